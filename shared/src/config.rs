@@ -1,0 +1,127 @@
+//! The only place that reads the environment.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::domain::{keys::VersionDigits, update::Ordering};
+
+/// The settings of either function. `template.yaml` is their source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `TABLE_NAME`: the table that is versioned.
+    pub table: String,
+    /// `VERSION_DIGITS`: the least width of a version's number in its sort key. Default 1.
+    pub digits: VersionDigits,
+    /// `ORDERING`: `arrival` (default) or `time`.
+    pub ordering: Ordering,
+    /// `LOG_KEYS`: whether logs tell partition keys instead of their hashes. Default false.
+    pub log_keys: bool,
+}
+
+impl Config {
+    /// Reads the settings from the environment of the process.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(variable)
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Ok(Self {
+            table: variable("TABLE_NAME")
+                .filter(|table| !table.is_empty())
+                .ok_or(ConfigError::NoTable)?,
+            digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
+            ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
+            log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
+        })
+    }
+}
+
+/// The level of the logs, `AWS_LAMBDA_LOG_LEVEL`, as Lambda's logging controls set it.
+pub fn log_level() -> Option<String> {
+    variable("AWS_LAMBDA_LOG_LEVEL")
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the room that owns the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn parse<T: FromStr>(variable: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<Option<T>, ConfigError>
+where
+    T::Err: std::fmt::Display,
+{
+    match variable(name).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => value.parse().map(Some).map_err(|error: T::Err| ConfigError::Invalid {
+            name,
+            reason: error.to_string(),
+        }),
+    }
+}
+
+/// Why the environment holds no settings.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// There is no default for the table.
+    #[error("the environment variable TABLE_NAME is not set")]
+    NoTable,
+    /// A value that its variable does not take.
+    #[error("the environment variable {name} cannot be read: {reason}")]
+    Invalid {
+        /// Which variable.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
+        Config::from_variables(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+        .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_but_the_table_have_defaults() {
+        let config = check(&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "")]).unwrap();
+        assert_eq!(config.digits, VersionDigits::default());
+        assert_eq!(config.ordering, Ordering::Arrival);
+        assert!(!config.log_keys);
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        let config = check(&[
+            ("TABLE_NAME", "T"),
+            ("VERSION_DIGITS", "10"),
+            ("ORDERING", "time"),
+            ("LOG_KEYS", "true"),
+        ]);
+        let config = config.unwrap();
+        assert_eq!(config.table, "T");
+        assert_eq!(Some(config.digits), VersionDigits::new(10));
+        assert_eq!(config.ordering, Ordering::Time);
+        assert!(config.log_keys);
+    }
+
+    #[test]
+    fn a_bad_value_is_named() {
+        for (variables, message) in [
+            (&[][..], "TABLE_NAME is not set"),
+            (&[("TABLE_NAME", "")][..], "TABLE_NAME is not set"),
+            (&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "0")][..], "VERSION_DIGITS"),
+            (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
+            (&[("TABLE_NAME", "T"), ("LOG_KEYS", "yes")][..], "LOG_KEYS"),
+        ] {
+            let error = check(variables).unwrap_err();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Attribute values: from plain JSON, and compared by what they mean.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::{
+    AttributeValue, Item,
+    number::{Decimal, InvalidNumber},
+};
+
+/// Turns plain JSON into an attribute value: string S, number N, `true` BOOL, list L, map M, `null` NULL.
+///
+/// Every digit of a number is kept as it was written.
+///
+/// ```
+/// use shared::domain::{AttributeValue, attributes};
+///
+/// let value = serde_json::from_str("3.10").unwrap();
+/// assert_eq!(attributes::from_json(value).unwrap(), AttributeValue::N("3.10".into()));
+/// ```
+pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
+    Ok(match value {
+        Value::Null => AttributeValue::Null(true),
+        Value::Bool(value) => AttributeValue::Bool(value),
+        Value::String(text) => AttributeValue::S(text),
+        Value::Number(number) => {
+            let text = number.to_string();
+            Decimal::parse(&text)?;
+            AttributeValue::N(text)
+        }
+        Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
+        Value::Object(members) => AttributeValue::M(
+            members
+                .into_iter()
+                .map(|(name, value)| Ok((name, from_json(value)?)))
+                .collect::<Result<_, _>>()?,
+        ),
+    })
+}
+
+/// Whether two items are the same to DynamoDB: numbers by value, sets in any order, all else to the letter.
+pub fn same_item(a: &Item, b: &Item) -> bool {
+    same_map(a, b)
+}
+
+fn same_map(a: &HashMap<String, AttributeValue>, b: &HashMap<String, AttributeValue>) -> bool {
+    a.len() == b.len() && (a.iter()).all(|(name, value)| b.get(name).is_some_and(|other| same_value(value, other)))
+}
+
+fn same_value(a: &AttributeValue, b: &AttributeValue) -> bool {
+    use AttributeValue::{Bs, L, M, N, Ns, Ss};
+    match (a, b) {
+        (N(a), N(b)) => same_number(a, b),
+        (M(a), M(b)) => same_map(a, b),
+        (L(a), L(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
+        (Ss(a), Ss(b)) => same_set(a, b, |a, b| a == b),
+        (Bs(a), Bs(b)) => same_set(a, b, |a, b| a == b),
+        (Ns(a), Ns(b)) => same_set(a, b, |a, b| same_number(a, b)),
+        (a, b) => a == b,
+    }
+}
+
+fn same_number(a: &str, b: &str) -> bool {
+    match (Decimal::parse(a), Decimal::parse(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// DynamoDB's sets have no repeated members, so equal lengths and inclusion one way are enough.
+fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    a.len() == b.len() && a.iter().all(|a| b.iter().any(|b| same(a, b)))
+}
+
+/// Reads one attribute value of DynamoDB's own JSON, `{"N":"1"}`.
+///
+/// ```
+/// use shared::domain::attributes;
+///
+/// assert!(attributes::from_dynamodb_json(r#"{"B":"Zm9v"}"#).is_ok());
+/// assert!(attributes::from_dynamodb_json(r#"{"B":"%"}"#).is_err());
+/// assert!(attributes::from_dynamodb_json(r#"{"X":"1"}"#).is_err());
+/// ```
+pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttributeValue> {
+    // The parser's own words can hold the value.
+    serde_json::from_str(text).map_err(|_| InvalidAttributeValue)
+}
+
+/// Not an attribute value of DynamoDB: an unknown type, a value of another type, or bad base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is of an unknown type, its value is not of that type, or it is not valid base64")]
+pub struct InvalidAttributeValue;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn item(json: Value) -> Item {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn items_are_compared_by_what_they_mean() {
+        let check = |a: Value, b: Value, same: bool| {
+            assert_eq!(same_item(&item(a.clone()), &item(b.clone())), same, "{a} and {b}");
+            assert_eq!(same_item(&item(b.clone()), &item(a.clone())), same, "{b} and {a}");
+        };
+        check(json!({}), json!({}), true);
+        check(json!({"A": {"N": "1.0"}}), json!({"A": {"N": "1"}}), true);
+        check(json!({"A": {"N": "1"}}), json!({"A": {"S": "1"}}), false);
+        check(
+            json!({"A": {"NS": ["1", "2"]}}),
+            json!({"A": {"NS": ["2.0", "1"]}}),
+            true,
+        );
+        check(
+            json!({"A": {"NS": ["1", "2"]}}),
+            json!({"A": {"NS": ["1", "3"]}}),
+            false,
+        );
+        check(json!({"A": {"SS": ["a", "b"]}}), json!({"A": {"SS": ["b", "a"]}}), true);
+        check(
+            json!({"A": {"BS": ["YQ==", "Yg=="]}}),
+            json!({"A": {"BS": ["Yg==", "YQ=="]}}),
+            true,
+        );
+        check(
+            json!({"A": {"L": [{"N": "1"}]}}),
+            json!({"A": {"L": [{"N": "1.0"}]}}),
+            true,
+        );
+        check(
+            json!({"A": {"L": [{"S": "a"}, {"S": "b"}]}}),
+            json!({"A": {"L": [{"S": "b"}, {"S": "a"}]}}),
+            false,
+        );
+        check(
+            json!({"A": {"M": {"x": {"N": "1"}}}}),
+            json!({"A": {"M": {"x": {"N": "2"}}}}),
+            false,
+        );
+        check(
+            json!({"A": {"S": "a"}}),
+            json!({"A": {"S": "a"}, "B": {"S": "b"}}),
+            false,
+        );
+        check(json!({"A": {"S": "a"}}), json!({"B": {"S": "a"}}), false);
+        check(json!({"A": {"NULL": true}}), json!({"A": {"NULL": true}}), true);
+    }
+
+    #[test]
+    fn bad_attribute_values_are_refused_without_telling_them() {
+        for text in [
+            "",
+            "{}",
+            "null",
+            "[]",
+            r#""secret""#,
+            r#"{"N":5}"#,
+            r#"{"S":null}"#,
+            r#"{"S":"secret","N":"1"}"#,
+            r#"{"Q":"secret"}"#,
+            r#"{"B":"secret!"}"#,
+            r#"{"BS":["Zg==","!"]}"#,
+            r#"{"L":[{"Q":1}]}"#,
+            r#"{"M":{"a":{"Q":1}}}"#,
+        ] {
+            let error = from_dynamodb_json(text).unwrap_err();
+            assert!(!format!("{error:?} {error}").contains("secret"), "{text}");
+        }
+        // Deeper than the parser goes: an error, and no overflow of the stack.
+        let deep = format!("{}{}", r#"{"L":["#.repeat(10_000), "]}".repeat(10_000));
+        assert!(from_dynamodb_json(&deep).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_digit_of_a_json_number_is_kept(number in "-?[1-9][0-9]{0,20}(\\.[0-9]{1,17})?") {
+            let value = serde_json::from_str(&number).unwrap();
+            prop_assert_eq!(from_json(value).unwrap(), AttributeValue::N(number));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What an entity, a version and an update are: pure values and rules.
+//!
+//! Nothing here knows an SDK client, a clock, the environment or async.
+
+pub mod attributes;
+pub mod entity;
+pub mod keys;
+pub mod number;
+pub mod request_id;
+pub mod sequence;
+pub mod time;
+pub mod update;
+pub mod version;
+pub mod version_item;
+
+pub use serde_dynamo::{AttributeValue, Item};
+
+/// The names of the attributes that have a meaning of their own, see the data model in `ARCHITECTURE.md`.
+pub mod names {
+    /// The partition key: the entity.
+    pub const PK: &str = "PK";
+    /// The sort key: which of the entity's items.
+    pub const SK: &str = "SK";
+    /// The number of the latest version, on the latest item only.
+    pub const LATEST: &str = "Latest";
+    /// Time to live, in epoch seconds.
+    pub const TTL: &str = "TTL";
+    /// The idempotency key of the update that made a version.
+    pub const REQUEST_ID: &str = "RequestId";
+    /// `true` on a tombstone.
+    pub const DELETED: &str = "Deleted";
+    /// The time of an update, as upstream wrote it.
+    pub const TIME: &str = "Time";
+    /// The time of an update in epoch milliseconds, where updates are ordered by time.
+    pub const TIMESTAMP: &str = "Timestamp";
+}

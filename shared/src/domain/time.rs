@@ -1,0 +1,66 @@
+//! The time of an update.
+
+use jiff::{civil::DateTime, tz::TimeZone};
+use thiserror::Error;
+
+/// A time in milliseconds since 1970-01-01T00:00:00Z, the unit that [seed-style](crate::domain::names::TIMESTAMP)
+/// `Timestamp` attributes have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EpochMillis(i64);
+
+impl EpochMillis {
+    /// From a number of milliseconds.
+    pub fn new(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Reads an ISO 8601 date and time. Without an offset it is UTC; what is finer than a millisecond is cut off.
+    ///
+    /// ```
+    /// use shared::domain::time::EpochMillis;
+    ///
+    /// let millis = |text| EpochMillis::parse_iso(text).unwrap().get();
+    /// assert_eq!(millis("2020-11-01T20:04:00"), 1_604_261_040_000);
+    /// assert_eq!(millis("2020-11-01T20:04:00Z"), 1_604_261_040_000);
+    /// assert_eq!(millis("2020-11-01T21:04:00.5+01:00"), 1_604_261_040_500);
+    /// ```
+    pub fn parse_iso(text: &str) -> Result<Self, InvalidTime> {
+        let instant: Result<jiff::Timestamp, _> = text.parse();
+        let timestamp = match instant {
+            Ok(timestamp) => timestamp,
+            Err(_) => text
+                .parse::<DateTime>()
+                .and_then(|civil| civil.to_zoned(TimeZone::UTC))
+                .map_err(|_| InvalidTime)?
+                .timestamp(),
+        };
+        Ok(Self(timestamp.as_millisecond()))
+    }
+
+    /// The number of milliseconds.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+}
+
+/// Not an ISO 8601 date and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is not an ISO 8601 date and time")]
+pub struct InvalidTime;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_time() {
+        for text in ["", "yesterday", "20:04:00", "2020-13-01T00:00:00", "1604261040"] {
+            assert_eq!(EpochMillis::parse_iso(text), Err(InvalidTime), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_date_alone_is_its_midnight() {
+        assert_eq!(EpochMillis::parse_iso("2020-11-01").unwrap().get(), 1_604_188_800_000);
+    }
+}

@@ -1,0 +1,37 @@
+//! The SDK's client, with its waiting bounded.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_sdk_dynamodb::Client;
+
+/// The longest that one operation takes, all its attempts together. The functions' own limits are above it.
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The client of a function: region, credentials and endpoint as the environment says.
+pub async fn from_env() -> Client {
+    let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .timeout_config(timeouts())
+        .retry_config(retries())
+        .load()
+        .await;
+    Client::new(&config)
+}
+
+/// The SDK has no read timeout and no operation timeout of its own: a server that hangs would hold a call for ever.
+pub fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(1))
+        .read_timeout(Duration::from_secs(2))
+        .operation_attempt_timeout(Duration::from_secs(2))
+        .operation_timeout(OPERATION_TIMEOUT)
+        .build()
+}
+
+/// Three attempts, as the SDK has by default, with shorter waits: upstream and the stream retry as well.
+pub fn retries() -> RetryConfig {
+    RetryConfig::standard()
+        .with_max_attempts(3)
+        .with_initial_backoff(Duration::from_millis(100))
+        .with_max_backoff(Duration::from_secs(1))
+}

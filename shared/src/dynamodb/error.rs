@@ -1,0 +1,75 @@
+//! What a request fails with when DynamoDB, or the way to it, does.
+
+use aws_sdk_dynamodb::{
+    error::{ProvideErrorMetadata, SdkError},
+    operation::RequestId as _,
+};
+use aws_smithy_types::error::display::DisplayErrorContext;
+use thiserror::Error;
+
+/// A request that failed. It holds names and ids, no attribute values: the SDK's own errors hold whole answers, and
+/// the runtime prints errors with all they have.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{operation} {detail}")]
+pub struct ServiceError {
+    /// The operation, in DynamoDB's words.
+    pub operation: &'static str,
+    /// What can be done about it.
+    pub kind: ErrorKind,
+    detail: String,
+}
+
+/// What can be done about a failed request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// DynamoDB asks to come back later.
+    Throttled,
+    /// The request itself is at fault, and the same one will fail again: an item above 400 KB, a counter that is no
+    /// number.
+    Rejected,
+    /// The service, the network or the permissions.
+    Unavailable,
+}
+
+impl ServiceError {
+    pub(super) fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug,
+        SdkError<E, R>: aws_sdk_dynamodb::operation::RequestId,
+    {
+        let (kind, detail) = match error {
+            SdkError::ServiceError(_) => {
+                let code = error.code().unwrap_or("an error without a code");
+                let request = error.request_id().unwrap_or("unknown");
+                (kind_of(code), format!("failed with {code} (request {request})"))
+            }
+            SdkError::TimeoutError(_) => (ErrorKind::Unavailable, "timed out".to_owned()),
+            SdkError::DispatchFailure(failure) => {
+                let cause = failure
+                    .as_connector_error()
+                    .map(|error| DisplayErrorContext(error).to_string());
+                let cause = cause.unwrap_or_default();
+                (ErrorKind::Unavailable, format!("could not be sent: {cause}"))
+            }
+            SdkError::ConstructionFailure(_) => (ErrorKind::Rejected, "could not be built".to_owned()),
+            _ => (ErrorKind::Unavailable, "had an answer that cannot be read".to_owned()),
+        };
+        Self {
+            operation,
+            kind,
+            detail,
+        }
+    }
+}
+
+fn kind_of(code: &str) -> ErrorKind {
+    match code {
+        "ProvisionedThroughputExceededException"
+        | "ThrottlingException"
+        | "RequestLimitExceeded"
+        | "TransactionConflictException" => ErrorKind::Throttled,
+        "ValidationException" | "ItemCollectionSizeLimitExceededException" => ErrorKind::Rejected,
+        _ => ErrorKind::Unavailable,
+    }
+}

@@ -1,0 +1,49 @@
+//! Every request to DynamoDB: one file an operation, each in three parts — build the request (pure), send it, read the
+//! outcome (pure).
+
+pub mod client;
+pub mod error;
+pub mod record_version;
+pub mod scan_items;
+pub mod write_version;
+
+use aws_sdk_dynamodb::Client;
+
+use crate::domain::keys::VersionDigits;
+
+/// A versioned table, and how to reach it.
+#[derive(Debug, Clone)]
+pub struct Store {
+    client: Client,
+    table: String,
+    digits: VersionDigits,
+}
+
+impl Store {
+    /// A table whose version keys have this width.
+    pub fn new(client: Client, table: impl Into<String>, digits: VersionDigits) -> Self {
+        Self {
+            client,
+            table: table.into(),
+            digits,
+        }
+    }
+
+    /// The width of the table's version keys.
+    pub fn digits(&self) -> VersionDigits {
+        self.digits
+    }
+}
+
+/// A string attribute value.
+fn s(text: impl Into<String>) -> aws_sdk_dynamodb::types::AttributeValue {
+    aws_sdk_dynamodb::types::AttributeValue::S(text.into())
+}
+
+/// A number attribute value.
+fn n(number: impl ToString) -> aws_sdk_dynamodb::types::AttributeValue {
+    aws_sdk_dynamodb::types::AttributeValue::N(number.to_string())
+}
+
+#[cfg(test)]
+mod test_requests;

@@ -1,0 +1,280 @@
+//! Stream records, read one by one: a record that cannot be read does not touch the others.
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use shared::domain::{
+    AttributeValue, Item, attributes, keys::VersionDigits, names, sequence::SequenceNumber, version_item::VersionItem,
+};
+
+use crate::error::{Error, Malformed, RecordFailure};
+
+/// A record that was told apart from the rest of its batch.
+pub struct Parsed {
+    /// What names it in the answer.
+    pub sequence_number: Option<SequenceNumber>,
+    /// What it asks for.
+    pub content: Result<Record, RecordFailure>,
+}
+
+/// What a record asks for.
+#[derive(Debug)]
+pub enum Record {
+    /// Nothing: the item is not a latest item, or it was removed.
+    Skipped,
+    /// This version is to be written down.
+    Version(VersionItem),
+}
+
+/// Splits a batch into its records, unread.
+pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
+    #[derive(Deserialize)]
+    struct Batch<'a> {
+        #[serde(rename = "Records", borrow)]
+        records: Vec<&'a RawValue>,
+    }
+    // The parser's own words can hold a part of the event.
+    let batch: Batch = serde_json::from_str(event.get()).map_err(|_| Error::InvalidEvent)?;
+    Ok(batch.records)
+}
+
+/// Reads one record. Only what is needed is looked at, so that a member of an unknown kind is no obstacle.
+pub fn parse(raw: &RawValue, digits: VersionDigits) -> Parsed {
+    let Ok(record) = serde_json::from_str::<RawRecord>(raw.get()) else {
+        return Parsed {
+            sequence_number: None,
+            content: Err(Malformed::NotARecord.into()),
+        };
+    };
+    let change: Result<RawChange, _> = match record.dynamodb {
+        Some(change) => serde_json::from_str(change.get()).map_err(|_| Malformed::NotARecord),
+        None => Err(Malformed::NotARecord),
+    };
+    let number = change
+        .as_ref()
+        .ok()
+        .and_then(|change| read::<String>(change.sequence_number));
+    Parsed {
+        sequence_number: number.and_then(SequenceNumber::new),
+        content: change
+            .and_then(|change| content(record.event_name, &change, digits))
+            .map_err(RecordFailure::from),
+    }
+}
+
+#[derive(Deserialize)]
+struct RawRecord<'a> {
+    #[serde(rename = "eventName", borrow)]
+    event_name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    dynamodb: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct RawChange<'a> {
+    #[serde(borrow)]
+    keys: Option<&'a RawValue>,
+    #[serde(borrow)]
+    new_image: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sequence_number: Option<&'a RawValue>,
+}
+
+fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Result<Record, Malformed> {
+    let event_name: Option<String> = read(event_name);
+    if event_name.as_deref() == Some("REMOVE") {
+        return Ok(Record::Skipped);
+    }
+    let keys: Value = read(change.keys).ok_or(Malformed::NoKeys)?;
+    let sort_key = keys.get(names::SK).ok_or(Malformed::NoKeys)?;
+    // The mapping's filter lets nothing else through. Without this check, a mapping that lost its filter would make
+    // versions of versions for ever.
+    if sort_key.get("S").and_then(Value::as_str) != Some(digits.latest_key().as_str()) {
+        return Ok(Record::Skipped);
+    }
+    if !matches!(event_name.as_deref(), Some("INSERT" | "MODIFY")) {
+        return Err(Malformed::EventName);
+    }
+    let image = image(change.new_image.ok_or(Malformed::NoNewImage)?)?;
+    Ok(Record::Version(VersionItem::from_image(image, digits)?))
+}
+
+/// Reads an image attribute by attribute, so that the one at fault can be named.
+fn image(raw: &RawValue) -> Result<Item, Malformed> {
+    let attributes: std::collections::HashMap<String, &RawValue> =
+        serde_json::from_str(raw.get()).map_err(|_| Malformed::NoNewImage)?;
+    let attribute = |(name, raw): (String, &RawValue)| -> Result<(String, AttributeValue), Malformed> {
+        match attributes::from_dynamodb_json(raw.get()) {
+            Ok(value) => Ok((name, value)),
+            Err(source) => Err(Malformed::Attribute { name, source }),
+        }
+    };
+    let image: std::collections::HashMap<_, _> = attributes.into_iter().map(attribute).collect::<Result<_, _>>()?;
+    Ok(Item::from(image))
+}
+
+fn read<T: for<'de> Deserialize<'de>>(raw: Option<&RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(event_name: &str, sort_key: &str, image: Value) -> Value {
+        json!({
+            "eventName": event_name,
+            "dynamodb": {"Keys": {"PK": {"S": "E"}, "SK": {"S": sort_key}}, "NewImage": image, "SequenceNumber": "111"},
+        })
+    }
+
+    fn image() -> Value {
+        json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "A": {"S": "a"}})
+    }
+
+    fn parsed(record: &str) -> Parsed {
+        let raw = RawValue::from_string(record.to_owned()).unwrap();
+        parse(&raw, VersionDigits::default())
+    }
+
+    #[test]
+    fn inserts_and_modifications_of_the_latest_item_make_a_version() {
+        for name in ["INSERT", "MODIFY"] {
+            let parsed = parsed(&record(name, "v0", image()).to_string());
+            assert_eq!(parsed.sequence_number, SequenceNumber::new("111"));
+            let Ok(Record::Version(version)) = parsed.content else {
+                panic!("{name}")
+            };
+            assert_eq!(version.version().get(), 3);
+        }
+    }
+
+    #[test]
+    fn all_else_is_skipped() {
+        for record in [
+            record("INSERT", "v3", image()),
+            record("MODIFY", "Metadata", image()),
+            record("MODIFY", "v00", image()),
+            record("REMOVE", "v0", json!(null)),
+            json!({"eventName": "REMOVE", "dynamodb": {"Keys": {"SK": {"S": "v0"}}}}),
+            json!({"eventName": "REMOVE", "dynamodb": {}}),
+            json!({"eventName": "INSERT", "dynamodb": {"Keys": {"SK": {"N": "0"}}}}),
+        ] {
+            let content = parsed(&record.to_string()).content;
+            assert!(matches!(content, Ok(Record::Skipped)), "{record}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_needed_may_be_absent_or_unknown() {
+        let mut odd = record("INSERT", "v0", image());
+        odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
+        odd["dynamodb"]["SizeBytes"] = json!("many");
+        odd["dynamodb"]["ApproximateCreationDateTime"] = json!({});
+        odd["eventSource"] = json!(7);
+        odd["userIdentity"] = json!([]);
+        assert!(matches!(parsed(&odd.to_string()).content, Ok(Record::Version(_))));
+    }
+
+    #[test]
+    fn malformed_records_are_named_one_by_one() {
+        let with = |name: &str, value: Value| {
+            let mut image = image();
+            image[name] = value;
+            record("INSERT", "v0", image).to_string()
+        };
+        let without = |member: &str| {
+            let mut record = record("MODIFY", "v0", image());
+            record["dynamodb"].as_object_mut().unwrap().remove(member);
+            record.to_string()
+        };
+        let attribute = "the attribute A cannot be read: it is of an unknown type, its value is not of that type, or \
+                         it is not valid base64";
+        for (record, message) in [
+            ("[]".to_owned(), "it is not a stream record"),
+            ("7".to_owned(), "it is not a stream record"),
+            ("{}".to_owned(), "it is not a stream record"),
+            (json!({"dynamodb": 7}).to_string(), "it is not a stream record"),
+            (without("Keys"), "its keys are missing"),
+            (without("NewImage"), "it has no NewImage"),
+            (record("INSERT", "v0", json!(null)).to_string(), "it has no NewImage"),
+            (record("INSERT", "v0", json!([])).to_string(), "it has no NewImage"),
+            (
+                record("UPSERT", "v0", image()).to_string(),
+                "its eventName is none of INSERT, MODIFY and REMOVE",
+            ),
+            (
+                with("Latest", json!({"S": "3"})),
+                "its NewImage makes no version: Latest is not a number",
+            ),
+            (
+                with("Latest", json!({"N": "3.5"})),
+                "its NewImage makes no version: Latest is not a whole number",
+            ),
+            (
+                with("Latest", json!({"N": "0"})),
+                "its NewImage makes no version: Latest is below 1",
+            ),
+            (
+                record("INSERT", "v0", json!({"PK": {"S": "E"}})).to_string(),
+                "its NewImage makes no version: Latest is missing",
+            ),
+            (with("A", json!({"Q": "secret"})), attribute),
+            (with("A", json!({"B": "secret!"})), attribute),
+            (with("A", json!({"L": [{"BS": ["secret!"]}]})), attribute),
+            (with("A", json!("secret")), attribute),
+        ] {
+            let failure = parsed(&record).content.err().unwrap();
+            assert_eq!(
+                failure.chain(),
+                format!("the record is malformed: {message}"),
+                "{record}"
+            );
+            assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_number_is_a_text_that_is_not_empty() {
+        for (number, expected) in [
+            (json!("7"), SequenceNumber::new("7")),
+            (json!(""), None),
+            (json!(7), None),
+            (json!(null), None),
+        ] {
+            let mut record = record("INSERT", "v0", image());
+            record["dynamodb"]["SequenceNumber"] = number.clone();
+            assert_eq!(parsed(&record.to_string()).sequence_number, expected, "{number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_record_is_too_odd(name in "INSERT|MODIFY|REMOVE|x", keys in any_json(), image in any_json()) {
+            let record = json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}});
+            let _ = parsed(&record.to_string());
+            let image = json!({"PK": {"S": "E"}, "Latest": {"N": "1"}, "A": image});
+            let _ = parsed(&json!({"eventName": name, "dynamodb": {"Keys": {"SK": {"S": "v0"}}, "NewImage": image}}).to_string());
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(|b| json!(b)),
+            any::<i64>().prop_map(|n| json!(n)),
+            "\\PC{0,8}".prop_map(|s| json!(s)),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            let tag = "S|N|B|M|L|SS|NS|BS|BOOL|NULL|PK|SK|Latest|X";
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::vec((tag, inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+}
