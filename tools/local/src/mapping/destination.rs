@@ -1,0 +1,36 @@
+//! Where records go that failed for good.
+
+use std::{fs, io, path::PathBuf};
+
+use super::failure::Document;
+
+/// The on-failure destination of a mapping.
+pub trait Destination: Send + Sync {
+    /// Keeps a document. The mapping moves on only when it is kept.
+    fn keep(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+/// A folder with the layout of the bucket that AWS would write to.
+#[derive(Debug, Clone)]
+pub struct Folder(pub PathBuf);
+
+impl Destination for Folder {
+    async fn keep(&self, document: Document) -> io::Result<()> {
+        let path = self.0.join(&document.key);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+            write_whole(&path, document.body.to_string().as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file so that it is there whole or not at all, whenever the process is killed.
+pub fn write_whole(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
