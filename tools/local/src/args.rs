@@ -1,0 +1,76 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Runs the versioned table, both functions and the stream between them on this machine.
+///
+/// Without flags it feeds a few sample updates, shows each entity's items, and serves until Ctrl-C.
+#[derive(Debug, Parser)]
+#[command(name = "local", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Feed, wait until every history is complete, and exit: 0, or 1 with what is missing
+    #[arg(long)]
+    pub once: bool,
+
+    /// With --once, how many seconds to wait for the histories
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub timeout: u64,
+
+    /// Updates to feed, JSON Lines, - for standard input [default: a few samples, where the table is empty]
+    #[arg(long, value_name = "FILE")]
+    pub feed: Option<PathBuf>,
+
+    /// Write every item as DynamoDB JSON, one a line, by PK then SK
+    #[arg(long, value_name = "FILE")]
+    pub dump: Option<PathBuf>,
+
+    /// The folder for documents of records that failed for good [default: failed, beside the database]
+    #[arg(long, value_name = "DIR")]
+    pub failed: Option<PathBuf>,
+
+    /// Keep the database here over restarts, and the mapping's position with it [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// The port of DynamoDB, 0 for a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8000)]
+    pub dynamodb_port: u16,
+
+    /// The port of Lambda, 0 for a free one
+    #[arg(long, value_name = "PORT", default_value_t = 9001)]
+    pub lambda_port: u16,
+
+    /// The template to run [default: template.yaml in this folder or one above it]
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+
+    /// A parameter of the template, as often as needed
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
+    pub parameters: Vec<(String, String)>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  local                                          sample updates, then serve
+  local --once --feed updates.jsonl --dump out   feed a file, check it, write down the table
+  local --data-dir data                          keep everything over restarts
+  local --parameter VersionDigits=10             padded version keys";
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a parameter is given as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,49 @@
+//! Every item of the table as DynamoDB JSON, one a line, by partition key, then sort key.
+
+use std::{collections::BTreeMap, io, path::Path};
+
+use crate::{history::Collections, mapping::destination::write_whole};
+
+/// Writes the dump.
+pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
+    // A path without a folder is in the current one.
+    let whole = std::path::absolute(path)?;
+    write_whole(&whole, lines(collections)?.as_bytes())
+}
+
+fn lines(collections: &Collections) -> io::Result<String> {
+    let mut text = String::new();
+    for collection in collections.values() {
+        let mut items: Vec<_> = collection.items().iter().collect();
+        items.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (_, item) in items {
+            let sorted: BTreeMap<_, _> = item.iter().collect();
+            text.push_str(&serde_json::to_string(&sorted)?);
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::domain::{Item, keys::VersionDigits};
+
+    use super::*;
+    use crate::history::collect;
+
+    #[test]
+    fn by_partition_key_then_sort_key_with_sorted_members() {
+        let item = |pk: &str, sk: &str| {
+            serde_json::from_value::<Item>(json!({"Z": {"N": "1.50"}, "SK": {"S": sk}, "PK": {"S": pk}}))
+        };
+        let items = [("b", "v0"), ("a", "v9"), ("a", "v10"), ("a", "v0")].map(|(pk, sk)| item(pk, sk).unwrap());
+        let text = lines(&collect(items.to_vec(), VersionDigits::default())).unwrap();
+        let line = |pk: &str, sk: &str| format!(r#"{{"PK":{{"S":"{pk}"}},"SK":{{"S":"{sk}"}},"Z":{{"N":"1.50"}}}}"#);
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [line("a", "v0"), line("a", "v10"), line("a", "v9"), line("b", "v0")]
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! What the table holds: entities, and whether their histories are complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shared::domain::{
+    AttributeValue, Item, attributes::same_item, keys::VersionDigits, names, version::Version,
+    version_item::VersionItem,
+};
+
+/// All items of one partition key, by sort key.
+#[derive(Debug, Default)]
+pub struct Collection {
+    items: Vec<(String, Item)>,
+}
+
+/// Every item collection of a table, by partition key.
+pub type Collections = BTreeMap<String, Collection>;
+
+/// Sorts the items of a table into their collections.
+pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
+    let mut collections = Collections::new();
+    for item in items {
+        let (pk, sk) = (key(&item, names::PK), key(&item, names::SK));
+        collections.entry(pk).or_default().items.push((sk, item));
+    }
+    for collection in collections.values_mut() {
+        collection.items.sort_by_cached_key(|(sk, _)| rank(sk, digits));
+    }
+    collections
+}
+
+/// The latest item first, then the versions in their order, then all else by its key.
+fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
+    match digits.version_of(sk) {
+        _ if sk == digits.latest_key() => (0, 0, String::new()),
+        Some(version) => (1, version.get(), String::new()),
+        None => (2, 0, sk.to_owned()),
+    }
+}
+
+impl Collection {
+    /// The items, each with its sort key.
+    pub fn items(&self) -> &[(String, Item)] {
+        &self.items
+    }
+
+    /// What is missing of the entity's history. Nothing is, where there is no latest item.
+    pub fn missing(&self, digits: VersionDigits) -> Vec<String> {
+        let find = |sk: &str| self.items.iter().find(|(other, _)| other == sk).map(|(_, item)| item);
+        let Some(latest) = find(&digits.latest_key()) else {
+            return Vec::new();
+        };
+        let version_item = match VersionItem::from_image(latest.clone(), digits) {
+            Ok(version_item) => version_item,
+            Err(error) => return vec![format!("{} makes no version: {error}", digits.latest_key())],
+        };
+        let there: BTreeSet<Version> = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk)).collect();
+        let absent = (1..=version_item.version().get())
+            .filter_map(Version::new)
+            .filter(|version| !there.contains(version));
+        let mut missing: Vec<_> = absent.map(|version| digits.version_key(version)).collect();
+        let newest = find(&digits.version_key(version_item.version()));
+        if newest.is_some_and(|newest| !same_item(newest, version_item.item())) {
+            missing.push(format!(
+                "{} differs from {}",
+                digits.version_key(version_item.version()),
+                digits.latest_key()
+            ));
+        }
+        missing
+    }
+}
+
+/// What is missing of the histories of a table, by partition key.
+pub fn missing(collections: &Collections, digits: VersionDigits) -> BTreeMap<String, Vec<String>> {
+    let missing = collections
+        .iter()
+        .map(|(pk, collection)| (pk.clone(), collection.missing(digits)));
+    missing.filter(|(_, missing)| !missing.is_empty()).collect()
+}
+
+fn key(item: &Item, name: &str) -> String {
+    match item.get(name) {
+        Some(AttributeValue::S(text) | AttributeValue::N(text)) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(items: Value, expected: &[(&str, &[&str])]) {
+        let items: Vec<Item> = serde_json::from_value(items).unwrap();
+        let found = missing(&collect(items, VersionDigits::default()), VersionDigits::default());
+        let found: Vec<_> = found
+            .iter()
+            .map(|(pk, missing)| (pk.as_str(), missing.iter().map(String::as_str).collect::<Vec<_>>()))
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|(pk, missing)| (*pk, missing.to_vec())).collect();
+        assert_eq!(found, expected);
+    }
+
+    fn item(pk: &str, sk: &str, state: &str) -> Value {
+        json!({"PK": {"S": pk}, "SK": {"S": sk}, "State": {"S": state}})
+    }
+
+    fn latest(pk: &str, number: &str, state: &str) -> Value {
+        let mut latest = item(pk, "v0", state);
+        latest["Latest"] = json!({"N": number});
+        latest
+    }
+
+    #[test]
+    fn gaps_and_heads_that_differ_are_missing() {
+        check(json!([]), &[]);
+        check(
+            json!([
+                latest("a", "2", "x"),
+                item("a", "v1", "y"),
+                item("a", "v2", "x"),
+                item("a", "Metadata", "")
+            ]),
+            &[],
+        );
+        check(json!([item("a", "v1", "y"), item("b", "Metadata", "")]), &[]);
+        check(
+            json!([
+                latest("a", "4", "x"),
+                item("a", "v2", "y"),
+                latest("b", "1", "x"),
+                item("b", "v1", "x")
+            ]),
+            &[("a", &["v1", "v3", "v4"])],
+        );
+        check(
+            json!([latest("a", "1", "x"), item("a", "v1", "y")]),
+            &[("a", &["v1 differs from v0"])],
+        );
+        check(
+            json!([item("a", "v0", "x")]),
+            &[("a", &["v0 makes no version: Latest is missing"])],
+        );
+    }
+
+    #[test]
+    fn versions_are_in_their_own_order() {
+        let items = ["v10", "v9", "Metadata", "v0", "v1"].map(|sk| serde_json::from_value(item("a", sk, "")).unwrap());
+        let collections = collect(items.to_vec(), VersionDigits::default());
+        let order: Vec<_> = collections["a"].items().iter().map(|(sk, _)| sk.as_str()).collect();
+        assert_eq!(order, ["v0", "v1", "v9", "v10", "Metadata"]);
+    }
+}

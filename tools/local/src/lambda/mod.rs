@@ -1,0 +1,257 @@
+//! Lambda on one machine: functions as real processes of the real runtime, behind the Runtime API and the Invoke API.
+
+mod api;
+mod process;
+
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use self::process::{End, Process};
+use crate::{
+    mapping::{Invocation, InvocationEnd, Invoker},
+    template::{
+        Function,
+        resolve::{ACCOUNT, REGION},
+    },
+};
+
+/// The most payload of a synchronous invocation, in bytes.
+pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
+/// How long after a failure an asynchronous invocation is tried again (Lambda developer guide, "Asynchronous
+/// invocation").
+const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
+
+/// How function processes are started.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// The program, and what it takes before the name of a function's binary.
+    pub program: PathBuf,
+    /// See `program`.
+    pub arguments: Vec<String>,
+    /// The variables of every function, besides its own.
+    pub environment: BTreeMap<String, String>,
+    /// The most processes of one function.
+    pub concurrency: usize,
+    /// The folder that their output goes to, one file a function.
+    pub logs: PathBuf,
+}
+
+/// The functions that can be invoked.
+#[derive(Debug, Clone)]
+pub struct Lambda {
+    functions: Arc<Vec<Arc<Running>>>,
+    endpoint: String,
+}
+
+/// A function, its processes, and those that wait for one.
+#[derive(Debug)]
+struct Running {
+    function: Function,
+    host: Host,
+    /// Where the Runtime API is.
+    runtime_api: String,
+    slots: Semaphore,
+    processes: Mutex<Vec<Arc<Process>>>,
+    idle: Mutex<Vec<Arc<Process>>>,
+}
+
+/// What an invocation came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invoked {
+    /// Its request id.
+    pub request_id: String,
+    /// The function's answer, or its error, as JSON.
+    pub payload: Vec<u8>,
+    /// Whether the payload is an error.
+    pub is_error: bool,
+}
+
+impl Lambda {
+    /// Serves the functions on this listener. Processes start when they are needed.
+    pub fn serve(listener: TcpListener, functions: &[Function], host: &Host) -> std::io::Result<Self> {
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let running = functions.iter().map(|function| {
+            Arc::new(Running {
+                function: function.clone(),
+                host: host.clone(),
+                runtime_api: format!("http://{address}/runtime/{}", function.binary),
+                slots: Semaphore::new(host.concurrency),
+                processes: Mutex::default(),
+                idle: Mutex::default(),
+            })
+        });
+        let lambda = Self {
+            functions: Arc::new(running.collect()),
+            endpoint: format!("http://{address}"),
+        };
+        let router = api::router(lambda.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(lambda)
+    }
+
+    /// Where the Invoke API is, `http://127.0.0.1:9001`.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Invokes a function and waits for its answer. `None` where there is no such function.
+    pub async fn invoke(&self, name: &str, payload: Vec<u8>) -> Option<Invoked> {
+        let function = self.find(name)?;
+        // On a task of its own, so that a caller who hangs up does not leave a process behind in the middle of it.
+        let invoked = tokio::spawn(async move { function.invoke(Uuid::new_v4().to_string(), payload).await });
+        invoked.await.ok()
+    }
+
+    /// Invokes a function in the background, and again where it fails. `None` where there is no such function.
+    fn invoke_later(&self, name: &str, payload: Vec<u8>) -> Option<String> {
+        let function = self.find(name)?;
+        let request_id = Uuid::new_v4().to_string();
+        let id = request_id.clone();
+        tokio::spawn(async move {
+            let mut waits = ASYNCHRONOUS_RETRIES.into_iter();
+            while function.invoke(id.clone(), payload.clone()).await.is_error {
+                match waits.next() {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => return,
+                }
+            }
+        });
+        Some(request_id)
+    }
+
+    /// A function by its binary, its logical id or its ARN, with or without a qualifier.
+    fn find(&self, name: &str) -> Option<Arc<Running>> {
+        let name = name.rsplit_once(":function:").map_or(name, |(_, name)| name);
+        let name = name.split_once(':').map_or(name, |(name, _)| name);
+        let is_it = |running: &&Arc<Running>| running.function.binary == name || running.function.logical_id == name;
+        self.functions.iter().find(is_it).cloned()
+    }
+
+    fn process(&self, binary: &str, id: u64) -> Option<Arc<Process>> {
+        let running = self
+            .functions
+            .iter()
+            .find(|running| running.function.binary == binary)?;
+        let processes = running.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.iter().find(|process| process.id() == id).cloned()
+    }
+}
+
+impl Running {
+    async fn invoke(&self, request_id: String, payload: Vec<u8>) -> Invoked {
+        let end = match self.slots.acquire().await {
+            Ok(_slot) => self.run(&request_id, payload).await,
+            // The semaphore is never closed.
+            Err(_) => End::Exited,
+        };
+        let (payload, is_error) = match end {
+            End::Answer(payload) => (payload, false),
+            End::Error(payload) => (payload, true),
+            End::TimedOut => {
+                let seconds = self.function.timeout.as_secs_f64();
+                let message = format!("RequestId: {request_id} Error: Task timed out after {seconds:.2} seconds");
+                (error("Sandbox.Timedout", &message), true)
+            }
+            End::Exited => {
+                let message = format!("RequestId: {request_id} Error: Runtime exited without providing a reason");
+                (error("Runtime.ExitError", &message), true)
+            }
+        };
+        Invoked {
+            request_id,
+            payload,
+            is_error,
+        }
+    }
+
+    async fn run(&self, request_id: &str, payload: Vec<u8>) -> End {
+        let Ok(process) = self.take() else { return End::Exited };
+        let arn = self.arn();
+        let end = process.run(request_id, payload, &arn, self.function.timeout).await;
+        match end {
+            End::Answer(_) | End::Error(_) => {
+                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+            }
+            End::TimedOut | End::Exited => {
+                process.kill();
+                let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+                processes.retain(|other| other.id() != process.id());
+            }
+        }
+        end
+    }
+
+    /// A process that is free, or a fresh one.
+    fn take(&self) -> std::io::Result<Arc<Process>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(process) = idle.pop() {
+            if process.is_alive() {
+                return Ok(process);
+            }
+        }
+        drop(idle);
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.retain(|process| process.is_alive());
+        let id = Process::fresh_id();
+        let process = Process::start(id, &self.function, &self.host, &format!("{}/{id}", self.runtime_api))?;
+        processes.push(process.clone());
+        Ok(process)
+    }
+
+    fn arn(&self) -> String {
+        arn(&self.function.binary)
+    }
+}
+
+/// The ARN of a function.
+pub fn arn(binary: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
+}
+
+fn error(kind: &str, message: &str) -> Vec<u8> {
+    serde_json::json!({"errorType": kind, "errorMessage": message})
+        .to_string()
+        .into_bytes()
+}
+
+/// One function, as the mapping sees it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The functions.
+    pub lambda: Lambda,
+    /// Which of them.
+    pub binary: String,
+}
+
+impl Invoker for Target {
+    async fn invoke(&self, payload: String) -> Invocation {
+        match self.lambda.invoke(&self.binary, payload.into_bytes()).await {
+            Some(Invoked {
+                request_id,
+                payload,
+                is_error,
+            }) => Invocation {
+                request_id,
+                end: if is_error {
+                    InvocationEnd::FunctionError
+                } else {
+                    InvocationEnd::Answer(payload)
+                },
+            },
+            None => Invocation {
+                request_id: Uuid::nil().to_string(),
+                end: InvocationEnd::NotInvoked,
+            },
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! One process of a function: an execution environment, in Lambda's words.
+
+use std::{
+    fs::OpenOptions,
+    process::Stdio,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    process::{Child, Command},
+    sync::{Notify, mpsc, oneshot},
+};
+
+use super::Host;
+use crate::{
+    dynamodb::ACCESS_KEY,
+    template::{Function, resolve::REGION},
+};
+
+/// How long a process may take until it asks for its first invocation.
+const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A process that asks the Runtime API for one invocation after the other.
+#[derive(Debug)]
+pub(super) struct Process {
+    id: u64,
+    send: mpsc::Sender<Job>,
+    jobs: tokio::sync::Mutex<mpsc::Receiver<Job>>,
+    state: Mutex<State>,
+    kill: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    alive: bool,
+    /// The invocation under way, and who waits for its end.
+    current: Option<(String, oneshot::Sender<End>)>,
+}
+
+/// An invocation on its way to a process.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) request_id: String,
+    pub(super) payload: Vec<u8>,
+    pub(super) arn: String,
+    pub(super) timeout: Duration,
+    /// Told when the process takes the invocation: its time counts from then on.
+    pub(super) taken: oneshot::Sender<()>,
+}
+
+/// How an invocation ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The function answered.
+    Answer(Vec<u8>),
+    /// The function said that it failed.
+    Error(Vec<u8>),
+    /// Its time ran out.
+    TimedOut,
+    /// Its process ended, or did not start.
+    Exited,
+}
+
+impl Process {
+    /// A number that no other process has.
+    pub(super) fn fresh_id() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Starts a process that finds its Runtime API under this address.
+    pub(super) fn start(id: u64, function: &Function, host: &Host, runtime_api: &str) -> std::io::Result<Arc<Self>> {
+        let child = command(function, host, runtime_api)?.spawn()?;
+        let (send, jobs) = mpsc::channel(1);
+        let process = Arc::new(Self {
+            id,
+            send,
+            jobs: tokio::sync::Mutex::new(jobs),
+            state: Mutex::new(State {
+                alive: true,
+                current: None,
+            }),
+            kill: Notify::new(),
+        });
+        tokio::spawn(watch(process.clone(), child));
+        Ok(process)
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.state().alive
+    }
+
+    pub(super) fn kill(&self) {
+        self.kill.notify_one();
+    }
+
+    /// Has the process work on one invocation.
+    pub(super) async fn run(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> End {
+        let (sender, mut end) = oneshot::channel();
+        let (taken, is_taken) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if !state.alive {
+                return End::Exited;
+            }
+            state.current = Some((request_id.to_owned(), sender));
+        }
+        let job = Job {
+            request_id: request_id.to_owned(),
+            payload,
+            arn: arn.to_owned(),
+            timeout,
+            taken,
+        };
+        let work = async {
+            if self.send.send(job).await.is_err() {
+                return End::Exited;
+            }
+            // A process that dies, or gives up, before it asks ends the invocation as well.
+            tokio::select! {
+                taken = tokio::time::timeout(INIT_TIMEOUT, is_taken) => match taken {
+                    Ok(Ok(())) => match tokio::time::timeout(timeout, &mut end).await {
+                        Ok(end) => end.unwrap_or(End::Exited),
+                        Err(_) => End::TimedOut,
+                    },
+                    _ => End::Exited,
+                },
+                end = &mut end => end.unwrap_or(End::Exited),
+            }
+        };
+        let end = work.await;
+        self.state().current = None;
+        end
+    }
+
+    /// The next invocation, once there is one.
+    pub(super) async fn next(&self) -> Option<Job> {
+        self.jobs.lock().await.recv().await
+    }
+
+    /// Ends the invocation of this id. False where it is not the one under way.
+    pub(super) fn complete(&self, request_id: &str, end: End) -> bool {
+        let mut state = self.state();
+        match state.current.take() {
+            Some((current, sender)) if current == request_id => sender.send(end).is_ok(),
+            other => {
+                state.current = other;
+                false
+            }
+        }
+    }
+
+    /// The runtime gave up before it asked for an invocation.
+    pub(super) fn fail(&self, payload: Vec<u8>) {
+        if let Some((_, sender)) = self.state().current.take() {
+            let _ = sender.send(End::Error(payload));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for the end of the process, or brings it about.
+async fn watch(process: Arc<Process>, mut child: Child) {
+    // To wait for a child closes its input, and with it, it would end.
+    let _stdin = child.stdin.take();
+    tokio::select! {
+        _ = child.wait() => {}
+        () = process.kill.notified() => {
+            let _ = child.kill().await;
+        }
+    }
+    let mut state = process.state();
+    state.alive = false;
+    // Whoever waits learns of it by the sender that is dropped.
+    state.current = None;
+}
+
+fn command(function: &Function, host: &Host, runtime_api: &str) -> std::io::Result<Command> {
+    std::fs::create_dir_all(&host.logs)?;
+    let log = host.logs.join(format!("{}.log", function.binary));
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut command = Command::new(&host.program);
+    command
+        .args(&host.arguments)
+        .arg(&function.binary)
+        .env_clear()
+        .envs(&host.environment)
+        .envs(&function.environment)
+        .envs([
+            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
+            ("AWS_LAMBDA_FUNCTION_NAME", function.binary.as_str()),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &function.memory.to_string()),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_LOG_LEVEL", &function.log_level),
+            ("AWS_REGION", REGION),
+            ("AWS_DEFAULT_REGION", REGION),
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
+        ])
+        // The end of this pipe tells the process that the stack is gone, however it went.
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true);
+    Ok(command)
+}

@@ -1,0 +1,257 @@
+//! The stack: everything of the template that runs, wired together.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, TryLockError},
+    io,
+    net::{Ipv4Addr, TcpListener},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use shared::{
+    clock,
+    domain::keys::{InvalidVersionDigits, VersionDigits},
+    dynamodb::Store,
+};
+use tempfile::TempDir;
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::{
+    dynamodb::{Embedded, EmbeddedError, sdk_config, stream::TableStream, table},
+    lambda::{self, Host, Lambda, Target},
+    mapping::{Identity, Mapping, destination::Folder, position::InFile},
+    template::Template,
+};
+
+/// The hidden argument behind which the program is a function.
+pub const FUNCTION_ARGUMENT: &str = "__function";
+/// The most processes of one function.
+const CONCURRENCY: usize = 4;
+
+/// What the stack is started with.
+#[derive(Debug)]
+pub struct Options {
+    /// The template.
+    pub template: Template,
+    /// The port of DynamoDB, 0 for a free one.
+    pub dynamodb_port: u16,
+    /// The port of Lambda, 0 for a free one.
+    pub lambda_port: u16,
+    /// Where the database and the mapping's position are kept, in a temporary folder without it.
+    pub data_dir: Option<PathBuf>,
+    /// Where failure documents go, a folder beside the database without it.
+    pub failed: Option<PathBuf>,
+    /// The program that is a function behind [`FUNCTION_ARGUMENT`].
+    pub program: PathBuf,
+}
+
+/// A stack that runs until it is dropped.
+#[derive(Debug)]
+pub struct Stack {
+    /// The table.
+    pub store: Store,
+    /// The width of its version keys.
+    pub digits: VersionDigits,
+    /// The name of the table.
+    pub table: String,
+    /// The functions.
+    pub lambda: Lambda,
+    /// What the mapping has done so far.
+    pub mapping: Arc<LocalMapping>,
+    /// Where failure documents go.
+    pub failed: PathBuf,
+    /// Where the functions log to.
+    pub logs: PathBuf,
+    dynamodb: Embedded,
+    mapping_task: tokio::task::JoinHandle<()>,
+    _home: Home,
+}
+
+/// The mapping of the local stack.
+pub type LocalMapping = Mapping<TableStream, Target, Folder, InFile, fn() -> std::time::Duration>;
+
+impl std::fmt::Debug for LocalMapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalMapping")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stack {
+    /// Starts all of it.
+    pub async fn start(options: Options) -> Result<Self, StackError> {
+        let Options {
+            template,
+            dynamodb_port,
+            lambda_port,
+            data_dir,
+            failed,
+            program,
+        } = options;
+        // Ports first: nothing is made where one is taken.
+        let dynamodb_listener = listen(dynamodb_port)?;
+        let lambda_listener = listen(lambda_port)?;
+        let home = Home::open(data_dir)?;
+        let failed = failed.unwrap_or_else(|| home.path().join("failed"));
+        let logs = home.path().join("logs");
+
+        let dynamodb = Embedded::serve(dynamodb_listener, home.database().as_deref())?;
+        let config = sdk_config(dynamodb.endpoint()).await;
+        let client = aws_sdk_dynamodb::Client::new(&config);
+        let stream_arn = table::ensure(&client, &template.table).await?;
+
+        let host = Host {
+            program,
+            arguments: vec![FUNCTION_ARGUMENT.to_owned()],
+            environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), dynamodb.endpoint().to_owned())]),
+            concurrency: CONCURRENCY,
+            logs: logs.clone(),
+        };
+        let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
+        let positions = InFile::open(
+            home.path().join("mapping.json"),
+            &stream_arn,
+            Uuid::new_v4().to_string(),
+        )?;
+        let mapping = Arc::new(Mapping {
+            identity: Identity {
+                uuid: positions.uuid(),
+                function_arn: lambda::arn(&template.stream_function),
+                stream_arn: stream_arn.clone(),
+            },
+            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&config), stream_arn),
+            invoker: Target {
+                lambda: lambda.clone(),
+                binary: template.stream_function.clone(),
+            },
+            destination: Folder(failed.clone()),
+            positions,
+            clock: clock::since_epoch as fn() -> _,
+            settings: template.mapping.clone(),
+            counters: crate::mapping::Counters::default(),
+        });
+        let digits = digits(&template)?;
+        let running = mapping.clone();
+        Ok(Self {
+            store: Store::new(client, &template.table.name, digits),
+            digits,
+            table: template.table.name,
+            lambda,
+            mapping,
+            failed,
+            logs,
+            dynamodb,
+            mapping_task: tokio::spawn(async move { running.run().await }),
+            _home: home,
+        })
+    }
+
+    /// Where DynamoDB is, `http://127.0.0.1:8000`.
+    pub fn dynamodb_endpoint(&self) -> &str {
+        self.dynamodb.endpoint()
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.mapping_task.abort();
+    }
+}
+
+/// The width that the function of the stream is given.
+fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
+    let functions = template.functions.iter();
+    let mut variables = functions.filter_map(|function| function.environment.get("VERSION_DIGITS"));
+    variables
+        .next()
+        .map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
+}
+
+fn listen(port: u16) -> Result<TcpListener, StackError> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => StackError::PortInUse(port),
+        _ => StackError::Port(port, error),
+    })
+}
+
+/// The folder of a stack.
+#[derive(Debug)]
+enum Home {
+    /// Given by the user, with the lock that keeps a second stack out.
+    Kept { path: PathBuf, _lock: File },
+    /// As long-lived as the stack.
+    Temporary(TempDir),
+}
+
+impl Home {
+    fn open(data_dir: Option<PathBuf>) -> Result<Self, StackError> {
+        let Some(path) = data_dir else {
+            return Ok(Self::Temporary(TempDir::with_prefix("version-control-")?));
+        };
+        let unusable = |error| StackError::DataDir(path.clone(), error);
+        std::fs::create_dir_all(&path).map_err(unusable)?;
+        let lock = File::create(path.join("lock")).map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self::Kept { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(StackError::DataDirInUse(path)),
+            Err(TryLockError::Error(error)) => Err(StackError::DataDir(path, error)),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept { path, .. } => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+
+    /// A database that does not outlive the stack is kept in memory.
+    fn database(&self) -> Option<PathBuf> {
+        match self {
+            Self::Kept { path, .. } => Some(path.join("dynamodb.sqlite")),
+            Self::Temporary(_) => None,
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Failure documents are never thrown away.
+        if let Self::Temporary(folder) = self {
+            let has_documents = folder.path().join("failed").exists();
+            folder.disable_cleanup(has_documents);
+        }
+    }
+}
+
+/// Why the stack does not start.
+#[derive(Debug, Error)]
+pub enum StackError {
+    /// Somebody else listens there.
+    #[error("port {0} is in use")]
+    PortInUse(u16),
+    /// The port cannot be had for another reason.
+    #[error("port {0} cannot be used")]
+    Port(u16, #[source] io::Error),
+    /// Another stack works in the folder.
+    #[error("the data folder {0} is in use by another stack")]
+    DataDirInUse(PathBuf),
+    /// The folder cannot be used for another reason.
+    #[error("the data folder {0} cannot be used")]
+    DataDir(PathBuf, #[source] io::Error),
+    /// The database.
+    #[error(transparent)]
+    Embedded(#[from] EmbeddedError),
+    /// The table.
+    #[error(transparent)]
+    Table(#[from] table::TableError),
+    /// The width of version keys.
+    #[error("the template's VERSION_DIGITS cannot be read")]
+    Digits(#[from] InvalidVersionDigits),
+    /// A file or a socket.
+    #[error("a file or a socket failed")]
+    Io(#[from] io::Error),
+}

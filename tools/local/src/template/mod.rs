@@ -1,0 +1,493 @@
+//! `template.yaml`, the one source of the stack's settings.
+
+pub mod resolve;
+mod yaml;
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use self::resolve::{Resolver, Unresolved};
+use crate::mapping::{
+    filter::Filters,
+    settings::{InvalidSettings, Settings, StartingPosition},
+};
+
+/// What the local stack takes from a template.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// The table that is versioned.
+    pub table: Table,
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// The function that the table's stream is delivered to, by its binary.
+    pub stream_function: String,
+    /// How it is delivered.
+    pub mapping: Settings,
+}
+
+/// A table, in the words of `CreateTable`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Its logical id, which is its name here.
+    pub name: String,
+    /// Names and types of the key attributes.
+    pub attributes: Vec<(String, String)>,
+    /// Names and kinds (`HASH`, `RANGE`) of the key attributes.
+    pub keys: Vec<(String, String)>,
+    /// What the stream's records show.
+    pub stream_view_type: String,
+    /// The attribute that items expire by.
+    pub ttl: Option<String>,
+}
+
+/// A function of the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its logical id.
+    pub logical_id: String,
+    /// The binary it is built from, which is its name here.
+    pub binary: String,
+    /// How long an invocation may take.
+    pub timeout: Duration,
+    /// Its memory in MB.
+    pub memory: u64,
+    /// Its environment, besides what Lambda itself sets.
+    pub environment: BTreeMap<String, String>,
+    /// The level of its logs.
+    pub log_level: String,
+}
+
+impl Template {
+    /// Reads a template. `overrides` stand in for the defaults of its parameters.
+    pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+        let text = std::fs::read_to_string(path).map_err(TemplateError::Read)?;
+        Self::parse(&text, overrides)
+    }
+
+    /// Reads the text of a template.
+    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+        let document = yaml::parse(text)?;
+        let resolver = Resolver::new(&document, overrides)?;
+        let resources = object(document.get("Resources"), "Resources")?;
+        let of_type = |kind: &'static str| {
+            (resources.iter()).filter(move |(_, resource)| resource.get("Type").and_then(Value::as_str) == Some(kind))
+        };
+        let functions: Vec<_> = of_type("AWS::Serverless::Function")
+            .map(|(id, resource)| function(id, resource, &document, &resolver))
+            .collect::<Result<_, _>>()?;
+        let mut mappings = functions.iter().flat_map(|function| {
+            let events = resources[&function.logical_id]
+                .pointer("/Properties/Events")
+                .and_then(Value::as_object);
+            events
+                .into_iter()
+                .flatten()
+                .map(move |(id, event)| (function, id, event))
+        });
+        let mut mappings = mappings
+            .by_ref()
+            .filter(|(.., event)| event.get("Type").and_then(Value::as_str) == Some("DynamoDB"));
+        let (function, id, event) = mappings.next().ok_or(TemplateError::Mappings)?;
+        if mappings.next().is_some() {
+            return Err(TemplateError::Mappings);
+        }
+        let place = format!("{}.Events.{id}", function.logical_id);
+        let properties = object(event.get("Properties"), &place)?;
+        let table = table_of(properties, resources, &place)?;
+        Ok(Self {
+            table: table_settings(&table, resources, &resolver)?,
+            stream_function: function.binary.clone(),
+            mapping: mapping(properties, &place, &resolver)?,
+            functions,
+        })
+    }
+}
+
+fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, TemplateError> {
+    let binary = resource
+        .pointer("/Metadata/BuildProperties/Binary")
+        .and_then(Value::as_str);
+    let binary = binary.ok_or_else(|| TemplateError::missing(id, "Metadata.BuildProperties.Binary"))?;
+    let globals = document.pointer("/Globals/Function").cloned().unwrap_or_default();
+    let own = resource.get("Properties").cloned().unwrap_or_default();
+    // As SAM does: what a function says goes before what all say, member by member in the environment.
+    let get = |pointer: &str| {
+        let value = own.pointer(pointer).or_else(|| globals.pointer(pointer));
+        value.map(|value| resolver.resolve(value)).transpose()
+    };
+    let mut environment = BTreeMap::new();
+    for properties in [&globals, &own] {
+        if let Some(Value::Object(variables)) = properties.pointer("/Environment/Variables") {
+            for (name, value) in variables {
+                environment.insert(name.clone(), text(&resolver.resolve(value)?));
+            }
+        }
+    }
+    Ok(Function {
+        logical_id: id.to_owned(),
+        binary: binary.to_owned(),
+        timeout: Duration::from_secs(number(get("/Timeout")?, 3, id, "Timeout")?),
+        memory: number(get("/MemorySize")?, 128, id, "MemorySize")?,
+        environment,
+        log_level: get("/LoggingConfig/ApplicationLogLevel")?
+            .as_ref()
+            .map_or_else(|| "INFO".to_owned(), text),
+    })
+}
+
+/// The table whose stream an event names by `!GetAtt Table.StreamArn`.
+fn table_of(
+    properties: &Map<String, Value>,
+    resources: &Map<String, Value>,
+    place: &str,
+) -> Result<String, TemplateError> {
+    let name = properties
+        .get("Stream")
+        .and_then(|stream| stream.pointer("/Fn::GetAtt/0"))
+        .and_then(Value::as_str);
+    let known = name.filter(|name| resources.contains_key(*name));
+    known
+        .map(str::to_owned)
+        .ok_or_else(|| TemplateError::missing(place, "Stream: !GetAtt <table>.StreamArn"))
+}
+
+fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Result<Table, TemplateError> {
+    let properties = resolver.resolve(resources[id].get("Properties").unwrap_or(&Value::Null))?;
+    let pairs = |list: &'static str, first: &str, second: &str| -> Result<Vec<_>, TemplateError> {
+        let entries = properties
+            .get(list)
+            .and_then(Value::as_array)
+            .ok_or_else(|| TemplateError::missing(id, list))?;
+        let member = |entry: &Value, name: &str| {
+            entry
+                .get(name)
+                .map(text)
+                .ok_or_else(|| TemplateError::missing(id, list))
+        };
+        entries
+            .iter()
+            .map(|entry| Ok((member(entry, first)?, member(entry, second)?)))
+            .collect()
+    };
+    let view = properties.pointer("/StreamSpecification/StreamViewType").map(text);
+    Ok(Table {
+        name: id.to_owned(),
+        attributes: pairs("AttributeDefinitions", "AttributeName", "AttributeType")?,
+        keys: pairs("KeySchema", "AttributeName", "KeyType")?,
+        stream_view_type: view.ok_or_else(|| TemplateError::missing(id, "StreamSpecification.StreamViewType"))?,
+        ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
+    })
+}
+
+/// The settings of a mapping that mean something here. One that would change its behaviour and is not known is refused.
+fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) -> Result<Settings, TemplateError> {
+    let default = Settings::default();
+    let mut settings = Settings { ..default };
+    for (name, value) in properties {
+        let value = || resolver.resolve(value);
+        let count = || number(Some(value()?), 0, place, name);
+        match name.as_str() {
+            "Stream" | "DestinationConfig" | "MetricsConfig" => {}
+            "BatchSize" => settings.batch_size = usize::try_from(count()?).unwrap_or(usize::MAX),
+            "MaximumBatchingWindowInSeconds" => settings.batching_window = Duration::from_secs(count()?),
+            "ParallelizationFactor" => {
+                settings.parallelization_factor = usize::try_from(count()?).unwrap_or(usize::MAX)
+            }
+            "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(&value()?) == "true",
+            "MaximumRetryAttempts" => {
+                settings.maximum_retry_attempts =
+                    bound(&value()?, place, name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+            }
+            "MaximumRecordAgeInSeconds" => {
+                settings.maximum_record_age = bound(&value()?, place, name)?.map(Duration::from_secs);
+            }
+            "FunctionResponseTypes" => {
+                let types = value()?;
+                let reports = |kind: &Value| kind.as_str() == Some("ReportBatchItemFailures");
+                settings.report_batch_item_failures = types.as_array().is_some_and(|types| types.iter().any(reports));
+            }
+            "StartingPosition" => {
+                settings.starting_position = match text(&value()?).as_str() {
+                    "TRIM_HORIZON" => StartingPosition::TrimHorizon,
+                    "LATEST" => StartingPosition::Latest,
+                    _ => return Err(TemplateError::invalid(place, name)),
+                };
+            }
+            "FilterCriteria" => {
+                let criteria = value()?;
+                let filters = criteria.get("Filters").and_then(Value::as_array).into_iter().flatten();
+                let patterns: Vec<_> = filters.filter_map(|filter| filter.get("Pattern")).map(text).collect();
+                let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
+                settings.filters = parsed.map_err(|error| TemplateError::Settings(place.to_owned(), error))?;
+            }
+            _ => {
+                return Err(TemplateError::Unsupported {
+                    place: place.to_owned(),
+                    name: name.clone(),
+                });
+            }
+        }
+    }
+    settings
+        .checked()
+        .map_err(|error| TemplateError::Settings(place.to_owned(), error))
+}
+
+/// -1 is no bound.
+fn bound(value: &Value, place: &str, name: &str) -> Result<Option<u64>, TemplateError> {
+    if text(value) == "-1" {
+        return Ok(None);
+    }
+    number(Some(value.clone()), 0, place, name).map(Some)
+}
+
+fn number(value: Option<Value>, default: u64, place: &str, name: &str) -> Result<u64, TemplateError> {
+    match value {
+        None => Ok(default),
+        Some(value) => text(&value).parse().map_err(|_| TemplateError::invalid(place, name)),
+    }
+}
+
+/// CloudFormation takes numbers and booleans for texts, and texts for them.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn object<'a>(value: Option<&'a Value>, place: &str) -> Result<&'a Map<String, Value>, TemplateError> {
+    value
+        .and_then(Value::as_object)
+        .ok_or_else(|| TemplateError::missing(place, "an object"))
+}
+
+/// Why a template cannot be run here.
+#[derive(Debug, Error)]
+pub enum TemplateError {
+    /// No such file, or no permission.
+    #[error("it cannot be read")]
+    Read(#[source] std::io::Error),
+    /// Not YAML.
+    #[error("it is not YAML")]
+    Yaml(#[source] saphyr::ScanError),
+    /// YAML that is no template: empty, or of several documents.
+    #[error("it is not one YAML document")]
+    Documents,
+    /// Something that has to be there.
+    #[error("{place} has no {what}")]
+    Missing {
+        /// Where.
+        place: String,
+        /// What.
+        what: &'static str,
+    },
+    /// Something that is made of members.
+    #[error("{0} is missing or not an object")]
+    NotAnObject(String),
+    /// A value that its property does not take.
+    #[error("{name} of {place} has a value that it does not take")]
+    Invalid {
+        /// Where.
+        place: String,
+        /// Which property.
+        name: String,
+    },
+    /// A property of a mapping that would change its behaviour, and is not known here.
+    #[error("{place} has {name}, which the local stack does not know")]
+    Unsupported {
+        /// Where.
+        place: String,
+        /// Which property.
+        name: String,
+    },
+    /// Settings outside Lambda's own bounds.
+    #[error("{0} is refused")]
+    Settings(String, #[source] InvalidSettings),
+    /// An intrinsic function or a parameter.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+    /// There must be one stream to deliver.
+    #[error("it does not have exactly one event of type DynamoDB")]
+    Mappings,
+}
+
+impl TemplateError {
+    fn missing(place: &str, what: &'static str) -> Self {
+        Self::Missing {
+            place: place.to_owned(),
+            what,
+        }
+    }
+
+    fn invalid(place: &str, name: &str) -> Self {
+        Self::Invalid {
+            place: place.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::logging::chain;
+
+    use super::*;
+
+    const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+    fn parse(overrides: &[(&str, &str)]) -> Result<Template, String> {
+        let overrides: Vec<_> = overrides
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Template::parse(TEMPLATE, &overrides).map_err(|error| chain(&error))
+    }
+
+    fn edited(from: &str, to: &str) -> String {
+        assert!(TEMPLATE.contains(from), "{from}");
+        chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
+    }
+
+    #[test]
+    fn the_projects_own_template() {
+        let template = parse(&[]).unwrap();
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            template.table,
+            Table {
+                name: "VersionControl".to_owned(),
+                attributes: vec![pair("PK", "S"), pair("SK", "S")],
+                keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
+                stream_view_type: "NEW_IMAGE".to_owned(),
+                ttl: Some("TTL".to_owned()),
+            }
+        );
+        let binaries: Vec<_> = template
+            .functions
+            .iter()
+            .map(|function| function.binary.as_str())
+            .collect();
+        assert!(binaries.len() == 2 && binaries.contains(&"stream-fn"));
+        let writer = template
+            .functions
+            .iter()
+            .find(|function| function.binary == "writer-fn")
+            .unwrap();
+        assert_eq!(writer.timeout, Duration::from_secs(30));
+        assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
+        assert_eq!(writer.environment["VERSION_DIGITS"], "1");
+        assert_eq!(template.stream_function, "stream-fn");
+        let mapping = template.mapping;
+        assert_eq!(mapping.batch_size, 100);
+        assert_eq!(mapping.maximum_retry_attempts, Some(10));
+        assert_eq!(mapping.maximum_record_age, Some(Duration::from_secs(43_200)));
+        assert_eq!(mapping.parallelization_factor, 2);
+        assert!(mapping.bisect_on_function_error && mapping.report_batch_item_failures);
+    }
+
+    #[test]
+    fn the_filter_lets_only_new_images_of_the_latest_item_through_whatever_the_width() {
+        for digits in 1..=20 {
+            let filters = parse(&[("VersionDigits", &digits.to_string())])
+                .unwrap()
+                .mapping
+                .filters;
+            let digits = shared::domain::keys::VersionDigits::new(digits).unwrap();
+            let record = |key: &str| json!({"dynamodb": {"Keys": {"SK": {"S": key}}, "NewImage": {"SK": {"S": key}}}});
+            assert!(filters.matches(&record(&digits.latest_key())));
+            assert!(!filters.matches(&record(&digits.version_key(shared::domain::version::Version::FIRST))));
+            let remove = json!({"dynamodb": {"Keys": {"SK": {"S": digits.latest_key()}}}});
+            assert!(!filters.matches(&remove));
+        }
+    }
+
+    #[test]
+    fn parameters_are_overridden_within_their_bounds() {
+        let template = parse(&[("BatchSize", "7"), ("Ordering", "time")]).unwrap();
+        assert_eq!(template.mapping.batch_size, 7);
+        assert_eq!(template.functions[0].environment["ORDERING"], "time");
+        for (name, value) in [
+            ("BatchSize", "0"),
+            ("BatchSize", "x"),
+            ("VersionDigits", "21"),
+            ("Ordering", "random"),
+        ] {
+            assert_eq!(
+                parse(&[(name, value)]).unwrap_err(),
+                format!("the parameter {name} does not take {value}")
+            );
+        }
+        assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (from, to, message) in [
+            (
+                "MaximumRetryAttempts: 10",
+                "MaximumRetryAttempts: ten",
+                "MaximumRetryAttempts of StreamFunction.Events.NewImages has a value that it does not take",
+            ),
+            (
+                "ParallelizationFactor: 2",
+                "ParallelizationFactor: 11",
+                "StreamFunction.Events.NewImages is refused: ParallelizationFactor is outside Lambda's bounds",
+            ),
+            (
+                "ParallelizationFactor: 2",
+                "TumblingWindowInSeconds: 2",
+                "StreamFunction.Events.NewImages has TumblingWindowInSeconds, which the local stack does not know",
+            ),
+            (
+                "{\"dynamodb\":{\"Keys\"",
+                "{\"dynamodb\":{",
+                "StreamFunction.Events.NewImages is refused: a pattern of FilterCriteria cannot be read: it is not JSON",
+            ),
+            (
+                "Binary: stream-fn",
+                "Other: stream-fn",
+                "StreamFunction has no Metadata.BuildProperties.Binary",
+            ),
+            (
+                "StreamViewType: NEW_IMAGE",
+                "Other: NEW_IMAGE",
+                "VersionControl has no StreamSpecification.StreamViewType",
+            ),
+            (
+                "Stream: !GetAtt VersionControl.StreamArn",
+                "Stream: x",
+                "StreamFunction.Events.NewImages has no Stream: !GetAtt <table>.StreamArn",
+            ),
+            (
+                "          Type: DynamoDB",
+                "          Type: Kinesis",
+                "it does not have exactly one event of type DynamoDB",
+            ),
+            (
+                "BatchSize: !Ref BatchSize",
+                "BatchSize: !Ref Size",
+                "there is no parameter or resource Size",
+            ),
+            (
+                "BatchSize: !Ref BatchSize",
+                "BatchSize: !Cidr x",
+                "Fn::Cidr is not known to the local stack",
+            ),
+            ("Resources:", "Things:", "Resources is missing or not an object"),
+        ] {
+            assert_eq!(edited(from, to), message);
+        }
+        assert!(edited("Parameters:", "Parameters: [").starts_with("it is not YAML: "));
+        assert_eq!(
+            chain(&Template::parse("", &[]).unwrap_err()),
+            "it is not one YAML document"
+        );
+        for text in ["7", "[]", "a: b", "Resources: 7", "Resources: {A: 7}"] {
+            assert!(Template::parse(text, &[]).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! CloudFormation's intrinsic functions, as far as a template's settings use them.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use super::text;
+
+/// The Region of everything local.
+pub const REGION: &str = "us-east-1";
+/// The account of everything local.
+pub const ACCOUNT: &str = "000000000000";
+
+/// Evaluates intrinsic functions within one template.
+pub struct Resolver<'a> {
+    document: &'a Value,
+    parameters: HashMap<&'a str, Value>,
+}
+
+impl<'a> Resolver<'a> {
+    /// With the defaults of the template's parameters, but for those that are overridden.
+    pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, Unresolved> {
+        let declared = document.get("Parameters").and_then(Value::as_object);
+        if let Some((name, _)) = overrides
+            .iter()
+            .find(|(name, _)| declared.is_none_or(|declared| !declared.contains_key(name)))
+        {
+            return Err(Unresolved::NoParameter(name.clone()));
+        }
+        let mut parameters = HashMap::new();
+        for (name, parameter) in declared.into_iter().flatten() {
+            let given = overrides.iter().rev().find(|(given, _)| given == name);
+            let given = given.map(|(_, value)| Value::String(value.clone()));
+            let value = given.or_else(|| parameter.get("Default").cloned());
+            let value = value.ok_or_else(|| Unresolved::NoValue(name.clone()))?;
+            if !takes(parameter, &value) {
+                return Err(Unresolved::Refused(name.clone(), text(&value)));
+            }
+            parameters.insert(name.as_str(), value);
+        }
+        Ok(Self { document, parameters })
+    }
+
+    /// The value with all intrinsic functions in it evaluated.
+    pub fn resolve(&self, value: &Value) -> Result<Value, Unresolved> {
+        match value {
+            Value::Array(values) => {
+                let values: Vec<_> = values
+                    .iter()
+                    .map(|value| self.resolve_member(value))
+                    .collect::<Result<_, _>>()?;
+                Ok(values.into_iter().flatten().collect())
+            }
+            Value::Object(members) => match intrinsic(members) {
+                Some((name, operand)) => self.call(name, operand),
+                None => {
+                    let mut resolved = Map::new();
+                    for (name, member) in members {
+                        if let Some(member) = self.resolve_member(member)? {
+                            resolved.insert(name.clone(), member);
+                        }
+                    }
+                    Ok(Value::Object(resolved))
+                }
+            },
+            scalar => Ok(scalar.clone()),
+        }
+    }
+
+    /// `None` for `AWS::NoValue`, which takes its member away.
+    fn resolve_member(&self, value: &Value) -> Result<Option<Value>, Unresolved> {
+        if value.get("Ref").and_then(Value::as_str) == Some("AWS::NoValue") {
+            return Ok(None);
+        }
+        self.resolve(value).map(Some)
+    }
+
+    fn call(&self, name: &str, operand: &Value) -> Result<Value, Unresolved> {
+        let bad = || Unresolved::Operand(name.to_owned());
+        let list = || operand.as_array().ok_or_else(bad);
+        match name {
+            "Ref" => self.reference(operand.as_str().ok_or_else(bad)?),
+            "Fn::GetAtt" => match list()?.as_slice() {
+                [resource, attribute] => Ok(Value::String(self.attribute(&text(resource), &text(attribute))?)),
+                _ => Err(bad()),
+            },
+            "Fn::Sub" => self.substitute(operand).map(Value::String),
+            "Fn::FindInMap" => {
+                let keys: Vec<_> = list()?.iter().map(|key| self.resolve(key)).collect::<Result<_, _>>()?;
+                let found = keys.iter().try_fold(self.document.get("Mappings"), |map, key| {
+                    Some(map.and_then(|map| map.get(text(key))))
+                });
+                found.flatten().cloned().ok_or_else(bad)
+            }
+            "Fn::If" => match list()?.as_slice() {
+                [condition, yes, no] => {
+                    let holds = self.named_condition(&text(condition))?;
+                    self.resolve(if holds { yes } else { no })
+                }
+                _ => Err(bad()),
+            },
+            "Fn::Join" => match list()?.as_slice() {
+                [separator, parts] => {
+                    let parts = self.resolve(parts)?;
+                    let parts: Vec<_> = parts.as_array().ok_or_else(bad)?.iter().map(text).collect();
+                    Ok(Value::String(parts.join(&text(separator))))
+                }
+                _ => Err(bad()),
+            },
+            "Fn::Select" => match list()?.as_slice() {
+                [index, values] => {
+                    let index = text(&self.resolve(index)?).parse::<usize>().map_err(|_| bad())?;
+                    self.resolve(values)?.get(index).cloned().ok_or_else(bad)
+                }
+                _ => Err(bad()),
+            },
+            _ => Err(Unresolved::Unknown(name.to_owned())),
+        }
+    }
+
+    fn reference(&self, name: &str) -> Result<Value, Unresolved> {
+        if let Some(value) = self.parameters.get(name) {
+            return Ok(value.clone());
+        }
+        let pseudo = match name {
+            "AWS::Region" => REGION,
+            "AWS::AccountId" => ACCOUNT,
+            "AWS::Partition" => "aws",
+            "AWS::StackName" => "local",
+            "AWS::URLSuffix" => "amazonaws.com",
+            "AWS::NoValue" => return Ok(Value::Null),
+            _ if self.has_resource(name) => name,
+            _ => return Err(Unresolved::NoName(name.to_owned())),
+        };
+        Ok(Value::String(pseudo.to_owned()))
+    }
+
+    /// There are no real resources: an ARN is made up, any other attribute is its own path.
+    fn attribute(&self, resource: &str, attribute: &str) -> Result<String, Unresolved> {
+        if !self.has_resource(resource) {
+            return Err(Unresolved::NoName(resource.to_owned()));
+        }
+        Ok(match attribute {
+            "Arn" => format!("arn:aws:local:{REGION}:{ACCOUNT}:{resource}"),
+            attribute => format!("{resource}.{attribute}"),
+        })
+    }
+
+    fn has_resource(&self, name: &str) -> bool {
+        self.document
+            .get("Resources")
+            .is_some_and(|resources| resources.get(name).is_some())
+    }
+
+    fn substitute(&self, operand: &Value) -> Result<String, Unresolved> {
+        let bad = || Unresolved::Operand("Fn::Sub".to_owned());
+        let none = Map::new();
+        let (template, variables) = match operand {
+            Value::String(template) => (template, &none),
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::String(template), Value::Object(variables)] => (template, variables),
+                _ => return Err(bad()),
+            },
+            _ => return Err(bad()),
+        };
+        let mut out = String::new();
+        let mut rest = template.as_str();
+        while let Some((before, behind)) = rest.split_once("${") {
+            let (name, after) = behind.split_once('}').ok_or_else(bad)?;
+            out.push_str(before);
+            match (name.strip_prefix('!'), variables.get(name), name.split_once('.')) {
+                (Some(literal), ..) => out.push_str(&format!("${{{literal}}}")),
+                (_, Some(variable), _) => out.push_str(&text(&self.resolve(variable)?)),
+                (.., Some((resource, attribute))) => out.push_str(&self.attribute(resource, attribute)?),
+                _ => out.push_str(&text(&self.reference(name)?)),
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
+        let condition = self
+            .document
+            .get("Conditions")
+            .and_then(|conditions| conditions.get(name));
+        self.condition(condition.ok_or_else(|| Unresolved::NoName(name.to_owned()))?)
+    }
+
+    fn condition(&self, value: &Value) -> Result<bool, Unresolved> {
+        let Some((name, operand)) = value.as_object().and_then(intrinsic) else {
+            return Err(Unresolved::Operand("a condition".to_owned()));
+        };
+        let operands = operand.as_array().map(Vec::as_slice).unwrap_or_default();
+        match (name, operands) {
+            ("Condition", _) => self.named_condition(&text(operand)),
+            ("Fn::Equals", [a, b]) => Ok(text(&self.resolve(a)?) == text(&self.resolve(b)?)),
+            ("Fn::Not", [inner]) => Ok(!self.condition(inner)?),
+            ("Fn::And", all) => all
+                .iter()
+                .try_fold(true, |holds, one| Ok(holds && self.condition(one)?)),
+            ("Fn::Or", any) => any
+                .iter()
+                .try_fold(false, |holds, one| Ok(holds || self.condition(one)?)),
+            _ => Err(Unresolved::Unknown(name.to_owned())),
+        }
+    }
+}
+
+/// An object with one member, of the name of an intrinsic function.
+fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
+    let (name, operand) = members.iter().next().filter(|_| members.len() == 1)?;
+    let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
+    is_one.then_some((name.as_str(), operand))
+}
+
+fn takes(parameter: &Value, value: &Value) -> bool {
+    let allowed = parameter.get("AllowedValues").and_then(Value::as_array);
+    let is_allowed = allowed.is_none_or(|allowed| allowed.iter().any(|one| text(one) == text(value)));
+    let is_number =
+        parameter.get("Type").and_then(Value::as_str) != Some("Number") || text(value).parse::<f64>().is_ok();
+    let bound = |name: &str| parameter.get(name).and_then(|bound| text(bound).parse::<f64>().ok());
+    let number = text(value).parse::<f64>().unwrap_or_default();
+    let is_within =
+        bound("MinValue").is_none_or(|least| number >= least) && bound("MaxValue").is_none_or(|most| number <= most);
+    is_allowed && is_number && is_within
+}
+
+/// What in a template could not be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unresolved {
+    /// An override of a parameter that is not declared.
+    #[error("there is no parameter {0}")]
+    NoParameter(String),
+    /// A parameter without a default.
+    #[error("the parameter {0} has no value")]
+    NoValue(String),
+    /// A value outside a parameter's bounds.
+    #[error("the parameter {0} does not take {1}")]
+    Refused(String, String),
+    /// A name that nothing in the template has.
+    #[error("there is no parameter or resource {0}")]
+    NoName(String),
+    /// An operand that its function does not take.
+    #[error("{0} has an operand that it does not take")]
+    Operand(String),
+    /// A function that the local stack does not know.
+    #[error("{0} is not known to the local stack")]
+    Unknown(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_function() {
+        let document = json!({
+            "Parameters": {"P": {"Type": "String", "Default": "p"}, "N": {"Type": "Number", "Default": 3}},
+            "Conditions": {
+                "Yes": {"Fn::Equals": [{"Ref": "P"}, "p"]},
+                "No": {"Fn::Not": [{"Condition": "Yes"}]},
+                "Both": {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]},
+                "Either": {"Fn::Or": [{"Condition": "Yes"}, {"Condition": "No"}]},
+            },
+            "Mappings": {"M": {"3": {"k": "found"}}},
+            "Resources": {"R": {}},
+        });
+        let resolver = Resolver::new(&document, &[]).unwrap();
+        for (value, expected) in [
+            (json!({"Ref": "P"}), json!("p")),
+            (json!({"Ref": "R"}), json!("R")),
+            (json!({"Ref": "AWS::Region"}), json!("us-east-1")),
+            (
+                json!({"Fn::GetAtt": ["R", "Arn"]}),
+                json!("arn:aws:local:us-east-1:000000000000:R"),
+            ),
+            (json!({"Fn::GetAtt": ["R", "Name"]}), json!("R.Name")),
+            (
+                json!({"Fn::Sub": "${P}-${R}-${R.Name}-${!P}-$"}),
+                json!("p-R-R.Name-${P}-$"),
+            ),
+            (json!({"Fn::Sub": ["${V}", {"V": {"Ref": "N"}}]}), json!("3")),
+            (json!({"Fn::FindInMap": ["M", {"Ref": "N"}, "k"]}), json!("found")),
+            (json!({"Fn::If": ["Yes", 1, 2]}), json!(1)),
+            (json!({"Fn::If": ["No", 1, 2]}), json!(2)),
+            (json!({"Fn::If": ["Both", 1, 2]}), json!(2)),
+            (json!({"Fn::If": ["Either", 1, 2]}), json!(1)),
+            (json!({"Fn::Join": ["-", ["a", {"Ref": "P"}]]}), json!("a-p")),
+            (json!({"Fn::Select": [1, ["a", "b"]]}), json!("b")),
+            (
+                json!({"a": {"Ref": "AWS::NoValue"}, "b": [{"Ref": "AWS::NoValue"}, 1]}),
+                json!({"b": [1]}),
+            ),
+        ] {
+            assert_eq!(resolver.resolve(&value), Ok(expected), "{value}");
+        }
+        for bad in [
+            json!({"Ref": 7}),
+            json!({"Ref": "Nothing"}),
+            json!({"Fn::GetAtt": ["Nothing", "Arn"]}),
+            json!({"Fn::Sub": "${P"}),
+            json!({"Fn::Sub": 7}),
+            json!({"Fn::FindInMap": ["M", "4", "k"]}),
+            json!({"Fn::If": ["Nothing", 1, 2]}),
+            json!({"Fn::If": ["Yes"]}),
+            json!({"Fn::Select": [9, ["a"]]}),
+            json!({"Fn::Unheard": 1}),
+        ] {
+            assert!(resolver.resolve(&bad).is_err(), "{bad}");
+        }
+    }
+}
