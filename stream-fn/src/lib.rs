@@ -118,10 +118,7 @@ impl Recorder {
     }
 
     fn log(&self, number: Option<&SequenceNumber>, version: Option<&VersionItem>, failure: &RecordFailure) {
-        let entity = version.map(|version| match self.log_keys {
-            true => version.entity().as_str().to_owned(),
-            false => version.entity().digest(),
-        });
+        let entity = version.map(|version| version.entity().in_logs(self.log_keys));
         tracing::warn!(
             sequence_number = number.map(SequenceNumber::as_str),
             entity,

@@ -80,11 +80,7 @@ impl Writer {
     }
 
     fn log(&self, entity: &EntityId, answer: &Result<Answer, Error>) {
-        let entity = if self.log_keys {
-            entity.as_str().to_owned()
-        } else {
-            entity.digest()
-        };
+        let entity = entity.in_logs(self.log_keys);
         match answer {
             Ok(answer) => tracing::info!(entity, outcome = answer.outcome(), version = answer.version(), "update"),
             Err(error) => {

@@ -39,6 +39,11 @@ impl EntityId {
         &self.0
     }
 
+    /// What logs call the entity: its [digest](Self::digest), unless they may tell keys.
+    pub fn in_logs(&self, log_keys: bool) -> String {
+        if log_keys { self.0.clone() } else { self.digest() }
+    }
+
     /// The first 64 bits of the key's SHA-256, in hex: names an entity in logs without telling its key.
     pub fn digest(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();

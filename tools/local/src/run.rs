@@ -187,14 +187,15 @@ fn endpoints(stack: &Stack) -> String {
 
 fn how_to_call(stack: &Stack) -> String {
     format!(
-        "Serving until Ctrl-C. Try, in another terminal (any credentials and Region will do):
+        "Serving until Ctrl-C. Try, in another terminal:
+
+  curl {lambda}/2015-03-31/functions/writer-fn/invocations -d '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}'
+
+or, with any credentials and Region:
 
   aws lambda invoke --endpoint-url {lambda} --function-name writer-fn \\
-    --cli-binary-format raw-in-base64-out --payload '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}' /dev/stdout
-
-  aws dynamodb query --endpoint-url {dynamodb} --table-name {table} \\
-    --key-condition-expression 'PK = :id' --expression-attribute-values '{{\":id\": {{\"S\": \"Equipment#1\"}}}}'
-",
+    --payload fileb://events/writer-direct.json /dev/stdout
+  aws dynamodb scan --endpoint-url {dynamodb} --table-name {table}",
         lambda = stack.lambda.endpoint(),
         dynamodb = stack.dynamodb_endpoint(),
         table = stack.table,

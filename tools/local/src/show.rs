@@ -1,6 +1,6 @@
 //! Item collections as tables, as the pattern is usually pictured.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use shared::domain::{AttributeValue, Item, names};
@@ -13,6 +13,8 @@ const MAX_ENTITIES: usize = 20;
 const MAX_ITEMS: usize = 24;
 /// The most attributes that have a column of their own.
 const MAX_COLUMNS: usize = 8;
+/// The most characters of a text that are shown.
+const MAX_CHARACTERS: usize = 80;
 /// The width without a terminal.
 const WIDTH: u16 = 140;
 
@@ -20,10 +22,10 @@ const WIDTH: u16 = 140;
 pub fn collections(collections: &Collections) -> String {
     let mut text = String::new();
     for (pk, collection) in collections.iter().take(MAX_ENTITIES) {
-        text.push_str(&format!("{}\n", table(pk, collection)));
+        let _ = writeln!(text, "{}", table(pk, collection));
     }
     if let Some(more @ 1..) = collections.len().checked_sub(MAX_ENTITIES) {
-        text.push_str(&format!("and {more} more entities\n"));
+        let _ = writeln!(text, "and {more} more entities");
     }
     text
 }
@@ -44,6 +46,7 @@ fn table(pk: &str, collection: &Collection) -> Table {
     let items = collection.items();
     let left_out = items.len().saturating_sub(MAX_ITEMS);
     let head = if left_out > 0 { MAX_ITEMS / 2 } else { items.len() };
+    let pk = &shown(pk);
     for (sk, item) in &items[..head] {
         table.add_row(row(pk, sk, item, &columns));
     }
@@ -79,7 +82,7 @@ fn columns(collection: &Collection) -> Vec<String> {
 
 fn row(pk: &str, sk: &str, item: &Item, columns: &[String]) -> Vec<String> {
     let attribute = |name: &str| item.get(name).map(value).unwrap_or_default();
-    let mut row = vec![pk.to_owned(), sk.to_owned(), attribute(names::LATEST)];
+    let mut row = vec![pk.to_owned(), shown(sk), attribute(names::LATEST)];
     row.extend(columns.iter().map(|name| attribute(name)));
     row
 }
@@ -89,11 +92,12 @@ fn value(value: &AttributeValue) -> String {
     use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, S, Ss};
     let list = |values: Vec<String>| format!("[{}]", values.join(", "));
     match value {
-        S(text) | N(text) => text.clone(),
+        S(text) => shown(text),
+        N(text) => text.clone(),
         Bool(value) => value.to_string(),
         Null(_) => "null".to_owned(),
         B(bytes) => format!("{} bytes", bytes.len()),
-        Ss(texts) | Ns(texts) => list(texts.clone()),
+        Ss(texts) | Ns(texts) => list(texts.iter().map(|text| shown(text)).collect()),
         Bs(values) => list(values.iter().map(|bytes| format!("{} bytes", bytes.len())).collect()),
         L(values) => list(values.iter().map(self::value).collect()),
         M(members) => {
@@ -106,6 +110,19 @@ fn value(value: &AttributeValue) -> String {
     }
 }
 
+/// A text that fits a cell, and moves no cursor.
+fn shown(text: &str) -> String {
+    let cut = text.chars().count() > MAX_CHARACTERS;
+    let visible = text
+        .chars()
+        .take(MAX_CHARACTERS)
+        .map(|character| match character.is_control() {
+            true => character.escape_default().to_string(),
+            false => character.to_string(),
+        });
+    visible.chain(cut.then(|| "…".to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -113,6 +130,20 @@ mod tests {
 
     use super::*;
     use crate::history::collect;
+
+    #[test]
+    fn values_are_for_the_eye() {
+        let check = |json: serde_json::Value, text: &str| {
+            assert_eq!(value(&serde_json::from_value(json).unwrap()), text);
+        };
+        check(json!({"S": "a\u{1b}[2Jb\n"}), "a\\u{1b}[2Jb\\n");
+        check(json!({"S": "x".repeat(100)}), &format!("{}…", "x".repeat(80)));
+        check(
+            json!({"M": {"b": {"L": [{"N": "1"}, {"NULL": true}]}, "a": {"B": "Zm9v"}}}),
+            "{a: 3 bytes, b: [1, null]}",
+        );
+        check(json!({"SS": ["x", "y"]}), "[x, y]");
+    }
 
     #[test]
     fn a_long_history_is_cut_in_the_middle() {

@@ -145,23 +145,24 @@ where
         let mut ended = HashSet::new();
         let mut working = FuturesUnordered::new();
         loop {
-            let shards = self.source.shards().await.unwrap_or_default();
-            for shard in ready(&shards, &started, &ended) {
+            let listed = self.source.shards().await;
+            let look_again = if listed.is_ok() {
+                SHARDS_EVERY
+            } else {
+                shard::POLL_INTERVAL
+            };
+            for shard in ready(&listed.unwrap_or_default(), &started, &ended) {
                 started.insert(shard.id.clone());
                 working.push(async move {
                     shard::work(self, &shard.id).await;
                     shard.id
                 });
             }
-            let mut again = std::pin::pin!(tokio::time::sleep(SHARDS_EVERY));
-            loop {
-                tokio::select! {
-                    Some(shard) = working.next() => {
-                        ended.insert(shard);
-                        break;
-                    }
-                    () = &mut again => break,
+            tokio::select! {
+                Some(shard) = working.next() => {
+                    ended.insert(shard);
                 }
+                () = tokio::time::sleep(look_again) => {}
             }
         }
     }

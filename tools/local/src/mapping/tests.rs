@@ -109,11 +109,13 @@ impl Source for FakeSource {
 
 type Answer = dyn Fn(&[String], usize) -> (Duration, InvocationEnd) + Send + Sync;
 
+/// When a batch arrived, and its records.
+type Arrived = (Instant, Vec<String>);
+
 /// Answers by a closure over the sequence numbers of a batch and the number of the invocation.
 struct FakeFunction {
     answer: Box<Answer>,
-    /// When each batch arrived, and its records.
-    batches: Arc<Mutex<Vec<(Instant, Vec<String>)>>>,
+    batches: Arc<Mutex<Vec<Arrived>>>,
 }
 
 impl Invoker for FakeFunction {

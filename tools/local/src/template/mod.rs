@@ -193,7 +193,7 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
             "BatchSize" => settings.batch_size = usize::try_from(count()?).unwrap_or(usize::MAX),
             "MaximumBatchingWindowInSeconds" => settings.batching_window = Duration::from_secs(count()?),
             "ParallelizationFactor" => {
-                settings.parallelization_factor = usize::try_from(count()?).unwrap_or(usize::MAX)
+                settings.parallelization_factor = usize::try_from(count()?).unwrap_or(usize::MAX);
             }
             "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(&value()?) == "true",
             "MaximumRetryAttempts" => {
@@ -261,7 +261,7 @@ fn text(value: &Value) -> String {
 fn object<'a>(value: Option<&'a Value>, place: &str) -> Result<&'a Map<String, Value>, TemplateError> {
     value
         .and_then(Value::as_object)
-        .ok_or_else(|| TemplateError::missing(place, "an object"))
+        .ok_or_else(|| TemplateError::NotAnObject(place.to_owned()))
 }
 
 /// Why a template cannot be run here.

@@ -52,18 +52,18 @@ impl<'a> Resolver<'a> {
                     .collect::<Result<_, _>>()?;
                 Ok(values.into_iter().flatten().collect())
             }
-            Value::Object(members) => match intrinsic(members) {
-                Some((name, operand)) => self.call(name, operand),
-                None => {
-                    let mut resolved = Map::new();
-                    for (name, member) in members {
-                        if let Some(member) = self.resolve_member(member)? {
-                            resolved.insert(name.clone(), member);
-                        }
-                    }
-                    Ok(Value::Object(resolved))
+            Value::Object(members) => {
+                if let Some((name, operand)) = intrinsic(members) {
+                    return self.call(name, operand);
                 }
-            },
+                let mut resolved = Map::new();
+                for (name, member) in members {
+                    if let Some(member) = self.resolve_member(member)? {
+                        resolved.insert(name.clone(), member);
+                    }
+                }
+                Ok(Value::Object(resolved))
+            }
             scalar => Ok(scalar.clone()),
         }
     }
@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
             let (name, after) = behind.split_once('}').ok_or_else(bad)?;
             out.push_str(before);
             match (name.strip_prefix('!'), variables.get(name), name.split_once('.')) {
-                (Some(literal), ..) => out.push_str(&format!("${{{literal}}}")),
+                (Some(literal), ..) => out.extend(["${", literal, "}"]),
                 (_, Some(variable), _) => out.push_str(&text(&self.resolve(variable)?)),
                 (.., Some((resource, attribute))) => out.push_str(&self.attribute(resource, attribute)?),
                 _ => out.push_str(&text(&self.reference(name)?)),

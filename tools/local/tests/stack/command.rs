@@ -1,0 +1,320 @@
+//! The command `local`, run as its user runs it.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{PROGRAM, documents, root, versions};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .current_dir(root())
+        .args(["--dynamodb-port", "0", "--lambda-port", "0"])
+        .args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file in a folder, by its path.
+fn file(folder: &Path, name: &str, content: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_string_lossy().into_owned()
+}
+
+/// A feed of many entities, with everything that an attribute can hold.
+fn feed(updates: usize, entities: usize) -> String {
+    let numbers = [
+        "12345678901234567890123456789012345678",
+        "-0.00012345678901234567890123456789012345678",
+        "1E5",
+        "0.10",
+    ];
+    let line = |n: usize| {
+        let number = numbers[n % numbers.len()];
+        let entity = (n * n + 7 * n) % entities;
+        format!(
+            r#"{{"ID": "Entity#{entity}", "Number": {number}, "n": {n}, "Text": "é\u0000\"", "Empty": "", "List": [{number}, null, {{"a": []}}], "Odd{}": true}}"#,
+            n % 3
+        )
+    };
+    (0..updates).map(|n| line(n) + "\n").collect()
+}
+
+#[test]
+fn once_feeds_waits_and_dumps() {
+    let folder = tempfile::tempdir().unwrap();
+    let feed = file(folder.path(), "feed.jsonl", &feed(300, 20));
+    let dump = folder.path().join("dump.jsonl");
+    let output = run(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = std::fs::read_to_string(dump).unwrap();
+    assert_eq!(versions(&lines).values().sum::<usize>(), 300);
+    for digits in [
+        "12345678901234567890123456789012345678",
+        "-0.00012345678901234567890123456789012345678",
+    ] {
+        assert!(lines.contains(&format!(r#""Number":{{"N":"{digits}"}}"#)), "{digits}");
+    }
+    assert!(text(&output.stdout).contains("Entity#0"));
+}
+
+#[test]
+fn the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped() {
+    let output = run(&["--once"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Press#12"));
+    let mut child = command(&["--once", "--feed", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"{\"ID\": \"Piped#1\"}\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("Piped#1") && !text(&output.stdout).contains("Press#12"));
+}
+
+#[test]
+fn whatever_is_wrong_is_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| file(folder.path(), name, content);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let bad_json = file("bad.jsonl", "{\"ID\": \"a\"}\nnonsense\n");
+    let reserved = file("reserved.jsonl", "{\"ID\": \"a\"}\n{\"ID\": \"b\", \"PK\": 1}\n");
+    let bad_yaml = file("bad.yaml", "Resources: [");
+    let no_table = file("other.yaml", "Resources: {}");
+    let not_a_folder = file("file", "");
+    for (arguments, line) in [
+        (&["--dynamodb-port", &port][..], format!("port {port} is in use")),
+        (&["--lambda-port", &port], format!("port {port} is in use")),
+        (
+            &["--feed", &bad_json],
+            "line 2 of the feed is bad: it is not JSON".to_owned(),
+        ),
+        (
+            &["--once", "--feed", &reserved],
+            "line 2 of the feed is bad: the event is invalid: PK is reserved".to_owned(),
+        ),
+        (&["--feed", "/no/such/feed"], "/no/such/feed cannot be read".to_owned()),
+        (&["--template", &bad_yaml], "it is not YAML".to_owned()),
+        (
+            &["--template", &no_table],
+            "it does not have exactly one event of type DynamoDB".to_owned(),
+        ),
+        (
+            &["--template", "/no/such/template"],
+            "/no/such/template is not a template that can be run".to_owned(),
+        ),
+        (
+            &["--parameter", "VersionDigits=99"],
+            "the parameter VersionDigits does not take 99".to_owned(),
+        ),
+        (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
+        (
+            &["--once", "--feed", "/dev/null", "--dump", "/no/such/folder/dump"],
+            "/no/such/folder/dump cannot be written".to_owned(),
+        ),
+    ] {
+        // A later port replaces the earlier.
+        let ports = ["--dynamodb-port", "--lambda-port"]
+            .into_iter()
+            .filter(|flag| !arguments.contains(flag));
+        let mut command = Command::new(PROGRAM);
+        command
+            .current_dir(root())
+            .args(ports.flat_map(|flag| [flag, "0"]))
+            .args(arguments);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let stderr = text(&output.stderr);
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(stderr.contains(&line), "{arguments:?}: {stderr}");
+        assert_eq!(
+            stderr.trim().lines().filter(|line| line.starts_with("error: ")).count(),
+            1,
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn once_says_what_is_missing_when_the_time_is_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    let failed = folder.path().join("failed");
+    let mut stack = Serving::start(&[
+        "--data-dir",
+        &data,
+        "--feed",
+        "/dev/null",
+        "--failed",
+        &failed.to_string_lossy(),
+    ]);
+    stack.put(&json!({"PK": {"S": "Poison#1"}, "SK": {"S": "v0"}}));
+    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}}));
+    stack.write(&json!({"ID": "Taken#1"}));
+    stack.write(&json!({"ID": "Good#1"}));
+    stack.kill();
+    let output = run(&[
+        "--once",
+        "--timeout",
+        "20",
+        "--data-dir",
+        &data,
+        "--failed",
+        &failed.to_string_lossy(),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("the history of Poison#1 is not complete: v0 makes no version: Latest is missing"),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("the history of Taken#1 is not complete: v1 differs from v0"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("Good#1"), "{stderr}");
+    let documents = documents(&failed);
+    assert_eq!(documents.len(), 2);
+    assert!(
+        documents
+            .iter()
+            .all(|document| document["payload"]["Records"].as_array().unwrap().len() == 1)
+    );
+}
+
+#[test]
+fn a_stack_that_is_killed_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    let feed = file(folder.path(), "feed.jsonl", &feed(2000, 25));
+    let mut acknowledged = 0;
+    for _ in 0..3 {
+        let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed]);
+        // In the middle of the feed, updates of our own, whose answers we see.
+        for _ in 0..40 {
+            assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
+            acknowledged += 1;
+        }
+        stack.kill();
+    }
+    let dump = folder.path().join("dump.jsonl");
+    let output = run(&["--once", "--data-dir", &data, "--dump", &dump.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let versions = versions(&std::fs::read_to_string(dump).unwrap());
+    assert_eq!(versions["Ours#1"], acknowledged);
+    assert!(versions.len() > 1, "the feed was under way");
+}
+
+#[test]
+fn a_data_folder_has_one_stack_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_string_lossy().into_owned();
+    let stack = Serving::start(&["--data-dir", &data]);
+    let output = run(&["--once", "--data-dir", &data]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("is in use by another stack"),
+        "{}",
+        text(&output.stderr)
+    );
+    drop(stack);
+}
+
+/// A stack that serves as a process of its own.
+struct Serving {
+    child: Child,
+    dynamodb: String,
+    lambda: String,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = command(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = |name: &str| {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.starts_with(name), "{line}");
+            line.split_whitespace()
+                .nth(1)
+                .unwrap()
+                .strip_prefix("http://")
+                .unwrap()
+                .to_owned()
+        };
+        let (dynamodb, lambda) = (address("DynamoDB"), address("Lambda"));
+        // What it says further is read, so that it can go on saying.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            dynamodb,
+            lambda,
+        }
+    }
+
+    fn write(&mut self, update: &Value) -> Value {
+        post(&self.lambda, "/2015-03-31/functions/writer-fn/invocations", "", update)
+    }
+
+    fn put(&mut self, item: &Value) {
+        let headers = "X-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Type: application/x-amz-json-1.0\r\n\
+                       Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
+                       X-Amz-Date: 20260101T000000Z\r\n";
+        let answer = post(
+            &self.dynamodb,
+            "/",
+            headers,
+            &json!({"TableName": "VersionControl", "Item": item}),
+        );
+        assert_eq!(answer, json!({}));
+    }
+
+    /// As the kernel does it when memory runs out: SIGKILL.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn post(address: &str, path: &str, headers: &str, body: &Value) -> Value {
+    use std::io::Read as _;
+    let body = body.to_string();
+    let length = body.len();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{answer}"))
+}

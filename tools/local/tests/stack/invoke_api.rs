@@ -1,0 +1,165 @@
+//! The Invoke API, as a client on the network sees it.
+
+use local::{
+    lambda::{Host, Lambda},
+    template::Function,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+use crate::support::{PROGRAM, eventually, item, start};
+
+/// The head of an HTTP answer, in lower case, and its body.
+async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String, String) {
+    let address = endpoint.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_lowercase(), body.to_owned())
+}
+
+fn path(function: &str) -> String {
+    format!("/2015-03-31/functions/{function}/invocations")
+}
+
+#[tokio::test]
+async fn every_kind_of_invocation_and_every_refusal() {
+    let stack = start().await;
+    let endpoint = stack.lambda.endpoint();
+    let kind = |kind: &str| format!("X-Amz-Invocation-Type: {kind}\r\n");
+
+    let (head, body) = post(endpoint, &path("writer-fn"), "", r#"{"ID": "a"}"#).await;
+    assert!(
+        head.starts_with("http/1.1 200") && head.contains("x-amz-executed-version: $latest"),
+        "{head}"
+    );
+    assert!(!head.contains("x-amz-function-error"), "{head}");
+    assert_eq!(
+        serde_json::from_str::<Value>(&body).unwrap(),
+        json!({"ID": "a", "Version": 1, "Outcome": "Written"})
+    );
+
+    let (head, body) = post(endpoint, &path("writer-fn"), "", r#"{"ID": "a", "SK": "x"}"#).await;
+    assert!(
+        head.starts_with("http/1.1 200") && head.contains("x-amz-function-error: unhandled"),
+        "{head}"
+    );
+    let error = json!({"errorType": "InvalidEvent", "errorMessage": "the event is invalid: SK is reserved"});
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), error);
+
+    let (head, _) = post(endpoint, &path("writer-fn"), &kind("Event"), r#"{"ID": "b"}"#).await;
+    assert!(head.starts_with("http/1.1 202"), "{head}");
+    eventually("the later invocation", async || {
+        (item(&stack, "b", "v1").await != Value::Null).then_some(())
+    })
+    .await;
+    let (head, _) = post(endpoint, &path("writer-fn"), &kind("DryRun"), r#"{"ID": "c"}"#).await;
+    assert!(head.starts_with("http/1.1 204"), "{head}");
+    assert_eq!(item(&stack, "c", "v0").await, Value::Null);
+
+    for name in [
+        "WriterFunction",
+        "writer-fn:$LATEST",
+        "arn:aws:lambda:us-east-1:000000000000:function:writer-fn",
+    ] {
+        let (head, _) = post(endpoint, &path(name), "", r#"{"ID": "d"}"#).await;
+        assert!(head.starts_with("http/1.1 200"), "{name}: {head}");
+    }
+    for (name, headers, body, refusal) in [
+        (
+            "nothing",
+            String::new(),
+            "{}".to_owned(),
+            ("404", "resourcenotfoundexception"),
+        ),
+        (
+            "writer-fn",
+            String::new(),
+            "{".to_owned(),
+            ("400", "invalidrequestcontentexception"),
+        ),
+        (
+            "writer-fn",
+            kind("Someday"),
+            "{}".to_owned(),
+            ("400", "invalidparametervalueexception"),
+        ),
+        (
+            "writer-fn",
+            String::new(),
+            format!("\"{}\"", "x".repeat(6 * 1024 * 1024)),
+            ("413", "requesttoolargeexception"),
+        ),
+        (
+            "writer-fn",
+            kind("Event"),
+            format!("\"{}\"", "x".repeat(1024 * 1024)),
+            ("413", "requesttoolargeexception"),
+        ),
+    ] {
+        let (head, _) = post(endpoint, &path(name), &headers, &body).await;
+        let (status, error) = refusal;
+        assert!(
+            head.starts_with(&format!("http/1.1 {status}")) && head.contains(error),
+            "{name} {headers}: {head}"
+        );
+    }
+}
+
+fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambda {
+    let function = Function {
+        logical_id: "F".to_owned(),
+        binary: "writer-fn".to_owned(),
+        timeout: std::time::Duration::from_millis(300),
+        memory: 128,
+        environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
+        log_level: "INFO".to_owned(),
+    };
+    let host = Host {
+        program: program.into(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        // A port that takes connections and never answers: nothing listens behind the backlog.
+        environment: [("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), silent_endpoint())].into(),
+        concurrency: 2,
+        logs: logs.to_owned(),
+    };
+    Lambda::serve(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &[function], &host).unwrap()
+}
+
+fn silent_endpoint() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Kept open for the life of the test.
+    Box::leak(Box::new(listener));
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_function_that_dies_or_hangs_is_an_error_and_does_not_block_the_next() {
+    let logs = tempfile::tempdir().unwrap();
+    let update = br#"{"ID": "a"}"#.to_vec();
+    let dies = lambda_of("/bin/false", &[], logs.path());
+    let hangs = lambda_of(PROGRAM, &[local::stack::FUNCTION_ARGUMENT], logs.path());
+    for _ in 0..3 {
+        for (lambda, kind) in [(&dies, "Runtime.ExitError"), (&hangs, "Sandbox.Timedout")] {
+            let invoked = lambda.invoke("writer-fn", update.clone()).await.unwrap();
+            let error: Value = serde_json::from_slice(&invoked.payload).unwrap();
+            assert!(invoked.is_error);
+            assert_eq!(error["errorType"], kind);
+        }
+    }
+    let missing = lambda_of("/no/such/program", &[], logs.path())
+        .invoke("writer-fn", update)
+        .await
+        .unwrap();
+    assert!(missing.is_error);
+}

@@ -1,0 +1,9 @@
+//! End to end: the template, both functions as real processes of the real runtime, the stream between them.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod command;
+mod events;
+mod invoke_api;
+mod promises;
+mod support;
