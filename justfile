@@ -1,0 +1,30 @@
+# The commands of a working day. `just` lists them.
+
+_default:
+    @just --list
+
+# the whole stack on this machine
+run *ARGS:
+    cargo run -p local -- {{ARGS}}
+
+# all tests
+test:
+    cargo test --workspace
+
+# what CI checks besides
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    sam validate --lint
+
+# all that CI does
+ci:
+    .ci/run
+
+# look at changed request snapshots
+review:
+    cargo insta review
+
+deploy *ARGS:
+    sam build
+    sam deploy {{ARGS}}
