@@ -4,10 +4,12 @@ use std::{
     fs::File,
     io::{self, BufReader, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
+    pin::Pin,
     process::ExitCode,
     time::Duration,
 };
 
+use futures::{Stream, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use shared::{dynamodb::scan_items::ScanError, logging::chain};
 use thiserror::Error;
@@ -44,8 +46,7 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
 async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let path = args.template.clone().map_or_else(find_template, Ok)?;
     let template = Template::read(&path, &args.parameters).map_err(|error| RunError::Template(path, error))?;
-    // A bad feed is found before anything is started. Standard input may take its time.
-    let lines = args.feed.as_deref().map(read_feed).transpose()?;
+    let feed = Feed::open(args.feed.as_deref())?;
     let stack = Stack::start(Options {
         template,
         dynamodb_port: args.dynamodb_port,
@@ -58,7 +59,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     if !args.once {
         say(&endpoints(&stack));
     }
-    feed(&stack, lines).await?;
+    send(&stack, feed).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(&stack, within).await?;
     say(show::collections(&collections).trim_end());
@@ -83,22 +84,44 @@ fn find_template() -> Result<PathBuf, RunError> {
         .ok_or(RunError::NoTemplate)
 }
 
-fn read_feed(path: &Path) -> Result<Vec<Line>, RunError> {
-    if path == Path::new("-") {
-        return Ok(feed::read(io::stdin().lock())?);
-    }
-    let file = File::open(path).map_err(|error| RunError::Feed(path.to_owned(), error))?;
-    Ok(feed::read(BufReader::new(file))?)
+/// Where updates come from.
+enum Feed {
+    /// None were named.
+    Sample,
+    /// A file, read whole, so that a bad line is found before anything is started.
+    File(Vec<Line>),
+    /// Read as it comes.
+    StandardInput,
 }
 
-/// Feeds the lines, or the sample where there are none and the table is empty.
-async fn feed(stack: &Stack, lines: Option<Vec<Line>>) -> Result<(), RunError> {
-    let lines = match lines {
-        Some(lines) => lines,
-        None if stack.store.scan_items().await?.is_empty() => feed::read(SAMPLE.as_bytes())?,
-        None => return Ok(()),
+impl Feed {
+    fn open(path: Option<&Path>) -> Result<Self, RunError> {
+        match path {
+            None => Ok(Self::Sample),
+            Some(path) if path == Path::new("-") => Ok(Self::StandardInput),
+            Some(path) => {
+                let file = File::open(path).map_err(|error| RunError::Feed(path.to_owned(), error))?;
+                Ok(Self::File(feed::read(BufReader::new(file)).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+}
+
+/// Sends the feed, or the sample where there is none and the table is empty.
+async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
+    let lines = match feed {
+        Feed::StandardInput => None,
+        Feed::File(lines) => Some(lines),
+        Feed::Sample if !stack.store.scan_items().await?.is_empty() => return Ok(()),
+        Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
     };
-    let bar = progress_bar(lines.len() as u64, "updates sent to writer-fn");
+    let bar = progress_bar(lines.as_ref().map_or(0, Vec::len) as u64, "updates sent to writer-fn");
+    let lines: Pin<Box<dyn Stream<Item = _>>> = if let Some(lines) = lines {
+        Box::pin(stream::iter(lines.into_iter().map(Ok)))
+    } else {
+        let mut lines = feed::standard_input();
+        Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))
+    };
     let summary = feed::send(&stack.lambda, lines, || bar.inc(1)).await;
     bar.finish_and_clear();
     let summary = summary?;

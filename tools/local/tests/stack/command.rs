@@ -94,6 +94,20 @@ fn the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped() {
 }
 
 #[test]
+fn a_piped_feed_is_sent_as_it_comes() {
+    let mut stack = Serving::start_piped(&["--feed", "-"]);
+    let mut pipe = stack.child.stdin.take().unwrap();
+    for version in 1..=3 {
+        writeln!(pipe, r#"{{"ID": "Piped#1", "RequestId": "r{version}"}}"#).unwrap();
+        // An expectation that is never met asks for the latest version, and changes nothing.
+        let probe = json!({"ID": "Piped#1", "ExpectedVersion": 1000});
+        let arrived = format!("expected version 1000, but the latest is {version}");
+        let asked = (0..10_000).any(|_| stack.write(&probe)["errorMessage"] == arrived);
+        assert!(asked, "line {version} was sent before the pipe was closed");
+    }
+}
+
+#[test]
 fn whatever_is_wrong_is_one_clear_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| file(folder.path(), name, content);
@@ -250,8 +264,16 @@ struct Serving {
 
 impl Serving {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Stdio::null())
+    }
+
+    fn start_piped(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Stdio::piped())
+    }
+
+    fn start_with(arguments: &[&str], stdin: Stdio) -> Self {
         let mut child = command(arguments)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
