@@ -299,6 +299,8 @@ async fn without_a_filter_the_function_still_makes_no_versions_of_versions() {
     })
     .await;
     assert_eq!(table(&stack).await["E"].items().len(), 6);
+    // A version item is skipped, not taken for a latest item that is malformed.
+    assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);
 }
 
 #[tokio::test]
