@@ -4,7 +4,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::domain::{keys::VersionDigits, update::Ordering};
+use crate::{
+    domain::{keys::VersionDigits, update::Ordering},
+    dynamodb::write::WriteOptions,
+};
 
 /// The settings of either function. `template.yaml` is their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,9 @@ pub struct Config {
     pub digits: VersionDigits,
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
+    /// `WRITE_MODE` and `SKIP_UNCHANGED`: `stream` (default), `inline` or `transaction`, and whether updates that would
+    /// change nothing are left out (default false).
+    pub write: WriteOptions,
     /// `LOG_KEYS`: whether logs tell partition keys instead of their hashes. Default false.
     pub log_keys: bool,
 }
@@ -32,6 +38,10 @@ impl Config {
                 .ok_or(ConfigError::NoTable)?,
             digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
             ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
+            write: WriteOptions {
+                mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
+                skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
+            },
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
         })
     }
@@ -79,6 +89,7 @@ pub enum ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dynamodb::write::WriteMode;
 
     fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
         Config::from_variables(|name| {
@@ -103,12 +114,18 @@ mod tests {
             ("VERSION_DIGITS", "10"),
             ("ORDERING", "time"),
             ("LOG_KEYS", "true"),
+            ("WRITE_MODE", "inline"),
+            ("SKIP_UNCHANGED", "true"),
         ]);
         let config = config.unwrap();
         assert_eq!(config.table, "T");
         assert_eq!(Some(config.digits), VersionDigits::new(10));
         assert_eq!(config.ordering, Ordering::Time);
         assert!(config.log_keys);
+        assert_eq!(
+            (config.write.mode, config.write.skip_unchanged),
+            (WriteMode::Inline, true)
+        );
     }
 
     #[test]
@@ -119,6 +136,7 @@ mod tests {
             (&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "0")][..], "VERSION_DIGITS"),
             (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
             (&[("TABLE_NAME", "T"), ("LOG_KEYS", "yes")][..], "LOG_KEYS"),
+            (&[("TABLE_NAME", "T"), ("WRITE_MODE", "both")][..], "WRITE_MODE"),
         ] {
             let error = check(variables).unwrap_err();
             assert!(error.contains(message), "{error}");

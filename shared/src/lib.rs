@@ -19,3 +19,5 @@ pub mod config;
 pub mod domain;
 pub mod dynamodb;
 pub mod logging;
+
+pub use dynamodb::{optimistic_lock, ratchet, time_series, two_tables};

@@ -14,7 +14,10 @@ use shared::{
     clock::Deadline,
     config::Config as Settings,
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::client::{retries, timeouts},
+    dynamodb::{
+        client::{retries, timeouts},
+        write::WriteOptions,
+    },
 };
 use stream_fn::Recorder;
 
@@ -31,6 +34,7 @@ fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Record
         table: "Table".to_owned(),
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
+        write: WriteOptions::default(),
         log_keys: false,
     };
     Recorder::new(Client::from_conf(config), &settings)

@@ -3,10 +3,7 @@
 use lambda_runtime::Diagnostic;
 use shared::{
     domain::update::InvalidUpdate,
-    dynamodb::{
-        error::{ErrorKind, ServiceError},
-        write_version::WriteError,
-    },
+    dynamodb::{error::ErrorKind, write::WriteError},
     logging::chain,
 };
 use thiserror::Error;
@@ -25,9 +22,9 @@ pub enum Error {
         /// The latest version, 0 for none.
         latest: u64,
     },
-    /// DynamoDB asks to come back later.
+    /// DynamoDB asks to come back later, or others were faster each time.
     #[error("the table is throttled")]
-    Throttled(#[source] ServiceError),
+    Throttled(#[source] WriteError),
     /// All else.
     #[error("the update could not be written")]
     Internal(#[source] WriteError),
@@ -52,12 +49,10 @@ impl Error {
 
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Service(error) if error.kind == ErrorKind::Throttled => Self::Throttled(error),
-            WriteError::Service(error) if error.kind == ErrorKind::Rejected => {
-                Self::InvalidEvent(InvalidEvent::Rejected(error))
-            }
-            error => Self::Internal(error),
+        match error.kind() {
+            ErrorKind::Throttled => Self::Throttled(error),
+            ErrorKind::Rejected => Self::InvalidEvent(InvalidEvent::Rejected(error)),
+            ErrorKind::Unavailable => Self::Internal(error),
         }
     }
 }
@@ -91,7 +86,7 @@ pub enum InvalidEvent {
     Update(#[from] InvalidUpdate),
     /// DynamoDB refuses it, whoever sends it: an item above 400 KB, or a value where the counter should be.
     #[error("DynamoDB refuses the update")]
-    Rejected(#[source] ServiceError),
+    Rejected(#[source] WriteError),
 }
 
 #[cfg(test)]
@@ -108,6 +103,6 @@ mod tests {
         })));
         assert_eq!(diagnostic.error_type, "InvalidEvent");
         assert_eq!(diagnostic.error_message, "the event is invalid: Latest is reserved");
-        assert_eq!(Error::from(WriteError::NoVersion).error_type(), "Internal");
+        assert_eq!(Error::from(WriteError::Unexplained).error_type(), "Internal");
     }
 }

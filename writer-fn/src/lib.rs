@@ -8,6 +8,8 @@ pub mod error;
 pub mod request;
 pub mod response;
 
+use std::time::Duration;
+
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{
@@ -15,10 +17,11 @@ use shared::{
     config::Config,
     domain::{
         entity::EntityId,
+        keys::VersionDigits,
         update::{Ordering, Update},
     },
-    dynamodb::{Store, client},
-    logging,
+    dynamodb::{Store, client, table_config::WidthError, write::WriteOptions},
+    logging::{self, chain},
 };
 
 use crate::{
@@ -27,12 +30,16 @@ use crate::{
     response::{Answer, Response},
 };
 
+/// How long the start may wait for the table.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Sets up the function from the environment, and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
     let config = Config::from_env()?;
     let client = client::from_env().await;
     let writer = Writer::new(client, &config);
+    writer.check_width().await?;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
         writer.handle(&event.payload, &event.context.request_id, deadline).await
@@ -45,6 +52,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 pub struct Writer {
     store: Store,
     ordering: Ordering,
+    options: WriteOptions,
     log_keys: bool,
 }
 
@@ -54,7 +62,28 @@ impl Writer {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
             ordering: config.ordering,
+            options: config.write,
             log_keys: config.log_keys,
+        }
+    }
+
+    /// Makes sure that the table was not begun with another width of version keys, and keeps the width where it is not
+    /// the default one. A table that cannot be reached is no reason not to start.
+    async fn check_width(&self) -> Result<(), WidthError> {
+        let claim = async {
+            if self.store.digits() == VersionDigits::default() {
+                self.store.check_digits().await
+            } else {
+                self.store.keep_digits().await
+            }
+        };
+        match tokio::time::timeout(CHECK_TIMEOUT, claim).await {
+            Ok(Err(WidthError::Service(error))) => {
+                tracing::warn!(error = chain(&error), "the width of version keys was not checked");
+                Ok(())
+            }
+            Ok(checked) => checked,
+            Err(_) => Ok(()),
         }
     }
 
@@ -70,7 +99,7 @@ impl Writer {
     }
 
     async fn write(&self, update: &Update) -> Result<Answer, Error> {
-        let written = self.store.write_version(update).await;
+        let written = self.store.write(update, self.options).await;
         let answer = match written {
             Ok(outcome) => Answer::of(&update.entity, outcome),
             Err(error) => Err(Error::from(error)),

@@ -4,7 +4,7 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
 use shared::{
     domain::{entity::EntityId, version::Version},
-    dynamodb::write_version::WriteOutcome,
+    dynamodb::write::WriteOutcome,
 };
 
 use crate::error::Error;
@@ -46,6 +46,7 @@ impl Answer {
             WriteOutcome::Written { version } => ("Written", version),
             WriteOutcome::Duplicate { version } => ("Duplicate", version),
             WriteOutcome::Stale { version } => ("Stale", version),
+            WriteOutcome::Unchanged { version } => ("Unchanged", version),
             WriteOutcome::Conflict { expected, latest } => return Err(Error::VersionConflict { expected, latest }),
         };
         Ok(Self {
@@ -55,12 +56,12 @@ impl Answer {
         })
     }
 
-    /// `Written`, `Duplicate` or `Stale`.
+    /// `Written`, `Duplicate`, `Stale` or `Unchanged`.
     pub fn outcome(&self) -> &'static str {
         self.outcome
     }
 
-    /// The version that the update made, or, if it is stale, the latest one.
+    /// The version that the update made, or, if it made none, the latest one.
     pub fn version(&self) -> u64 {
         self.version.get()
     }

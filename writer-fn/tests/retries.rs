@@ -15,7 +15,10 @@ use shared::{
     clock::Deadline,
     config::Config as Settings,
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::client::{retries, timeouts},
+    dynamodb::{
+        client::{retries, timeouts},
+        write::WriteOptions,
+    },
 };
 use writer_fn::Writer;
 
@@ -32,6 +35,7 @@ fn writer(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Writer {
         table: "Table".to_owned(),
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
+        write: WriteOptions::default(),
         log_keys: false,
     };
     Writer::new(Client::from_conf(config), &settings)

@@ -54,6 +54,12 @@ impl VersionDigits {
         (self.version_key(version) == sort_key).then_some(version)
     }
 
+    /// The greatest version that fits the width, up to which keys sort as their versions. `None` for the width 1, whose
+    /// keys are read one by one.
+    pub fn widest(self) -> Option<u64> {
+        (self.0 > 1).then(|| 10u64.checked_pow(u32::from(self.0)).map_or(u64::MAX, |next| next - 1))
+    }
+
     fn key_of(self, number: u64) -> String {
         format!("v{number:0width$}", width = usize::from(self.0))
     }

@@ -3,15 +3,18 @@
 //! Nothing here knows an SDK client, a clock, the environment or async.
 
 pub mod attributes;
+pub mod decision;
 pub mod entity;
 pub mod keys;
 pub mod number;
+pub mod plain;
 pub mod request_id;
 pub mod sequence;
 pub mod time;
 pub mod update;
 pub mod version;
 pub mod version_item;
+pub mod view;
 
 pub use serde_dynamo::{AttributeValue, Item};
 

@@ -76,7 +76,7 @@ pub enum Ordering {
     /// The later to arrive wins.
     #[default]
     Arrival,
-    /// An update older than what is stored is [stale](crate::dynamodb::write_version::WriteOutcome::Stale).
+    /// An update older than what is stored is [stale](crate::dynamodb::write::WriteOutcome::Stale).
     Time,
 }
 

@@ -17,7 +17,13 @@ pub struct ServiceError {
     /// What can be done about it.
     pub kind: ErrorKind,
     detail: String,
+    source: Option<Cause>,
 }
+
+/// Why a request did not get through, in the words of the network.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct Cause(String);
 
 /// What can be done about a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,7 @@ impl ServiceError {
         R: std::fmt::Debug,
         SdkError<E, R>: aws_sdk_dynamodb::operation::RequestId,
     {
+        let mut source = None;
         let (kind, detail) = match error {
             SdkError::ServiceError(_) => {
                 let code = error.code().unwrap_or("an error without a code");
@@ -46,11 +53,10 @@ impl ServiceError {
             }
             SdkError::TimeoutError(_) => (ErrorKind::Unavailable, "timed out".to_owned()),
             SdkError::DispatchFailure(failure) => {
-                let cause = failure
+                source = failure
                     .as_connector_error()
-                    .map(|error| DisplayErrorContext(error).to_string());
-                let cause = cause.unwrap_or_default();
-                (ErrorKind::Unavailable, format!("could not be sent: {cause}"))
+                    .map(|error| Cause(DisplayErrorContext(error).to_string()));
+                (ErrorKind::Unavailable, "could not be sent".to_owned())
             }
             SdkError::ConstructionFailure(_) => (ErrorKind::Rejected, "could not be built".to_owned()),
             _ => (ErrorKind::Unavailable, "had an answer that cannot be read".to_owned()),
@@ -59,6 +65,28 @@ impl ServiceError {
             operation,
             kind,
             detail,
+            source,
+        }
+    }
+}
+
+impl ServiceError {
+    /// A request that could not be built.
+    pub(super) fn unbuilt(operation: &'static str) -> Self {
+        Self {
+            operation,
+            kind: ErrorKind::Rejected,
+            detail: "could not be built".to_owned(),
+            source: None,
+        }
+    }
+
+    /// The same, with the reason that the answer gave.
+    pub(super) fn because(self, kind: ErrorKind, code: &str) -> Self {
+        Self {
+            detail: format!("{} because of {code}", self.detail),
+            kind,
+            ..self
         }
     }
 }

@@ -1,10 +1,26 @@
 //! Every request to DynamoDB: one file an operation, each in three parts — build the request (pure), send it, read the
 //! outcome (pure).
 
+pub mod batch_get_items;
+pub mod capacity;
 pub mod client;
 pub mod error;
+pub mod get_item;
+pub mod history;
+pub mod optimistic_lock;
+pub mod query_items;
+pub mod ratchet;
+pub mod reads;
 pub mod record_version;
+pub mod restore;
 pub mod scan_items;
+pub mod table_config;
+pub mod time_series;
+pub mod two_tables;
+pub mod update_metadata;
+pub mod write;
+pub mod write_inline;
+pub mod write_transaction;
 pub mod write_version;
 
 use aws_sdk_dynamodb::Client;

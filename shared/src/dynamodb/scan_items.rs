@@ -27,6 +27,13 @@ impl Store {
             }
         }
     }
+
+    /// Whether the table has no items at all.
+    pub async fn is_empty(&self) -> Result<bool, ServiceError> {
+        let answer = request(&self.table, None).limit(1).send_with(&self.client).await;
+        let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        Ok(page.items.unwrap_or_default().is_empty())
+    }
 }
 
 /// The request for one page.

@@ -1,0 +1,208 @@
+//! Attribute values as plain JSON, and back without loss.
+//!
+//! | DynamoDB | JSON |
+//! |---|---|
+//! | S, BOOL, L, M | string, `true`, list, object |
+//! | N | number, every digit of it |
+//! | NULL | `{"$null": true}` among an item's attributes, `null` inside a list or a map |
+//! | B | `{"$binary": "base64"}` |
+//! | SS, NS, BS | `{"$strings": […]}`, `{"$numbers": […]}`, `{"$binaries": […]}` |
+//! | M with one member that begins with `$` | `{"$map": {…}}` |
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Number, Value, json};
+use thiserror::Error;
+
+use super::{
+    AttributeValue, Item,
+    number::{Decimal, InvalidNumber},
+};
+
+/// An item's attributes as plain JSON, by name.
+pub fn attributes(item: &Item) -> Map<String, Value> {
+    let mut members: Vec<_> = item
+        .iter()
+        .map(|(name, value)| (name.clone(), attribute(value)))
+        .collect();
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    members.into_iter().collect()
+}
+
+/// One attribute as plain JSON. `null` would take an attribute away, so that NULL has a form of its own here.
+pub fn attribute(value: &AttributeValue) -> Value {
+    match value {
+        AttributeValue::Null(_) => json!({"$null": true}),
+        value => to_json(value),
+    }
+}
+
+fn to_json(value: &AttributeValue) -> Value {
+    let base64 = |bytes: &Vec<u8>| STANDARD.encode(bytes);
+    match value {
+        AttributeValue::S(text) => json!(text),
+        AttributeValue::N(text) => number(text),
+        AttributeValue::Bool(value) => json!(value),
+        AttributeValue::Null(_) => Value::Null,
+        AttributeValue::B(bytes) => json!({"$binary": base64(bytes)}),
+        AttributeValue::Ss(texts) => json!({"$strings": texts}),
+        AttributeValue::Ns(numbers) => json!({"$numbers": numbers.iter().map(|text| number(text)).collect::<Vec<_>>()}),
+        AttributeValue::Bs(values) => json!({"$binaries": values.iter().map(base64).collect::<Vec<_>>()}),
+        AttributeValue::L(values) => values.iter().map(to_json).collect(),
+        AttributeValue::M(members) => {
+            let mut sorted: Vec<_> = members
+                .iter()
+                .map(|(name, value)| (name.clone(), to_json(value)))
+                .collect();
+            sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let escape = matches!(sorted.as_slice(), [(name, _)] if name.starts_with('$'));
+            let map = Value::Object(sorted.into_iter().collect());
+            if escape { json!({"$map": map}) } else { map }
+        }
+    }
+}
+
+/// DynamoDB's own notation is JSON's. What is none is shown as a text.
+fn number(text: &str) -> Value {
+    serde_json::from_str::<Number>(text).map_or_else(|_| json!(text), Value::Number)
+}
+
+/// Reads an attribute value from its plain JSON.
+///
+/// ```
+/// use serde_json::json;
+/// use shared::domain::{AttributeValue, plain};
+///
+/// let set = AttributeValue::Ss(vec!["a".into(), "b".into()]);
+/// assert_eq!(plain::attribute(&set), json!({"$strings": ["a", "b"]}));
+/// assert_eq!(plain::from_json(json!({"$strings": ["a", "b"]})).unwrap(), set);
+/// ```
+pub fn from_json(value: Value) -> Result<AttributeValue, InvalidPlain> {
+    Ok(match value {
+        Value::Null => AttributeValue::Null(true),
+        Value::Bool(value) => AttributeValue::Bool(value),
+        Value::String(text) => AttributeValue::S(text),
+        Value::Number(number) => AttributeValue::N(checked(&number.to_string())?),
+        Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
+        Value::Object(members) => {
+            if let Some((form, operand)) = members
+                .iter()
+                .next()
+                .filter(|(name, _)| members.len() == 1 && name.starts_with('$'))
+            {
+                return special(form, operand);
+            }
+            map(members)?
+        }
+    })
+}
+
+fn map(members: Map<String, Value>) -> Result<AttributeValue, InvalidPlain> {
+    let members = members.into_iter().map(|(name, value)| Ok((name, from_json(value)?)));
+    Ok(AttributeValue::M(members.collect::<Result<_, InvalidPlain>>()?))
+}
+
+fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> {
+    let bad = || InvalidPlain::Operand(form.to_owned());
+    let texts = || {
+        operand
+            .as_array()?
+            .iter()
+            .map(|text| text.as_str().map(str::to_owned))
+            .collect::<Option<Vec<_>>>()
+    };
+    let bytes = |text: String| STANDARD.decode(text).ok();
+    match form {
+        "$null" => Ok(AttributeValue::Null(true)),
+        "$binary" => operand
+            .as_str()
+            .and_then(|text| bytes(text.to_owned()))
+            .map(AttributeValue::B)
+            .ok_or_else(bad),
+        "$strings" => texts().map(AttributeValue::Ss).ok_or_else(bad),
+        "$binaries" => {
+            let values = texts().and_then(|texts| texts.into_iter().map(bytes).collect());
+            values.map(AttributeValue::Bs).ok_or_else(bad)
+        }
+        "$numbers" => {
+            let numbers = operand.as_array().ok_or_else(bad)?.iter().map(|number| match number {
+                Value::Number(number) => checked(&number.to_string()),
+                _ => Err(bad()),
+            });
+            numbers.collect::<Result<_, _>>().map(AttributeValue::Ns)
+        }
+        "$map" => map(operand.as_object().ok_or_else(bad)?.clone()),
+        _ => Err(InvalidPlain::Form(form.to_owned())),
+    }
+}
+
+fn checked(number: &str) -> Result<String, InvalidPlain> {
+    Decimal::parse(number)?;
+    Ok(number.to_owned())
+}
+
+/// Why a JSON value is no attribute value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidPlain {
+    /// A number that DynamoDB does not hold exactly.
+    #[error("a number cannot be stored")]
+    Number(#[from] InvalidNumber),
+    /// An object with one member that begins with `$`, and is none of the known forms.
+    #[error("{0} is no known form: put a map with such a name as {{\"$map\": {{…}}}}")]
+    Form(String),
+    /// A known form with an operand that it does not take.
+    #[error("{0} has an operand that it does not take")]
+    Operand(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn any_value() -> impl Strategy<Value = AttributeValue> {
+        let number = "-?[1-9][0-9]{0,20}(\\.[0-9]{0,10}[1-9])?";
+        let bytes = || prop::collection::vec(any::<u8>(), 0..6);
+        let leaf = prop_oneof![
+            "\\PC{0,6}".prop_map(AttributeValue::S),
+            number.prop_map(AttributeValue::N),
+            any::<bool>().prop_map(AttributeValue::Bool),
+            Just(AttributeValue::Null(true)),
+            bytes().prop_map(AttributeValue::B),
+            prop::collection::vec("\\PC{1,4}", 1..3).prop_map(AttributeValue::Ss),
+            prop::collection::vec(number, 1..3).prop_map(AttributeValue::Ns),
+            prop::collection::vec(bytes(), 1..3).prop_map(AttributeValue::Bs),
+        ];
+        leaf.prop_recursive(3, 16, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(AttributeValue::L),
+                prop::collection::hash_map("\\$?[a-z]{0,7}", inner, 0..3).prop_map(AttributeValue::M),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_comes_back_as_it_was(value in any_value()) {
+            let text = attribute(&value).to_string();
+            prop_assert_eq!(from_json(serde_json::from_str(&text).unwrap()).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn bad_forms_are_refused() {
+        for json in [
+            json!({"$strange": 1}),
+            json!({"$binary": "%"}),
+            json!({"$binary": 1}),
+            json!({"$strings": [1]}),
+            json!({"$numbers": ["1"]}),
+            json!({"$binaries": ["%"]}),
+            json!({"$map": []}),
+            json!([{"a": {"$strange": 1}}]),
+        ] {
+            assert!(from_json(json.clone()).is_err(), "{json}");
+        }
+        assert!(from_json(json!({"$a": 1, "$b": 2})).is_ok());
+    }
+}

@@ -1,0 +1,211 @@
+//! A version as readers see it.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    AttributeValue, Item,
+    attributes::same_item,
+    entity::EntityId,
+    names,
+    number::Decimal,
+    plain,
+    time::{EpochMillis, InvalidTime},
+    version::Version,
+};
+use std::collections::{BTreeMap, HashMap};
+
+/// One version of an entity, without the attributes that only keep the books: keys, `Latest`, `RequestId`, `Deleted`.
+#[derive(Clone, PartialEq)]
+pub struct VersionView {
+    /// Whose version it is.
+    pub entity: EntityId,
+    /// Which version it is.
+    pub version: Version,
+    /// Whether it is a tombstone.
+    pub deleted: bool,
+    /// The idempotency key of the update that made it.
+    pub request_id: Option<String>,
+    /// Its attributes.
+    pub attributes: Item,
+}
+
+/// The attributes that keep the books.
+pub const BOOKKEEPING: [&str; 5] = [names::PK, names::SK, names::LATEST, names::REQUEST_ID, names::DELETED];
+
+impl VersionView {
+    /// The view of a version item, or of the latest item as the version it is.
+    pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
+        let deleted = is_deleted(&item);
+        let request_id = match item.get(names::REQUEST_ID) {
+            Some(AttributeValue::S(id)) => Some(id.clone()),
+            _ => None,
+        };
+        for name in BOOKKEEPING {
+            item.remove(name);
+        }
+        Self {
+            entity,
+            version,
+            deleted,
+            request_id,
+            attributes: item,
+        }
+    }
+
+    /// `{"ID": …, "Version": 3, "Deleted": false, "Attributes": {…}}`, with the attributes in [plain] JSON.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "ID": self.entity.as_str(),
+            "Version": self.version,
+            "Deleted": self.deleted,
+            "Attributes": plain::attributes(&self.attributes),
+        })
+    }
+
+    /// When the version was made, as its attributes say: `Timestamp` in epoch milliseconds, or else `Time`.
+    pub fn time(&self) -> Result<EpochMillis, NoTime> {
+        time_of(&self.attributes)
+    }
+}
+
+/// Whether an item is a tombstone.
+pub fn is_deleted(item: &Item) -> bool {
+    item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
+}
+
+/// When a version was made, as its attributes say.
+pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
+    match (item.get(names::TIMESTAMP), item.get(names::TIME)) {
+        (Some(AttributeValue::N(millis)), _) => {
+            let millis = Decimal::parse(millis).ok().and_then(|millis| millis.to_i64());
+            millis.map(EpochMillis::new).ok_or(NoTime::Unreadable)
+        }
+        (_, Some(AttributeValue::S(text))) => Ok(EpochMillis::parse_iso(text)?),
+        _ => Err(NoTime::Absent),
+    }
+}
+
+/// Why the time of a version is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTime {
+    /// Neither `Timestamp` nor `Time`.
+    #[error("it has neither Timestamp nor Time")]
+    Absent,
+    /// `Timestamp` is not a number of milliseconds.
+    #[error("its Timestamp cannot be read")]
+    Unreadable,
+    /// `Time` is not a time.
+    #[error("its Time cannot be read")]
+    Time(#[from] InvalidTime),
+}
+
+/// What changed from one version to another.
+#[derive(Clone, PartialEq)]
+pub struct Diff {
+    from: VersionView,
+    to: VersionView,
+}
+
+impl Diff {
+    /// Between two versions of one entity, in either order.
+    pub fn new(from: VersionView, to: VersionView) -> Self {
+        Self { from, to }
+    }
+
+    /// `{"ID", "From", "To", "Added": {…}, "Removed": {…}, "Changed": {name: {"From": …, "To": …}}}`. Becoming or ceasing to
+    /// be a tombstone shows as the attribute `Deleted`.
+    pub fn to_json(&self) -> Value {
+        let (from, to) = (with_deleted(&self.from), with_deleted(&self.to));
+        let only_in =
+            |item: &BTreeMap<&String, &AttributeValue>, other: &BTreeMap<&String, &AttributeValue>| -> Map<_, _> {
+                let only = item.iter().filter(|(name, _)| !other.contains_key(*name));
+                only.map(|(name, value)| ((*name).clone(), plain::attribute(value)))
+                    .collect()
+            };
+        let changed = from.iter().filter_map(|(name, before)| {
+            let after = to.get(name).filter(|after| !same(before, after))?;
+            Some((
+                (*name).clone(),
+                json!({"From": plain::attribute(before), "To": plain::attribute(after)}),
+            ))
+        });
+        json!({
+            "ID": self.from.entity.as_str(),
+            "From": self.from.version,
+            "To": self.to.version,
+            "Added": only_in(&to, &from),
+            "Removed": only_in(&from, &to),
+            "Changed": changed.collect::<Map<_, _>>(),
+        })
+    }
+}
+
+fn with_deleted(view: &VersionView) -> BTreeMap<&String, &AttributeValue> {
+    static DELETED: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| names::DELETED.to_owned());
+    static TRUE: AttributeValue = AttributeValue::Bool(true);
+    view.attributes
+        .iter()
+        .chain(view.deleted.then_some((&*DELETED, &TRUE)))
+        .collect()
+}
+
+fn same(a: &AttributeValue, b: &AttributeValue) -> bool {
+    let item = |value: &AttributeValue| Item::from(HashMap::from([(String::new(), value.clone())]));
+    same_item(&item(a), &item(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(version: u64, item: Value) -> VersionView {
+        let item = serde_json::from_value(item).unwrap();
+        VersionView::new(EntityId::new("E").unwrap(), Version::new(version).unwrap(), item)
+    }
+
+    #[test]
+    fn a_view_leaves_the_books_out() {
+        let item = json!({
+            "PK": {"S": "E"}, "SK": {"S": "v3"}, "RequestId": {"S": "r"}, "Deleted": {"BOOL": true},
+            "B": {"N": "1.50"}, "A": {"NULL": true}, "C": {"L": [{"NULL": true}]},
+        });
+        let expected = r#"{"ID":"E","Version":3,"Deleted":true,"Attributes":{"A":{"$null":true},"B":1.50,"C":[null]}}"#;
+        assert_eq!(
+            view(3, item).to_json(),
+            serde_json::from_str::<Value>(expected).unwrap()
+        );
+    }
+
+    #[test]
+    fn a_diff_names_what_was_added_removed_and_changed() {
+        let from = view(
+            2,
+            json!({"Same": {"N": "1"}, "Gone": {"S": "x"}, "State": {"S": "OK"}, "RequestId": {"S": "a"}}),
+        );
+        let to = view(
+            5,
+            json!({"Same": {"N": "1.0"}, "New": {"S": "y"}, "State": {"S": "BAD"}, "Deleted": {"BOOL": true}}),
+        );
+        let expected = json!({
+            "ID": "E", "From": 2, "To": 5, "Added": {"New": "y", "Deleted": true}, "Removed": {"Gone": "x"},
+            "Changed": {"State": {"From": "OK", "To": "BAD"}},
+        });
+        assert_eq!(Diff::new(from.clone(), to.clone()).to_json(), expected);
+        let back = Diff::new(to, from).to_json();
+        assert_eq!(back["Removed"], expected["Added"]);
+        assert_eq!(back["Changed"]["State"], json!({"From": "BAD", "To": "OK"}));
+    }
+
+    #[test]
+    fn the_time_of_a_version() {
+        let time = |item: Value| view(1, item).time().map(EpochMillis::get);
+        assert_eq!(time(json!({"Time": {"S": "1970-01-01T00:00:01"}})), Ok(1000));
+        assert_eq!(
+            time(json!({"Time": {"S": "1970-01-01T00:00:01"}, "Timestamp": {"N": "7"}})),
+            Ok(7)
+        );
+        assert_eq!(time(json!({})), Err(NoTime::Absent));
+        assert_eq!(time(json!({"Time": {"S": "soon"}})), Err(NoTime::Time(InvalidTime)));
+        assert_eq!(time(json!({"Timestamp": {"N": "1e99"}})), Err(NoTime::Unreadable));
+    }
+}

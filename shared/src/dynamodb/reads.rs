@@ -1,0 +1,164 @@
+//! Reading versions: the latest, one by its number, one by its time, and how far history has come.
+
+use thiserror::Error;
+
+use super::{Store, error::ServiceError};
+use crate::domain::{
+    Item,
+    entity::EntityId,
+    time::EpochMillis,
+    version::Version,
+    version_item::{InvalidImage, latest_of},
+    view::{NoTime, VersionView},
+};
+
+/// How far the history of an entity has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lag {
+    /// The latest version.
+    pub head: Version,
+    /// The newest version that is written down, `None` where none is yet.
+    pub through: Option<Version>,
+}
+
+impl Store {
+    /// The latest version, tombstone or not. `None` where there is no such entity.
+    pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
+        let Some(item) = self.get(entity, &self.digits.latest_key(), consistent).await? else {
+            return Ok(None);
+        };
+        let version = latest_of(&item)?;
+        Ok(Some(VersionView::new(entity.clone(), version, item)))
+    }
+
+    /// One version by its number, tombstone or not. While the stream has not caught up, the latest item answers for the
+    /// version it is.
+    pub async fn version(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        match self.version_item(entity, version, consistent).await? {
+            Some(item) => Ok(Some(VersionView::new(entity.clone(), version, item))),
+            None => Ok(self
+                .latest(entity, consistent)
+                .await?
+                .filter(|latest| latest.version == version)),
+        }
+    }
+
+    /// The version that was the latest at a time: the newest whose own time is not later.
+    ///
+    /// Versions are dense, so it is found by halving: about log2 N reads. Times must not go backwards from one version
+    /// to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures.
+    pub async fn as_of(
+        &self,
+        entity: &EntityId,
+        time: EpochMillis,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        let Some(latest) = self.latest(entity, consistent).await? else {
+            return Ok(None);
+        };
+        if time_of(&latest)? <= time {
+            return Ok(Some(latest));
+        }
+        // Every version below `low` is not later, every version from `high` on is later.
+        let (mut low, mut high) = (1, latest.version.get());
+        let mut found = None;
+        while low < high {
+            let Some(middle) = Version::new(low + (high - low) / 2) else {
+                break;
+            };
+            let item = self.version_item(entity, middle, consistent).await?;
+            let view = VersionView::new(
+                entity.clone(),
+                middle,
+                item.ok_or(ReadError::Missing { version: middle })?,
+            );
+            if time_of(&view)? <= time {
+                low = middle.get() + 1;
+                found = Some(view);
+            } else {
+                high = middle.get();
+            }
+        }
+        Ok(found)
+    }
+
+    /// How far history has come behind the latest item. `None` where there is no such entity.
+    ///
+    /// It takes what is missing to be missing from the end: where the newest version is not there, it looks 1, 2, 4, …
+    /// versions further back, and halves what it skipped.
+    pub async fn lag(&self, entity: &EntityId) -> Result<Option<Lag>, ReadError> {
+        let Some(latest) = self.latest(entity, true).await? else {
+            return Ok(None);
+        };
+        let head = latest.version;
+        // Every version up to `low` is taken to be there, `high` is not.
+        let (mut low, mut high) = (0, head.get() + 1);
+        let mut step = 1;
+        while low + 1 < high {
+            let probe = if step > 0 {
+                high.saturating_sub(step).max(low + 1)
+            } else {
+                low + (high - low) / 2
+            };
+            let Some(version) = Version::new(probe) else { break };
+            if self.version_item(entity, version, true).await?.is_some() {
+                low = probe;
+                step = 0;
+            } else {
+                high = probe;
+                step *= 2;
+            }
+        }
+        Ok(Some(Lag {
+            head,
+            through: Version::new(low),
+        }))
+    }
+
+    pub(super) async fn version_item(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        consistent: bool,
+    ) -> Result<Option<Item>, ServiceError> {
+        let item = self.get(entity, &self.digits.version_key(version), consistent).await?;
+        Ok(item)
+    }
+}
+
+fn time_of(view: &VersionView) -> Result<EpochMillis, ReadError> {
+    view.time().map_err(|source| ReadError::NoTime {
+        version: view.version,
+        source,
+    })
+}
+
+/// Why versions could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// A request failed.
+    #[error("failed to read the table")]
+    Service(#[from] ServiceError),
+    /// The latest item carries no version that can be read.
+    #[error("the latest item makes no version")]
+    Latest(#[from] InvalidImage),
+    /// A version that has to be looked at is not there: history lags, or has a gap.
+    #[error("version {version} is not in the history yet")]
+    Missing {
+        /// Which.
+        version: Version,
+    },
+    /// A version cannot be ordered by time.
+    #[error("the time of version {version} is not known")]
+    NoTime {
+        /// Which.
+        version: Version,
+        /// Why.
+        source: NoTime,
+    },
+}

@@ -1,0 +1,188 @@
+//! Three ways to make the next version, behind one interface.
+//!
+//! | mode | requests | write units, items up to 1 KB |
+//! |---|---|---|
+//! | `stream` | `UpdateItem` of v0; the stream makes vN | 1, and 1 by the stream |
+//! | `inline` | `UpdateItem` of v0, then `PutItem` of vN | 2 |
+//! | `transaction` | `GetItem` of v0, then `TransactWriteItems` of both | 4 |
+//!
+//! All three make the same items and have the same outcomes.
+
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use super::{
+    Store,
+    error::{ErrorKind, ServiceError},
+    record_version::RecordError,
+};
+use crate::domain::{
+    decision::{Decision, apply, decide, is_unchanged},
+    names,
+    update::Update,
+    version::Version,
+    version_item::InvalidImage,
+};
+
+/// How a version is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteMode {
+    /// The latest item alone; the table's stream makes the version item.
+    #[default]
+    Stream,
+    /// The latest item, then the version item, in the same call.
+    Inline,
+    /// Both or neither.
+    Transaction,
+}
+
+impl FromStr for WriteMode {
+    type Err = InvalidWriteMode;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "stream" => Ok(Self::Stream),
+            "inline" => Ok(Self::Inline),
+            "transaction" => Ok(Self::Transaction),
+            _ => Err(InvalidWriteMode),
+        }
+    }
+}
+
+/// Neither `stream`, `inline` nor `transaction`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the write mode is \"stream\", \"inline\" or \"transaction\"")]
+pub struct InvalidWriteMode;
+
+/// How updates are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// How a version is made.
+    pub mode: WriteMode,
+    /// Whether an update that would change nothing makes no version. It costs a read.
+    pub skip_unchanged: bool,
+}
+
+/// What became of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// It is this version.
+    Written {
+        /// The version it made.
+        version: Version,
+    },
+    /// It had been applied before, and nothing was changed.
+    Duplicate {
+        /// The version it made then.
+        version: Version,
+    },
+    /// It is older than what is stored, and nothing was changed.
+    Stale {
+        /// The latest version.
+        version: Version,
+    },
+    /// It would have changed nothing, and was left out.
+    Unchanged {
+        /// The latest version.
+        version: Version,
+    },
+    /// The latest version is not the one it expected, and nothing was changed.
+    Conflict {
+        /// The expected one, 0 for none.
+        expected: u64,
+        /// The one that was met, 0 for none.
+        latest: u64,
+    },
+}
+
+impl Decision {
+    /// The outcome of an update that is not to be applied.
+    pub(super) fn refusal(self) -> Option<WriteOutcome> {
+        match self {
+            Self::Apply => None,
+            Self::Duplicate { version } => Some(WriteOutcome::Duplicate { version }),
+            Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
+            Self::Stale { version } => Some(WriteOutcome::Stale { version }),
+        }
+    }
+}
+
+impl Store {
+    /// Makes the next version of the update's entity.
+    pub async fn write(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+        if options.skip_unchanged
+            && let Some(version) = self.unchanged(update).await?
+        {
+            return Ok(WriteOutcome::Unchanged { version });
+        }
+        match options.mode {
+            WriteMode::Stream => self.write_version(update).await,
+            WriteMode::Inline => self.write_inline(update).await,
+            WriteMode::Transaction => self.write_transaction(update).await,
+        }
+    }
+
+    /// The latest version, if the update would be applied to it and change nothing.
+    async fn unchanged(&self, update: &Update) -> Result<Option<Version>, WriteError> {
+        let Some(stored) = self.get(&update.entity, &self.digits.latest_key(), true).await? else {
+            return Ok(None);
+        };
+        let applies = stored.contains_key(names::LATEST) && decide(update, Some(&stored))? == Decision::Apply;
+        let changes_nothing = applies && is_unchanged(&stored, &apply(update, Some(&stored), self.digits)?);
+        Ok(changes_nothing
+            .then(|| crate::domain::version_item::latest_of(&stored))
+            .transpose()?)
+    }
+}
+
+/// Why an update could not be applied, or not to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// A request failed.
+    #[error("failed to write the version")]
+    Service(#[from] ServiceError),
+    /// The latest item carries no version that can be read: something else than this library wrote it.
+    #[error("the latest item makes no version")]
+    Latest(#[from] InvalidImage),
+    /// The condition failed on an item that fulfils it: something else than this library wrote the item, such as a
+    /// `Timestamp` that is no number.
+    #[error("the condition failed on an item that fulfils it")]
+    Unexplained,
+    /// The update was applied as this version, but the version item could not be put. The stream, a repair or the same
+    /// update again can still put it.
+    #[error("version {version} was applied but not recorded")]
+    NotRecorded {
+        /// The version.
+        version: Version,
+        /// Why its item could not be put.
+        source: RecordError,
+    },
+    /// Another item has the key of the next version: the counter was set back.
+    #[error("the key of version {version} is taken by a different item")]
+    Taken {
+        /// The version.
+        version: Version,
+    },
+    /// Others were faster each time.
+    #[error("lost {attempts} races for the next version")]
+    Contended {
+        /// How many.
+        attempts: u32,
+    },
+}
+
+impl WriteError {
+    /// What can be done about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Service(error)
+            | Self::NotRecorded {
+                source: RecordError(error),
+                ..
+            } => error.kind,
+            Self::Contended { .. } => ErrorKind::Throttled,
+            Self::Latest(_) | Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The table, and the width of its version keys.
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::Client;
+use shared::{
+    domain::{entity::EntityId, keys::VersionDigits},
+    dynamodb::{Store, capacity::Meter, client, table_config::WidthError},
+};
+
+use crate::{
+    args::{Args, Command},
+    error::CliError,
+};
+
+/// A table that can be worked on.
+pub(crate) struct Connection {
+    /// With the width that the table was begun with.
+    pub(crate) store: Store,
+    /// The same, for patterns that have no version keys.
+    pub(crate) client: Client,
+    /// What the command's own requests consume.
+    pub(crate) meter: Meter,
+    /// The name of the table.
+    pub(crate) table: String,
+    /// Whether what was written before is sure to be read.
+    pub(crate) consistent: bool,
+}
+
+impl Connection {
+    pub(crate) async fn open(args: &Args) -> Result<Self, CliError> {
+        let meter = Meter::default();
+        let client = connect(args, &meter).await;
+        let digits = match &args.command {
+            // States have no version keys.
+            Command::State(_) => VersionDigits::default(),
+            _ => width(args, &client).await?,
+        };
+        // What it took to find the width is not what the command costs.
+        meter.take();
+        Ok(Self {
+            store: Store::new(client.clone(), &args.table, digits),
+            client,
+            meter,
+            table: args.table.clone(),
+            consistent: !args.eventual,
+        })
+    }
+}
+
+/// An entity by what the user called it.
+pub(crate) fn entity(id: &str) -> Result<EntityId, CliError> {
+    EntityId::new(id).map_err(|error| CliError::usage("the entity", error))
+}
+
+async fn connect(args: &Args, meter: &Meter) -> Client {
+    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .timeout_config(
+            client::timeouts()
+                .to_builder()
+                .operation_timeout(Duration::from_secs(20))
+                .build(),
+        )
+        .retry_config(client::retries());
+    if let Some(profile) = &args.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &args.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(url) = &args.endpoint_url {
+        loader = loader.endpoint_url(url);
+    }
+    let config = loader.load().await;
+    let mut config = aws_sdk_dynamodb::config::Builder::from(&config);
+    if args.consumed_capacity {
+        config = config.interceptor(meter.clone());
+    }
+    Client::from_conf(config.build())
+}
+
+/// The width that the table was begun with. A new table is begun with the wanted one, by the first write.
+async fn width(args: &Args, client: &Client) -> Result<VersionDigits, CliError> {
+    let wanted = args.version_digits;
+    let store = Store::new(client.clone(), &args.table, wanted.unwrap_or_default());
+    if let Some(kept) = store.kept_digits().await? {
+        return match wanted {
+            Some(wanted) if wanted != kept => Err(WidthError::Other { kept, wanted }.into()),
+            _ => Ok(kept),
+        };
+    }
+    // A table that has items, but no width, has the default one.
+    let (default, wanted) = (VersionDigits::default(), store.digits());
+    if wanted != default && !store.is_empty().await? {
+        return Err(WidthError::Other { kept: default, wanted }.into());
+    }
+    if matches!(args.command, Command::Put(_)) {
+        store.keep_digits().await?;
+    }
+    Ok(wanted)
+}

@@ -1,0 +1,82 @@
+//! What goes wrong, with its exit code.
+
+use shared::dynamodb::{
+    error::{ErrorKind, ServiceError},
+    reads::ReadError,
+    restore::RestoreError,
+    table_config::WidthError,
+    write::{WriteError, WriteOutcome},
+};
+use thiserror::Error;
+
+/// An error that knows its exit code.
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    /// What was asked cannot be done as it was asked.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// Somebody else was faster, or time has moved on.
+    #[error("{0}")]
+    Conflict(String),
+    /// The width of version keys.
+    #[error(transparent)]
+    Width(#[from] WidthError),
+    /// The service or the way to it.
+    #[error("the table could not be read or written")]
+    Service(#[from] ServiceError),
+    /// A write.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Standard output, or a file.
+    #[error("the answer could not be written")]
+    Output(#[from] std::io::Error),
+}
+
+impl CliError {
+    /// 2 usage, 3 not found, 4 conflict or stale, 5 service or network.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
+            Self::NotFound(_) | Self::Read(ReadError::Missing { .. }) => 3,
+            Self::Conflict(_) | Self::Write(WriteError::Contended { .. } | WriteError::Taken { .. }) => 4,
+            // A request that DynamoDB refuses whoever sends it.
+            Self::Service(error) if error.kind == ErrorKind::Rejected => 2,
+            Self::Write(error) if error.kind() == ErrorKind::Rejected => 2,
+            _ => 5,
+        }
+    }
+
+    /// Something that cannot be read as what it should be.
+    pub(crate) fn usage(what: &str, error: impl std::error::Error) -> Self {
+        Self::Usage(format!("{what}: {}", shared::logging::chain(&error)))
+    }
+
+    /// The outcomes that changed nothing, and should have.
+    pub(crate) fn of_outcome(outcome: WriteOutcome) -> Option<Self> {
+        match outcome {
+            WriteOutcome::Conflict { expected, latest } => Some(Self::Conflict(format!(
+                "expected version {expected}, but the latest is {latest}"
+            ))),
+            WriteOutcome::Stale { version } => Some(Self::Conflict(format!(
+                "the update is older than the latest version, {version}"
+            ))),
+            WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
+        }
+    }
+}
+
+impl From<RestoreError> for CliError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::NotFound => Self::NotFound("there is no such version".to_owned()),
+            RestoreError::Read(error) => Self::Read(error),
+            RestoreError::Write(error) => Self::Write(error),
+        }
+    }
+}

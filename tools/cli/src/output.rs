@@ -1,0 +1,170 @@
+//! Answers: tables for the eye, JSON for all else.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use serde_json::Value;
+use shared::{domain::view::VersionView, dynamodb::capacity::Charge, logging::chain};
+
+use crate::{args::Format, error::CliError};
+
+/// Where answers go, and how they look.
+pub(crate) struct Output {
+    format: Format,
+}
+
+impl Output {
+    pub(crate) fn new(format: Option<Format>) -> Self {
+        let default = if io::stdout().is_terminal() {
+            Format::Table
+        } else {
+            Format::Json
+        };
+        Self {
+            format: format.unwrap_or(default),
+        }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// One object, as a line or as a table of its members.
+    pub(crate) fn object(&self, object: &Value) -> Result<(), CliError> {
+        if self.is_json() {
+            return say(&object.to_string());
+        }
+        let mut table = new_table(&["", ""]);
+        rows(&mut table, "", object);
+        say(&table.to_string())
+    }
+
+    /// Versions: a line each, or a row each.
+    pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
+        if self.is_json() {
+            return versions
+                .iter()
+                .try_for_each(|version| say(&version.to_json().to_string()));
+        }
+        let mut names: Vec<&String> = Vec::new();
+        for name in versions.iter().flat_map(|version| version.attributes.keys()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.sort();
+        let header: Vec<_> = ["Version", "Deleted"]
+            .into_iter()
+            .chain(names.iter().map(|name| name.as_str()))
+            .collect();
+        let mut table = new_table(&header);
+        for version in versions {
+            let json = version.to_json();
+            let deleted = if version.deleted { "deleted" } else { "" };
+            let mut row = vec![version.version.to_string(), deleted.to_owned()];
+            row.extend(
+                names
+                    .iter()
+                    .map(|name| json["Attributes"].get(*name).map(cell).unwrap_or_default()),
+            );
+            table.add_row(row);
+        }
+        say(&table.to_string())
+    }
+
+    /// Objects of the same members: a line each, or a table each.
+    pub(crate) fn objects(&self, objects: &[Value]) -> Result<(), CliError> {
+        objects.iter().try_for_each(|object| self.object(object))
+    }
+
+    /// A sentence on a terminal, an object otherwise.
+    pub(crate) fn sentence(&self, object: &Value, sentence: &str) -> Result<(), CliError> {
+        if self.is_json() {
+            self.object(object)
+        } else {
+            say(sentence)
+        }
+    }
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic);
+    if header.iter().any(|name| !name.is_empty()) {
+        table.set_header(header.iter().map(|name| visible(name)));
+    }
+    table
+}
+
+/// Nested objects open up: `Changed.State.From`.
+fn rows(table: &mut Table, prefix: &str, value: &Value) {
+    let Value::Object(members) = value else {
+        return;
+    };
+    for (name, member) in members {
+        let path = if prefix.is_empty() {
+            visible(name)
+        } else {
+            format!("{prefix}.{}", visible(name))
+        };
+        match member {
+            Value::Object(inner) if !inner.is_empty() && !inner.keys().any(|name| name.starts_with('$')) => {
+                rows(table, &path, member);
+            }
+            Value::Object(inner) if inner.is_empty() => {}
+            member => {
+                table.add_row([path, cell(member)]);
+            }
+        }
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => visible(text),
+        other => other.to_string(),
+    }
+}
+
+/// A text that moves no cursor.
+fn visible(text: &str) -> String {
+    let escape = |character: char| {
+        if character.is_control() {
+            character.escape_default().to_string()
+        } else {
+            character.into()
+        }
+    };
+    text.chars().map(escape).collect()
+}
+
+fn say(text: &str) -> Result<(), CliError> {
+    match writeln!(io::stdout(), "{text}") {
+        // Whoever read it has had enough, as `head` does.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        said => Ok(said?),
+    }
+}
+
+/// What each request consumed, and all together.
+pub(crate) fn say_capacity(charges: &[Charge]) {
+    let mut stderr = io::stderr();
+    for charge in charges {
+        let _ = writeln!(stderr, "{}: {} units", charge.operation, charge.units);
+    }
+    let total: f64 = charges.iter().map(|charge| charge.units).sum();
+    let _ = writeln!(stderr, "total: {total} units in {} requests", charges.len());
+}
+
+/// One line, with every cause where that is wanted.
+pub(crate) fn say_error(error: &CliError, verbose: bool) {
+    let line = if verbose {
+        chain(error)
+    } else {
+        let source = std::error::Error::source(error).map(|source| format!(": {source}"));
+        format!("{error}{}", source.unwrap_or_default())
+    };
+    let _ = writeln!(io::stderr(), "error: {line}");
+}

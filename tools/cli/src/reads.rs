@@ -1,0 +1,90 @@
+//! Reading versions.
+
+use serde_json::json;
+use shared::{
+    domain::{
+        time::EpochMillis,
+        version::Version,
+        view::{Diff, VersionView},
+    },
+    dynamodb::history::HistoryQuery,
+};
+
+use crate::{
+    args,
+    connection::{Connection, entity},
+    error::CliError,
+    output::Output,
+};
+
+pub(crate) async fn get(connection: &Connection, get: &args::Get, output: &Output) -> Result<(), CliError> {
+    let entity = entity(&get.id)?;
+    let (store, consistent) = (&connection.store, connection.consistent);
+    let found = match (get.number, &get.at) {
+        (Some(number), _) => store.version(&entity, version(number)?, consistent).await?,
+        (None, Some(time)) => {
+            let time = EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--at", error))?;
+            store.as_of(&entity, time, consistent).await?
+        }
+        (None, None) => store.latest(&entity, consistent).await?,
+    };
+    match found {
+        Some(view) if !view.deleted || get.deleted => output.object(&view.to_json()),
+        Some(view) => Err(CliError::NotFound(format!(
+            "{} is deleted as of version {}",
+            get.id, view.version
+        ))),
+        None => Err(CliError::NotFound(format!("there is no such version of {}", get.id))),
+    }
+}
+
+pub(crate) async fn history(connection: &Connection, args: &args::History, output: &Output) -> Result<(), CliError> {
+    let entity = entity(&args.id)?;
+    let query = HistoryQuery {
+        from: args.from.map(version).transpose()?,
+        to: args.to.map(version).transpose()?,
+        oldest_first: args.oldest_first,
+        limit: args.limit,
+        consistent: connection.consistent,
+    };
+    let history = connection.store.history(&entity, query).await?;
+    let Some(mut history) = history else {
+        return Err(CliError::NotFound(format!("there is no {}", args.id)));
+    };
+    if !output.is_json() {
+        return output.versions(&history.collect().await?);
+    }
+    while let Some(page) = history.next_page().await? {
+        output.versions(&page)?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn diff(connection: &Connection, args: &args::Diff, output: &Output) -> Result<(), CliError> {
+    let (from, to) = (
+        one(connection, &args.id, args.from).await?,
+        one(connection, &args.id, args.to).await?,
+    );
+    output.object(&Diff::new(from, to).to_json())
+}
+
+pub(crate) async fn lag(connection: &Connection, id: &str, output: &Output) -> Result<(), CliError> {
+    let lag = connection.store.lag(&entity(id)?).await?;
+    let lag = lag.ok_or_else(|| CliError::NotFound(format!("there is no {id}")))?;
+    let through = lag.through.map_or(0, Version::get);
+    let sentence = format!("head is {}, history through {through}", lag.head);
+    output.sentence(&json!({"ID": id, "Head": lag.head, "Through": through}), &sentence)
+}
+
+async fn one(connection: &Connection, id: &str, number: u64) -> Result<VersionView, CliError> {
+    let view = connection
+        .store
+        .version(&entity(id)?, version(number)?, connection.consistent)
+        .await?;
+    view.ok_or_else(|| CliError::NotFound(format!("there is no version {number} of {id}")))
+}
+
+/// A version by what the user called it.
+pub(crate) fn version(number: u64) -> Result<Version, CliError> {
+    Version::new(number).ok_or_else(|| CliError::Usage("versions count from 1".to_owned()))
+}

@@ -1,0 +1,330 @@
+//! v9 → v10 → v11 and 99 → 100: order, latest, history, as-of, paging, in every width.
+
+use serde_json::json;
+use shared::{
+    domain::{
+        keys::VersionDigits, request_id::RequestId, time::EpochMillis, version::Version, version_item::VersionItem,
+        view::VersionView,
+    },
+    dynamodb::{
+        Store,
+        history::HistoryQuery,
+        reads::{Lag, ReadError},
+        restore::Revision,
+        table_config::WidthError,
+        write::{WriteMode, WriteOutcome},
+    },
+};
+
+use crate::support::{Database, entity, mode, update, write};
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+/// Versions 1 to `count`, version n at n seconds.
+async fn versions(store: &Store, count: u64) {
+    for number in 1..=count {
+        let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
+        write(
+            store,
+            &update(json!({"ID": "E", "n": number, "Time": time})),
+            mode(WriteMode::Inline),
+        )
+        .await
+        .unwrap();
+    }
+}
+
+fn numbers(views: &[VersionView]) -> Vec<u64> {
+    views.iter().map(|view| view.version.get()).collect()
+}
+
+async fn history(store: &Store, query: HistoryQuery) -> Vec<u64> {
+    let query = HistoryQuery {
+        consistent: true,
+        ..query
+    };
+    numbers(
+        &store
+            .history(&entity("E"), query)
+            .await
+            .unwrap()
+            .unwrap()
+            .collect()
+            .await
+            .unwrap(),
+    )
+}
+
+#[tokio::test]
+async fn every_width_reads_the_same() {
+    let database = Database::start().await;
+    for digits in [1, 2, 10] {
+        let store = database.store(&format!("Width{digits}"), digits).await;
+        versions(&store, 105).await;
+        let latest = store.latest(&entity("E"), true).await.unwrap().unwrap();
+        assert_eq!(latest.version.get(), 105);
+
+        let newest_first: Vec<_> = (1..=105).rev().collect();
+        assert_eq!(history(&store, HistoryQuery::default()).await, newest_first, "{digits}");
+        let oldest_first = HistoryQuery {
+            oldest_first: true,
+            ..HistoryQuery::default()
+        };
+        assert_eq!(
+            history(&store, oldest_first).await,
+            (1..=105).collect::<Vec<_>>(),
+            "{digits}"
+        );
+        for (from, to, limit, oldest_first, expected) in [
+            (Some(9), Some(11), None, true, vec![9, 10, 11]),
+            (Some(9), Some(11), None, false, vec![11, 10, 9]),
+            (Some(98), Some(101), None, true, vec![98, 99, 100, 101]),
+            (Some(98), Some(101), None, false, vec![101, 100, 99, 98]),
+            (None, None, Some(3), false, vec![105, 104, 103]),
+            (None, None, Some(3), true, vec![1, 2, 3]),
+            (Some(99), None, Some(2), true, vec![99, 100]),
+            (Some(104), Some(1000), None, true, vec![104, 105]),
+            (Some(106), None, None, true, vec![]),
+            (Some(5), Some(4), None, true, vec![]),
+            (None, None, Some(0), true, vec![]),
+        ] {
+            let query = HistoryQuery {
+                from: from.map(version),
+                to: to.map(version),
+                limit,
+                oldest_first,
+                consistent: true,
+            };
+            assert_eq!(history(&store, query).await, expected, "{digits}: {query:?}");
+        }
+
+        for (second, expected) in [
+            (0, None),
+            (1, Some(1)),
+            (9, Some(9)),
+            (10, Some(10)),
+            (99, Some(99)),
+            (100, Some(100)),
+            (500, Some(105)),
+        ] {
+            let at = EpochMillis::new(second * 1000);
+            database.consumed();
+            let found = store.as_of(&entity("E"), at, true).await.unwrap();
+            assert_eq!(found.map(|view| view.version.get()), expected, "{digits}: {second}");
+            let reads = database.consumed().len();
+            assert!(reads <= 9, "log2 105 and two more, not {reads}");
+        }
+        for number in [9, 10, 11, 99, 100] {
+            let view = store
+                .version(&entity("E"), version(number), true)
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(view.to_json()["Attributes"]["n"], number);
+        }
+        assert!(store.version(&entity("E"), version(106), true).await.unwrap().is_none());
+        assert!(store.latest(&entity("F"), true).await.unwrap().is_none());
+        assert!(
+            store
+                .history(&entity("F"), HistoryQuery::default())
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
+}
+
+#[tokio::test]
+async fn history_goes_on_past_1_mb() {
+    let database = Database::start().await;
+    for digits in [1, 10] {
+        let store = database.store(&format!("Large{digits}"), digits).await;
+        for number in 1..=12 {
+            let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));
+            write(&store, &update, mode(WriteMode::Inline)).await.unwrap();
+        }
+        assert_eq!(
+            history(&store, HistoryQuery::default()).await,
+            (1..=12).rev().collect::<Vec<_>>()
+        );
+        let oldest_first = HistoryQuery {
+            oldest_first: true,
+            limit: Some(11),
+            ..HistoryQuery::default()
+        };
+        assert_eq!(history(&store, oldest_first).await, (1..=11).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn the_latest_item_answers_while_the_stream_is_behind() {
+    let database = Database::start().await;
+    let store = database.store("T", 1).await;
+    versions(&store, 6).await;
+    let lag = async || store.lag(&entity("E")).await.unwrap();
+    assert_eq!(
+        lag().await,
+        Some(Lag {
+            head: version(6),
+            through: Some(version(6))
+        })
+    );
+    // The stream has not come to the seventh yet.
+    let seventh = update(json!({"ID": "E", "n": 7, "Time": "1970-01-01T00:00:07Z"}));
+    store.write(&seventh, mode(WriteMode::Stream)).await.unwrap();
+    assert_eq!(
+        lag().await,
+        Some(Lag {
+            head: version(7),
+            through: Some(version(6))
+        })
+    );
+    let view = store.version(&entity("E"), version(7), true).await.unwrap().unwrap();
+    assert_eq!(view.to_json()["Attributes"]["n"], 7);
+    assert_eq!(history(&store, HistoryQuery::default()).await, [7, 6, 5, 4, 3, 2, 1]);
+    let oldest_first = HistoryQuery {
+        oldest_first: true,
+        ..HistoryQuery::default()
+    };
+    assert_eq!(history(&store, oldest_first).await, [1, 2, 3, 4, 5, 6, 7]);
+    let limited = HistoryQuery {
+        limit: Some(2),
+        ..HistoryQuery::default()
+    };
+    assert_eq!(history(&store, limited).await, [7, 6]);
+    // Nor to the eighth: the seventh is nowhere now.
+    let eighth = update(json!({"ID": "E", "n": 8, "Time": "1970-01-01T00:00:08Z"}));
+    store.write(&eighth, mode(WriteMode::Stream)).await.unwrap();
+    assert_eq!(
+        lag().await,
+        Some(Lag {
+            head: version(8),
+            through: Some(version(6))
+        })
+    );
+    assert_eq!(history(&store, HistoryQuery::default()).await, [8, 6, 5, 4, 3, 2, 1]);
+    let missing = store.as_of(&entity("E"), EpochMillis::new(7000), true).await;
+    assert_eq!(missing.err(), Some(ReadError::Missing { version: version(7) }));
+    assert_eq!(store.lag(&entity("F")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_lag_is_found_however_far_behind() {
+    let database = Database::start().await;
+    for through in [0, 1, 2, 30, 31, 63, 64] {
+        let store = database.store(&format!("Through{through}"), 1).await;
+        for number in 1..=64 {
+            store
+                .write(&update(json!({"ID": "E"})), mode(WriteMode::Stream))
+                .await
+                .unwrap();
+            if number <= through {
+                crate::support::record(&store, &entity("E")).await;
+            }
+        }
+        let lag = store.lag(&entity("E")).await.unwrap().unwrap();
+        assert_eq!(lag.through, Version::new(through));
+    }
+}
+
+#[tokio::test]
+async fn a_restored_version_is_the_old_one_whole() {
+    let database = Database::start().await;
+    for of in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+        let store = database.store(&format!("{of:?}"), 1).await;
+        for json in [
+            json!({"ID": "E", "A": 1, "B": "b", "Set": [1]}),
+            json!({"ID": "E", "A": 2, "B": null, "C": {"x": 1}}),
+            json!({"ID": "E", "Deleted": true}),
+        ] {
+            write(&store, &update(json), mode(of)).await.unwrap();
+        }
+        let restored = |number, request: &str| {
+            let (store, request) = (&store, RequestId::new(request).unwrap());
+            async move {
+                store
+                    .restore(&entity("E"), version(number), request, Revision::default(), mode(of))
+                    .await
+            }
+        };
+        assert_eq!(
+            restored(1, "r-4").await,
+            Ok(WriteOutcome::Written { version: version(4) })
+        );
+        assert_eq!(
+            restored(1, "r-4").await,
+            Ok(WriteOutcome::Duplicate { version: version(4) })
+        );
+        let attributes = async |number| {
+            store
+                .version(&entity("E"), version(number), true)
+                .await
+                .unwrap()
+                .unwrap()
+        };
+        let (first, fourth) = (attributes(1).await, attributes(4).await);
+        assert!(first.attributes == fourth.attributes && !fourth.deleted);
+        assert!(restored(99, "r-5").await.is_err());
+        // A tombstone, undone.
+        let deleted = async |deleted, request: &str| {
+            let request = RequestId::new(request).unwrap();
+            store
+                .set_deleted(&entity("E"), deleted, request, Revision::default(), mode(of))
+                .await
+                .unwrap()
+        };
+        assert_eq!(
+            deleted(true, "r-5").await,
+            Some(WriteOutcome::Written { version: version(5) })
+        );
+        assert_eq!(
+            deleted(true, "r-5").await,
+            Some(WriteOutcome::Duplicate { version: version(5) })
+        );
+        assert_eq!(deleted(true, "r-6").await, None);
+        assert_eq!(
+            deleted(false, "r-7").await,
+            Some(WriteOutcome::Written { version: version(6) })
+        );
+        assert!(store.latest(&entity("E"), true).await.unwrap().unwrap().attributes == first.attributes);
+    }
+}
+
+#[tokio::test]
+async fn a_table_keeps_the_width_it_was_begun_with() {
+    let database = Database::start().await;
+    let two = database.store("T", 2).await;
+    let other = Store::new(database.client.clone(), "T", VersionDigits::new(10).unwrap());
+    assert_eq!(two.kept_digits().await, Ok(None));
+    two.check_digits().await.unwrap();
+    assert_eq!(two.kept_digits().await, Ok(None), "to check keeps nothing");
+    two.keep_digits().await.unwrap();
+    two.keep_digits().await.unwrap();
+    two.check_digits().await.unwrap();
+    assert_eq!(other.kept_digits().await, Ok(VersionDigits::new(2)));
+    let refused = Err(WidthError::Other {
+        kept: two.digits(),
+        wanted: other.digits(),
+    });
+    assert_eq!(other.keep_digits().await, refused);
+    assert_eq!(other.check_digits().await, refused);
+}
+
+#[tokio::test]
+async fn keys_between_those_of_versions_are_no_versions() {
+    let database = Database::start().await;
+    let store = database.store("T", 2).await;
+    versions(&store, 3).await;
+    database
+        .put(
+            "T",
+            json!({"PK": {"S": "E"}, "SK": {"S": "v02-draft"}, "n": {"N": "0"}}),
+        )
+        .await;
+    assert_eq!(history(&store, HistoryQuery::default()).await, [3, 2, 1]);
+    let image = json!({"PK": {"S": "E"}, "SK": {"S": "v00"}, "Latest": {"N": "100"}});
+    let beyond = VersionItem::from_image(serde_json::from_value(image).unwrap(), store.digits()).unwrap();
+    assert_eq!(store.digits().version_key(beyond.version()), "v100");
+}

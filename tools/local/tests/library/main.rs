@@ -1,0 +1,9 @@
+//! The library on a real table: every way to write, every read, every pattern.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod costs;
+mod keys;
+mod modes;
+mod seeds;
+mod support;

@@ -1,0 +1,160 @@
+//! A fresh database for each test.
+
+use std::net::TcpListener;
+
+use aws_sdk_dynamodb::{
+    Client,
+    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
+};
+use local::dynamodb::{Embedded, sdk_config};
+use serde_json::Value;
+use shared::{
+    domain::{
+        Item,
+        entity::EntityId,
+        keys::VersionDigits,
+        update::{Ordering, Update},
+        version_item::VersionItem,
+    },
+    dynamodb::{
+        Store,
+        capacity::Meter,
+        write::{WriteMode, WriteOptions, WriteOutcome},
+    },
+};
+
+pub(crate) struct Database {
+    pub(crate) client: Client,
+    pub(crate) meter: Meter,
+    _embedded: Embedded,
+}
+
+impl Database {
+    pub(crate) async fn start() -> Self {
+        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let meter = Meter::default();
+        let config = sdk_config(embedded.endpoint()).await;
+        let config = aws_sdk_dynamodb::config::Builder::from(&config)
+            .interceptor(meter.clone())
+            .build();
+        Self {
+            client: Client::from_conf(config),
+            meter,
+            _embedded: embedded,
+        }
+    }
+
+    /// Makes a table with these keys, each a name and a type.
+    pub(crate) async fn table(&self, name: &str, keys: &[(&str, ScalarAttributeType)]) {
+        let mut request = self
+            .client
+            .create_table()
+            .table_name(name)
+            .billing_mode(BillingMode::PayPerRequest);
+        for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+            let definition = AttributeDefinition::builder()
+                .attribute_name(*key)
+                .attribute_type(kind.clone());
+            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
+            request = request
+                .attribute_definitions(definition.build().unwrap())
+                .key_schema(element.build().unwrap());
+        }
+        request.send().await.unwrap();
+    }
+
+    /// Makes a table of items under `PK` and `SK`, and opens it.
+    pub(crate) async fn store(&self, name: &str, digits: u8) -> Store {
+        self.table(name, &[("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)])
+            .await;
+        Store::new(self.client.clone(), name, VersionDigits::new(digits).unwrap())
+    }
+
+    pub(crate) async fn put(&self, table: &str, item: Value) {
+        let item = serde_json::from_value::<Item>(item).unwrap();
+        self.client
+            .put_item()
+            .table_name(table)
+            .set_item(Some(item.into()))
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// What the requests since the last call consumed: operation and units.
+    pub(crate) fn consumed(&self) -> Vec<(&'static str, f64)> {
+        self.meter
+            .take()
+            .into_iter()
+            .map(|charge| (charge.operation, charge.units))
+            .collect()
+    }
+}
+
+pub(crate) fn entity(id: &str) -> EntityId {
+    EntityId::new(id).unwrap()
+}
+
+pub(crate) fn mode(mode: WriteMode) -> WriteOptions {
+    WriteOptions {
+        mode,
+        skip_unchanged: false,
+    }
+}
+
+/// Writes an update, and does the stream's part where that is the mode.
+pub(crate) async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, String> {
+    let outcome = store
+        .write(update, options)
+        .await
+        .map_err(|error| shared::logging::chain(&error))?;
+    if options.mode == WriteMode::Stream
+        && let WriteOutcome::Written { .. } = outcome
+    {
+        record(store, &update.entity).await;
+    }
+    Ok(outcome)
+}
+
+/// What the stream does with the latest item.
+pub(crate) async fn record(store: &Store, entity: &EntityId) {
+    let image = store
+        .get(entity, &store.digits().latest_key(), true)
+        .await
+        .unwrap()
+        .unwrap();
+    store
+        .record_version(&VersionItem::from_image(image, store.digits()).unwrap())
+        .await
+        .unwrap();
+}
+
+/// An update by its JSON, with an id of its own.
+pub(crate) fn update(json: Value) -> Update {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    Update::parse(json, &format!("request-{id}"), Ordering::Arrival).unwrap()
+}
+
+/// A table as its rows, each its attributes in DynamoDB JSON, sorted.
+pub(crate) async fn rows(client: &Client, table: &str) -> Vec<Value> {
+    let scanned = client
+        .scan()
+        .table_name(table)
+        .consistent_read(true)
+        .send()
+        .await
+        .unwrap();
+    let items = scanned.items.unwrap().into_iter().map(Item::from);
+    let mut rows: Vec<_> = items.map(|item| serde_json::to_value(&item).unwrap()).collect();
+    rows.iter_mut().for_each(Value::sort_all_objects);
+    rows.sort_by_key(Value::to_string);
+    rows
+}
+
+/// The expected rows of a table, in the same order.
+pub(crate) fn sorted(mut rows: Vec<Value>) -> Vec<Value> {
+    rows.iter_mut().for_each(Value::sort_all_objects);
+    rows.sort_by_key(Value::to_string);
+    rows
+}
