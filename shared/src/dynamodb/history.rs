@@ -89,7 +89,10 @@ impl History<'_> {
             Segment::Query { from, to } => self.query_page(from, to).await?,
             Segment::Keys { from, to } => self.keys_page(from, to).await?,
         };
+        let (Segment::Query { from, to } | Segment::Keys { from, to }) = segment;
         let mut views: Vec<_> = items.into_iter().filter_map(|item| self.view(item)).collect();
+        // Between `v10` and `v11` there is `v100`, which is of another segment.
+        views.retain(|view| (from..=to).contains(&view.version.get()));
         self.add_latest(&mut views);
         views.truncate(self.left);
         self.left -= views.len();

@@ -32,7 +32,7 @@ fn documented() -> Vec<(String, f64, f64)> {
 #[tokio::test]
 async fn the_documented_costs_are_the_measured_ones() {
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     let mut measured = Vec::new();
     for of in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
         // The second version, of an item of just under 1 KB.
@@ -55,7 +55,7 @@ async fn the_documented_costs_are_the_measured_ones() {
         }
         measured.push((format!("{of:?}").to_lowercase(), consumed));
     }
-    let series = TimeSeries::new(database.client.clone(), "T");
+    let series = TimeSeries::new(database.client.clone(), "Table");
     database.consumed();
     let state = serde_json::from_value::<Item>(json!({"State": {"S": "x".repeat(850)}})).unwrap();
     series

@@ -161,7 +161,7 @@ async fn history_goes_on_past_1_mb() {
 #[tokio::test]
 async fn the_latest_item_answers_while_the_stream_is_behind() {
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     versions(&store, 6).await;
     let lag = async || store.lag(&entity("E")).await.unwrap();
     assert_eq!(
@@ -295,8 +295,8 @@ async fn a_restored_version_is_the_old_one_whole() {
 #[tokio::test]
 async fn a_table_keeps_the_width_it_was_begun_with() {
     let database = Database::start().await;
-    let two = database.store("T", 2).await;
-    let other = Store::new(database.client.clone(), "T", VersionDigits::new(10).unwrap());
+    let two = database.store("Table", 2).await;
+    let other = Store::new(database.client.clone(), "Table", VersionDigits::new(10).unwrap());
     assert_eq!(two.kept_digits().await, Ok(None));
     two.check_digits().await.unwrap();
     assert_eq!(two.kept_digits().await, Ok(None), "to check keeps nothing");
@@ -315,11 +315,11 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
 #[tokio::test]
 async fn keys_between_those_of_versions_are_no_versions() {
     let database = Database::start().await;
-    let store = database.store("T", 2).await;
+    let store = database.store("Table", 2).await;
     versions(&store, 3).await;
     database
         .put(
-            "T",
+            "Table",
             json!({"PK": {"S": "E"}, "SK": {"S": "v02-draft"}, "n": {"N": "0"}}),
         )
         .await;

@@ -115,7 +115,7 @@ async fn writers_at_once_get_each_version_once_in_every_mode() {
 async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
     use shared::{domain::version_item::VersionItem, dynamodb::record_version::RecordOutcome};
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     for of in [WriteMode::Inline, WriteMode::Transaction] {
         one(&store, json!({"ID": "E", "N": 1.50, "S": ["a"]}), of)
             .await
@@ -133,7 +133,7 @@ async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
 #[tokio::test]
 async fn inline_puts_again_what_a_first_delivery_could_not() {
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     let json = json!({"ID": "E", "RequestId": "r-1", "A": 1});
     // A writer that stopped between its two requests.
     one(&store, json.clone(), WriteMode::Stream).await.unwrap();
@@ -149,14 +149,14 @@ async fn inline_puts_again_what_a_first_delivery_could_not() {
 #[tokio::test]
 async fn a_version_that_is_taken_is_never_overwritten() {
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     let by_hand = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
-    database.put("T", by_hand.clone()).await;
+    database.put("Table", by_hand.clone()).await;
     let taken = Err(WriteError::Taken {
         version: Version::FIRST,
     });
     assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Transaction).await, taken);
-    assert_eq!(rows(&database.client, "T").await, std::slice::from_ref(&by_hand));
+    assert_eq!(rows(&database.client, "Table").await, std::slice::from_ref(&by_hand));
     assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
     let stored = serde_json::to_value(store.get(&entity("E"), "v1", true).await.unwrap().unwrap()).unwrap();
     assert_eq!(stored["State"], by_hand["State"]);
@@ -165,7 +165,7 @@ async fn a_version_that_is_taken_is_never_overwritten() {
 #[tokio::test]
 async fn an_update_that_changes_nothing_can_be_left_out() {
     let database = Database::start().await;
-    let store = database.store("T", 1).await;
+    let store = database.store("Table", 1).await;
     let skipping = |json: Value| {
         let options = WriteOptions {
             mode: WriteMode::Stream,

@@ -1,0 +1,414 @@
+//! The command, run as its user runs it, against an embedded database.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::{
+    io::Write as _,
+    net::TcpListener,
+    process::{Command, Stdio},
+};
+
+use local::dynamodb::{Embedded, sdk_config, table};
+use serde_json::{Value, json};
+
+struct Table {
+    embedded: Embedded,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What a run of the command came to.
+struct Ran {
+    code: i32,
+    lines: Vec<Value>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Table {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let settings = local::template::Table {
+            name: "VersionControl".to_owned(),
+            attributes: vec![pair("PK", "S"), pair("SK", "S")],
+            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
+            stream_view_type: "NEW_IMAGE".to_owned(),
+            ttl: None,
+        };
+        runtime.block_on(async {
+            let client = aws_sdk_dynamodb::Client::new(&sdk_config(embedded.endpoint()).await);
+            table::ensure(&client, &settings).await.unwrap();
+        });
+        Self { embedded, runtime }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.fed(arguments, "")
+    }
+
+    fn fed(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_vzero"))
+            .env_clear()
+            .envs([
+                ("AWS_ACCESS_KEY_ID", "x"),
+                ("AWS_SECRET_ACCESS_KEY", "x"),
+                ("AWS_REGION", "us-east-1"),
+            ])
+            .args(["--endpoint-url", self.embedded.endpoint()])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        Ran {
+            code: output.status.code().unwrap(),
+            lines: stdout
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .collect(),
+            stdout,
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// A run that goes well, and its only line.
+    fn line(&self, arguments: &[&str]) -> Value {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
+        assert_eq!(ran.lines.len(), 1, "{arguments:?}: {}", ran.stdout);
+        ran.lines[0].clone()
+    }
+
+    /// A run that does not go well: its exit code, and one line on standard error.
+    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let ran = self.run(arguments);
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+        (ran.code, ran.stderr.lines().next().unwrap_or_default().to_owned())
+    }
+}
+
+fn written(version: u64) -> Value {
+    json!({"ID": "E", "Version": version, "Outcome": "Written"})
+}
+
+fn version(number: u64, deleted: bool, attributes: Value) -> Value {
+    json!({"ID": "E", "Version": number, "Deleted": deleted, "Attributes": attributes})
+}
+
+#[test]
+fn the_life_of_an_entity_in_every_mode() {
+    for mode in ["stream", "inline", "transaction"] {
+        let table = Table::new();
+        let write = |arguments: &[&str]| table.line(&[&["--mode", mode], arguments].concat());
+        let first = write(&[
+            "put",
+            "E",
+            "--set",
+            "State=OK",
+            "--set-json",
+            "N=12345678901234567890.5",
+            "--time",
+            "2020-01-01T00:00:00",
+        ]);
+        assert_eq!(first, written(1));
+        let second = [
+            "put",
+            "E",
+            "--set",
+            "State=BAD",
+            "--unset",
+            "N",
+            "--actor",
+            "me",
+            "--reason",
+            "why",
+            "--request-id",
+            "r2",
+        ];
+        assert_eq!(
+            write(&[&second[..], &["--time", "2020-01-02T00:00:00"]].concat()),
+            written(2)
+        );
+        let again = write(&[&second[..], &["--time", "2020-01-02T00:00:00"]].concat());
+        assert_eq!(again, json!({"ID": "E", "Version": 2, "Outcome": "Duplicate"}));
+
+        let now = version(
+            2,
+            false,
+            json!({"State": "BAD", "Actor": "me", "Reason": "why", "Time": "2020-01-02T00:00:00"}),
+        );
+        assert_eq!(table.line(&["get", "E"]), now);
+        assert_eq!(table.line(&["get", "E", "--eventual"]), now);
+        assert_eq!(table.line(&["get", "E", "--version", "2"]), now);
+        if mode == "stream" {
+            // Nobody reads this table's stream, so version 1 is nowhere.
+            assert_eq!(table.line(&["lag", "E"]), json!({"ID": "E", "Head": 2, "Through": 0}));
+            assert_eq!(table.fails(&["get", "E", "--version", "1"]).0, 3);
+            continue;
+        }
+        let number: Value = serde_json::from_str("12345678901234567890.5").unwrap();
+        let then = version(
+            1,
+            false,
+            json!({"State": "OK", "N": number, "Time": "2020-01-01T00:00:00"}),
+        );
+        assert_eq!(table.line(&["get", "E", "--version", "1"]), then);
+        assert_eq!(table.line(&["get", "E", "--at", "2020-01-01T12:00:00"]), then);
+        assert_eq!(table.run(&["history", "E"]).lines, [now.clone(), then.clone()]);
+        assert_eq!(
+            table.run(&["history", "E", "--oldest-first", "--limit", "1"]).lines,
+            std::slice::from_ref(&then)
+        );
+        assert_eq!(
+            table.line(&["diff", "E", "1", "2"]),
+            json!({
+                "ID": "E", "From": 1, "To": 2, "Added": {"Actor": "me", "Reason": "why"}, "Removed": {"N": number},
+                "Changed": {
+                    "State": {"From": "OK", "To": "BAD"},
+                    "Time": {"From": "2020-01-01T00:00:00", "To": "2020-01-02T00:00:00"},
+                },
+            })
+        );
+        assert_eq!(write(&["restore", "E", "1"]), written(3));
+        assert_eq!(table.line(&["get", "E"])["Attributes"], then["Attributes"]);
+        assert_eq!(write(&["delete", "E"]), written(4));
+        assert_eq!(
+            table.fails(&["get", "E"]),
+            (3, "error: E is deleted as of version 4".to_owned())
+        );
+        assert_eq!(table.line(&["get", "E", "--deleted"])["Deleted"], true);
+        assert_eq!(write(&["delete", "E"])["Outcome"], "Unchanged");
+        assert_eq!(write(&["undelete", "E"]), written(5));
+        assert_eq!(table.line(&["get", "E"])["Attributes"], then["Attributes"]);
+        assert_eq!(table.line(&["lag", "E"]), json!({"ID": "E", "Head": 5, "Through": 5}));
+        assert_eq!(
+            write(&["put", "E", "--set", "State=OK", "--skip-unchanged"])["Outcome"],
+            "Unchanged"
+        );
+    }
+}
+
+#[test]
+fn every_type_is_shown_and_put_back_without_loss() {
+    let table = Table::new();
+    let attributes = r#"{"S": "é\u0000", "N": -0.12345678901234567890123456789012345678, "Empty": "", "B": {"$binary": "AAEC"},
+        "SS": {"$strings": ["a", "b"]}, "NS": {"$numbers": [1, 2.5]}, "BS": {"$binaries": ["AA==", "AQ=="]},
+        "Null": {"$null": true}, "Bool": false, "L": [null, {"$binary": ""}], "M": {"$map": {"$x": 1}}}"#;
+    assert_eq!(
+        table
+            .fed(&["--mode", "inline", "put", "E", "--json", "-"], attributes)
+            .code,
+        0
+    );
+    let shown = table.run(&["get", "E"]);
+    let path = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(path.path(), &shown.stdout).unwrap();
+    // A version as it was shown, put back under another entity.
+    let copy = ["--mode", "inline", "put", "F", "--json", path.path().to_str().unwrap()];
+    assert_eq!(table.line(&copy)["Version"], 1);
+    assert_eq!(table.line(&["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
+    assert!(shown.stdout.contains("-0.12345678901234567890123456789012345678"));
+    let items = table.runtime.block_on(async {
+        let client = aws_sdk_dynamodb::Client::new(&sdk_config(table.embedded.endpoint()).await);
+        let get = async |pk: &str| {
+            let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+            let request = client
+                .get_item()
+                .table_name("VersionControl")
+                .key("PK", key(pk))
+                .key("SK", key("v1"));
+            let mut item = request.send().await.unwrap().item.unwrap();
+            item.retain(|name, _| name != "PK" && name != "RequestId");
+            item
+        };
+        (get("E").await, get("F").await)
+    });
+    assert_eq!(items.0, items.1);
+}
+
+#[test]
+fn each_failure_has_its_exit_code_and_one_line() {
+    let table = Table::new();
+    table.line(&[
+        "--mode",
+        "inline",
+        "put",
+        "E",
+        "--set",
+        "A=1",
+        "--time",
+        "2020-01-02T00:00:00",
+        "--ordering",
+        "time",
+    ]);
+    let elsewhere = ["--endpoint-url", "http://127.0.0.1:1", "get", "E"];
+    for (arguments, code, line) in [
+        (&["get", "F"][..], 3, "error: there is no such version of F"),
+        (
+            &["get", "E", "--version", "2"],
+            3,
+            "error: there is no such version of E",
+        ),
+        (&["get", "E", "--version", "0"], 2, "error: versions count from 1"),
+        (
+            &["get", "E", "--at", "soon"],
+            2,
+            "error: --at: it is not an ISO 8601 date and time",
+        ),
+        (
+            &["get", "E", "--at", "2019-01-01"],
+            3,
+            "error: there is no such version of E",
+        ),
+        (&["history", "F"], 3, "error: there is no F"),
+        (&["diff", "E", "1", "2"], 3, "error: there is no version 2 of E"),
+        (&["restore", "E", "7"], 3, "error: there is no such version"),
+        (&["delete", "F"], 3, "error: there is no such version"),
+        (&["metadata", "E"], 3, "error: E has no metadata"),
+        (&["state", "latest", "E"], 3, "error: E has no states"),
+        (
+            &["put", "E", "--expect", "5", "--set", "A=2"],
+            4,
+            "error: expected version 5, but the latest is 1",
+        ),
+        (
+            &["put", "E", "--ordering", "time", "--time", "2020-01-01"],
+            4,
+            "error: the update is older than the latest version, 1",
+        ),
+        (&["put", "E", "--set", "PK=x"], 2, "error: the update: PK is reserved"),
+        (
+            &["put", "E", "--set-json", "A=oops"],
+            2,
+            "error: A: expected value at line 1 column 1",
+        ),
+        (
+            &["put", "E", "--set-json", r#"A={"$odd": 1}"#],
+            2,
+            "error: A: $odd is no known form: put a map with such a name as {\"$map\": {…}}",
+        ),
+        (
+            &["put", "E", "--json", "/no/such/file"],
+            2,
+            "error: /no/such/file: No such file or directory (os error 2)",
+        ),
+        (
+            &["put", ""],
+            2,
+            "error: the update: ID is not a partition key: the partition key is empty",
+        ),
+        (&["state", "put", "E", "--set", "A=1"], 2, "error: a state needs --time"),
+        (
+            &["--version-digits", "7", "get", "E"],
+            2,
+            "error: the table's version keys have 1 digits, not 7",
+        ),
+        (
+            &["--table", "NoSuchTable", "get", "E"],
+            5,
+            "error: failed to read the table's width of version keys: GetItem failed with ResourceNotFoundException",
+        ),
+    ] {
+        let (found, said) = table.fails(arguments);
+        assert_eq!(found, code, "{arguments:?}: {said}");
+        assert!(said.starts_with(line), "{arguments:?}: {said}");
+    }
+    assert_eq!(table.fails(&["nonsense"]).0, 2);
+    assert_eq!(table.fails(&["get"]).0, 2);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
+    command.env_clear().envs([
+        ("AWS_ACCESS_KEY_ID", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+        ("AWS_REGION", "us-east-1"),
+    ]);
+    let output = command.args(elsewhere).arg("-v").output().unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Connection refused"));
+}
+
+#[test]
+fn a_table_is_worked_on_with_the_width_it_was_begun_with() {
+    let table = Table::new();
+    table.line(&["--version-digits", "3", "--mode", "inline", "put", "E", "--set", "A=1"]);
+    // Who says no width gets the table's.
+    assert_eq!(
+        table.line(&["--mode", "inline", "put", "E", "--set", "A=2"])["Version"],
+        2
+    );
+    assert_eq!(table.run(&["history", "E"]).lines.len(), 2);
+    assert_eq!(table.fails(&["--version-digits", "1", "history", "E"]).0, 2);
+}
+
+#[test]
+fn metadata_and_states() {
+    let table = Table::new();
+    let set = table.line(&[
+        "metadata",
+        "E",
+        "--set",
+        "Name=Equipment-001",
+        "--set-json",
+        "Lines=[1]",
+    ]);
+    assert_eq!(
+        set,
+        json!({"ID": "E", "Attributes": {"Name": "Equipment-001", "Lines": [1]}})
+    );
+    let changed = table.line(&["metadata", "E", "--unset", "Lines"]);
+    assert_eq!(changed, table.line(&["metadata", "E"]));
+    let put =
+        |time: &str, state: &str| table.run(&["state", "put", "E", "--time", time, "--set", &format!("State={state}")]);
+    assert_eq!(put("2020-01-01T00:00:00", "OK").code, 0);
+    assert_eq!(put("2020-01-02T00:00:00", "BAD").code, 0);
+    assert_eq!(put("2020-01-02T00:00:00", "OTHER").code, 4);
+    let latest = json!({"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}});
+    assert_eq!(table.line(&["state", "latest", "E"]), latest);
+    assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
+    assert_eq!(
+        table
+            .run(&["state", "list", "E", "--from", "2020-01-01T12:00:00"])
+            .lines,
+        [latest]
+    );
+    let replaced = [
+        "state",
+        "put",
+        "E",
+        "--time",
+        "2020-01-02T00:00:00",
+        "--set",
+        "State=OTHER",
+        "--replace",
+    ];
+    assert_eq!(table.line(&replaced)["Outcome"], "Put");
+}
+
+#[test]
+fn tables_completions_and_costs() {
+    let table = Table::new();
+    let put = table.run(&[
+        "--mode",
+        "inline",
+        "--consumed-capacity",
+        "put",
+        "E",
+        "--set",
+        "State=OK",
+    ]);
+    assert!(put.stderr.contains("total: 2 units in 2 requests"), "{}", put.stderr);
+    let shown = table.run(&["--output", "table", "history", "E"]).stdout;
+    assert!(shown.contains("State") && shown.contains("│ 1 "), "{shown}");
+    assert!(
+        table
+            .run(&["--output", "table", "lag", "E"])
+            .stdout
+            .contains("head is 1, history through 1")
+    );
+    assert!(table.run(&["completions", "bash"]).stdout.contains("_vzero"));
+    assert!(table.run(&["put", "--help"]).stdout.contains("Example: vzero put"));
+}

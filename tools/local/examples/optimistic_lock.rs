@@ -1,0 +1,69 @@
+//! Two clients load a book, and retitle it.
+//!
+//! `cargo run -p local --example optimistic_lock`
+#![allow(clippy::print_stdout, reason = "it is there to be read")]
+
+mod playground;
+
+use aws_sdk_dynamodb::types::ScalarAttributeType::S;
+use playground::{Failure, Playground};
+use serde::{Deserialize, Serialize};
+use shared::optimistic_lock::{Check, Locked, SaveError};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Book {
+    #[serde(rename = "ISBN")]
+    isbn: String,
+    title: String,
+    version: Option<u64>,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let playground = Playground::open().await?;
+    playground.table("Books", &[("ISBN", S)]).await?;
+    let books = Locked::<Book>::new(playground.client.clone(), "Books", &["ISBN"], "version");
+    let book = Book {
+        isbn: "978-3-16-148410-0".to_owned(),
+        title: "Old Title".to_owned(),
+        version: None,
+    };
+    let loaded = match books.load(&book).await? {
+        Some(stored) => stored,
+        None => books.save(&book, Check::Version).await?,
+    };
+    playground.did(&format!("loaded version {:?}", loaded.version));
+
+    let theirs = books
+        .save(
+            &Book {
+                title: "Changed By Someone Else".to_owned(),
+                ..loaded.clone()
+            },
+            Check::Version,
+        )
+        .await?;
+    playground.did(&format!("another client saves version {:?}", theirs.version));
+    let ours = Book {
+        title: "New Title".to_owned(),
+        ..loaded
+    };
+    match books.save(&ours, Check::Version).await {
+        Err(SaveError::Conflict { stored }) => {
+            playground.did(&format!("ours meets {:?}", stored.map(|book| book.title)));
+        }
+        other => println!("no conflict: {:?}", other?.version),
+    }
+    let saved = books
+        .save(
+            &Book {
+                version: theirs.version,
+                ..ours.clone()
+            },
+            Check::Version,
+        )
+        .await?;
+    playground.did(&format!("on top of theirs, ours is version {:?}", saved.version));
+    println!("what was passed in still says {:?}", ours.version);
+    playground.show("Books", &["ISBN", "version"]).await
+}

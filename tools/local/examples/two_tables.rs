@@ -1,0 +1,43 @@
+//! The latest row of a resource in one table, every row it ever had in another.
+//!
+//! `cargo run -p local --example two_tables`
+#![allow(clippy::print_stdout, reason = "it is there to be read")]
+
+mod playground;
+
+use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
+use playground::{Failure, Playground, item};
+use serde_json::json;
+use shared::{domain::version::Version, two_tables::TwoTables};
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let playground = Playground::open().await?;
+    playground.table("resource", &[("hash", S)]).await?;
+    playground
+        .table("resource-history", &[("hash", S), ("version", N)])
+        .await?;
+    let tables = TwoTables::new(playground.client.clone(), "resource", "resource-history");
+    let row = |value: &str| item(json!({"attr1": {"S": value}}));
+    // A write has an id that no other has, in a second run too.
+    let id = || uuid::Uuid::new_v4().to_string();
+    let hash = "1c5815b2";
+
+    let outcome = tables.create(hash, row("some old values")?, &id()).await?;
+    playground.did(&format!("create: {outcome:?}"));
+    let outcome = tables.update(hash, row("some values")?, &id()).await?;
+    playground.did(&format!("update: {outcome:?}"));
+
+    let next = tables
+        .read(hash)
+        .await?
+        .and_then(|row| Version::new(row.version.get() + 1))
+        .unwrap_or(Version::FIRST);
+    tables.write_history(hash, next, row("never finished")?, &id()).await?;
+    playground.did(&format!("a writer stops between its two writes of version {next}"));
+    playground.show("resource-history", &["hash", "version"]).await?;
+    let outcome = tables.update(hash, row("newer values")?, &id()).await?;
+    playground.did(&format!("the next update mends it: {outcome:?}"));
+    playground.show("resource", &["hash", "version"]).await?;
+    playground.show("resource-history", &["hash", "version"]).await
+}
