@@ -4,6 +4,9 @@
 //! was loaded. `save` returns the new value and never changes the one passed in, so that the same call can be made
 //! again.
 //!
+//! Numbers of the value are to be of Rust's own types: a `serde_json::Number` is not one here, since this crate has
+//! `serde_json` keep numbers as texts.
+//!
 //! ```no_run
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! use serde::{Deserialize, Serialize};

@@ -7,10 +7,19 @@ use aws_sdk_dynamodb::{
 use aws_smithy_http_client::test_util::capture_request;
 use serde_json::{Value, json};
 
-use super::{Store, record_version, scan_items, write_version};
+use super::{
+    Store, batch_get_items, get_item,
+    optimistic_lock::{Check, Locked},
+    query_items, ratchet, record_version, scan_items, table_config, time_series, two_tables, update_metadata,
+    write_inline, write_transaction, write_version,
+};
 use crate::domain::{
+    Item,
+    decision::apply,
+    entity::EntityId,
     keys::VersionDigits,
-    update::{Ordering, Update},
+    update::{Change, Ordering, Update},
+    version::Version,
     version_item::VersionItem,
 };
 
@@ -77,4 +86,147 @@ async fn scan_items() {
     insta::assert_json_snapshot!("scan_items", body);
     let body = sent(async |client| Store::new(client, "Table", VersionDigits::default()).scan_items().await).await;
     insta::assert_json_snapshot!("scan_items", body);
+}
+
+fn item(json: Value) -> Item {
+    serde_json::from_value(json).unwrap()
+}
+
+fn equipment() -> EntityId {
+    EntityId::new("Equipment#1").unwrap()
+}
+
+#[tokio::test]
+async fn write_inline() {
+    let update = Update::parse(
+        json!({"ID": "Equipment#1", "State": "OK"}),
+        "request-1",
+        Ordering::Arrival,
+    )
+    .unwrap();
+    let request = write_inline::request(&update, "Table", VersionDigits::default());
+    insta::assert_json_snapshot!(
+        "write_inline",
+        sent(async |client| request.send_with(&client).await).await
+    );
+}
+
+#[tokio::test]
+async fn write_transaction() {
+    let digits = VersionDigits::default();
+    let json = json!({"ID": "Equipment#1", "State": "OK", "Note": null, "ExpectedVersion": 6, "Timestamp": 5});
+    let update = Update::parse(json, "request-1", Ordering::Time).unwrap();
+    let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Note": {"S": "n"}}));
+    for (name, stored) in [("write_transaction", Some(&stored)), ("write_transaction_first", None)] {
+        let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
+        let request = write_transaction::request(&update, stored, &version, "Table", digits).unwrap();
+        let mut body = sent(async |client| request.send_with(&client).await).await;
+        // The SDK makes up a token for each.
+        body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
+        insta::assert_json_snapshot!(name, body);
+    }
+}
+
+#[tokio::test]
+async fn reads() {
+    let get = get_item::request(&equipment(), "v0", true, "Table");
+    insta::assert_json_snapshot!("get_item", sent(async |client| get.send_with(&client).await).await);
+    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    let keys = ["v1".to_owned(), "v2".to_owned()];
+    let body = sent(async |client| store(client).batch_get(&equipment(), &keys, false).await).await;
+    insta::assert_json_snapshot!("batch_get_items", body);
+    assert_eq!(batch_get_items::MAX_KEYS, 100);
+    let range = query_items::Range {
+        from: "v01".to_owned(),
+        to: "v99".to_owned(),
+        reversed: true,
+        limit: Some(7),
+        consistent: true,
+    };
+    let query = query_items::request(&equipment(), &range, None, "Table");
+    insta::assert_json_snapshot!("query_items", sent(async |client| query.send_with(&client).await).await);
+}
+
+#[tokio::test]
+async fn tables_and_metadata() {
+    let condition = "attribute_not_exists(#digits) OR #digits = :digits";
+    let config = table_config::request(VersionDigits::default(), condition, "Table");
+    insta::assert_json_snapshot!(
+        "table_config",
+        sent(async |client| config.send_with(&client).await).await
+    );
+    let name = crate::domain::AttributeValue::S("Equipment-001".to_owned());
+    let changes = [
+        ("Name".to_owned(), Change::Set(name)),
+        ("LineID".to_owned(), Change::Remove),
+    ]
+    .into();
+    let metadata = update_metadata::request(&equipment(), &changes, "Table");
+    insta::assert_json_snapshot!(
+        "update_metadata",
+        sent(async |client| metadata.send_with(&client).await).await
+    );
+}
+
+#[tokio::test]
+async fn patterns() {
+    let row = || item(json!({"A": {"S": "a"}}));
+    let time = time_series::StateTime::parse("2020-11-12T20:04:00").unwrap();
+    let state = time_series::request(&equipment(), &time, row(), false, "Table");
+    insta::assert_json_snapshot!(
+        "time_series_put",
+        sent(async |client| state.send_with(&client).await).await
+    );
+    let key = ratchet::Key::new("User#1", "Movie#A");
+    let put = ratchet::request(&key, 1_721_770_090_000, row(), "Table");
+    insta::assert_json_snapshot!("ratchet_put", sent(async |client| put.send_with(&client).await).await);
+    let query = ratchet::query_request("User#1", true, "Table");
+    insta::assert_json_snapshot!(
+        "ratchet_query",
+        sent(async |client| query.send_with(&client).await).await
+    );
+    let version = Version::new(2).unwrap();
+    let history = two_tables::history_request("1c5815b2", version, row(), "write-1", "history");
+    insta::assert_json_snapshot!(
+        "two_tables_history",
+        sent(async |client| history.send_with(&client).await).await
+    );
+    let read = Some(Version::FIRST);
+    let resource =
+        two_tables::resource_request("1c5815b2", read, version, row(), "write-1", "resource", "history").unwrap();
+    let mut body = sent(async |client| resource.send_with(&client).await).await;
+    body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
+    insta::assert_json_snapshot!("two_tables_resource", body);
+}
+
+#[tokio::test]
+async fn optimistic_lock() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Book {
+        isbn: String,
+        version: Option<u64>,
+    }
+    let book = |version| Book {
+        isbn: "978".to_owned(),
+        version,
+    };
+    let books = |client| Locked::<Book>::new(client, "Books", &["isbn"], "version");
+    for (name, version, check) in [
+        ("optimistic_lock_new", None, Check::Version),
+        ("optimistic_lock_save", Some(2), Check::Version),
+        ("optimistic_lock_clobber", Some(2), Check::Clobber),
+    ] {
+        let value = book(version);
+        insta::assert_json_snapshot!(
+            name,
+            sent(async |client| books(client).save(&value, check).await.map(drop)).await
+        );
+    }
+    let value = book(Some(2));
+    let body = sent(async |client| books(client).delete(&value, Check::Version).await).await;
+    insta::assert_json_snapshot!("optimistic_lock_delete", body);
+    insta::assert_json_snapshot!(
+        "optimistic_lock_load",
+        sent(async |client| books(client).load(&value).await.map(drop)).await
+    );
 }
