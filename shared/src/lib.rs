@@ -21,3 +21,8 @@ pub mod dynamodb;
 pub mod logging;
 
 pub use dynamodb::{optimistic_lock, ratchet, time_series, two_tables};
+
+/// The examples of the page for users of the library are compiled with the documentation's other ones.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/library.md")]
+struct LibraryPage;

@@ -1,6 +1,10 @@
 //! The command `local`, which is also every function that it starts.
 
-use std::{io::Read as _, path::PathBuf, process::ExitCode};
+use std::{
+    io::{Read as _, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::Parser as _;
 use local::{args::Args, run, stack::FUNCTION_ARGUMENT};
@@ -34,7 +38,11 @@ fn function(binary: &str) -> ExitCode {
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        Err(error) => {
+            // As the function's own program does: into its log.
+            let _ = writeln!(std::io::stderr(), "Error: {error:?}");
+            ExitCode::FAILURE
+        }
     }
 }
 

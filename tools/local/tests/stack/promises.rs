@@ -335,3 +335,59 @@ async fn one_malformed_record_does_not_fail_the_rest() {
     let logs = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap();
     assert!(!logs.contains("panicked"), "{logs}");
 }
+
+/// "The same items and answers in each mode", with the stream at work behind it.
+#[tokio::test]
+async fn every_write_mode_ends_in_the_same_table() {
+    let mut tables = Vec::new();
+    for mode in ["stream", "inline", "transaction"] {
+        let stack = start_with(template(&[("WriteMode", mode), ("SkipUnchanged", "true")])).await;
+        let update = |request: &str, state: &str| json!({"ID": "E", "RequestId": request, "State": state});
+        assert_eq!(write(&stack, update("r1", "OK")).await, written(1), "{mode}");
+        assert_eq!(write(&stack, update("r2", "BAD")).await, written(2), "{mode}");
+        assert_eq!(
+            write(&stack, update("r2", "BAD")).await,
+            outcome("Duplicate", 2),
+            "{mode}"
+        );
+        assert_eq!(
+            write(&stack, update("r3", "BAD")).await,
+            outcome("Unchanged", 2),
+            "{mode}"
+        );
+        let collections = settled(&stack).await;
+        let items = collections["E"]
+            .items()
+            .iter()
+            .map(|(_, item)| serde_json::to_value(item).unwrap());
+        let mut items: Vec<_> = items.collect();
+        items.iter_mut().for_each(Value::sort_all_objects);
+        tables.push(items);
+        assert!(documents(&stack.failed).is_empty());
+    }
+    assert_eq!(tables[0], tables[1]);
+    assert_eq!(tables[0], tables[2]);
+}
+
+/// "The width of version keys stays what it was when the table was begun."
+#[tokio::test]
+async fn a_writer_that_is_given_another_width_does_not_start() {
+    let stack = start().await;
+    put_by_hand(
+        &stack,
+        json!({"PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "10"}}),
+    )
+    .await;
+    assert_eq!(write(&stack, json!({"ID": "E"})).await.0, "Runtime.ExitError");
+    let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
+    assert!(logs.contains("10") && logs.contains("Other"), "{logs}");
+    assert_eq!(item(&stack, "E", "v0").await, Value::Null);
+    // With the width that is kept, it does, and keeps it where it is not the default.
+    let wide = start_with(template(&[("VersionDigits", "10")])).await;
+    assert_eq!(write(&wide, json!({"ID": "E"})).await, written(1));
+    settled(&wide).await;
+    assert_eq!(
+        item(&wide, "#vzero", "config").await["VersionDigits"],
+        json!({"N": "10"})
+    );
+}
