@@ -1,0 +1,194 @@
+//! What the library makes of a DynamoDB that fails or holds back: on the wire, without one.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use aws_sdk_dynamodb::{
+    Client, Config,
+    config::{BehaviorVersion, Credentials, Region, http::HttpResponse},
+};
+use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        entity::EntityId,
+        keys::VersionDigits,
+        update::{Ordering, Update},
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        client::{retries, timeouts},
+        error::ErrorKind,
+        write::{WriteError, WriteMode, WriteOptions, WriteOutcome},
+    },
+    logging::chain,
+};
+
+/// A store whose DynamoDB gives these answers, one after the other, and the requests it gets.
+fn answering(answers: &[Value]) -> (Store, StaticReplayClient) {
+    let events = answers.iter().map(|body| {
+        let status: u16 = match body["__type"].as_str() {
+            None => 200,
+            Some("InternalServerError") => 500,
+            Some(_) => 400,
+        };
+        let request = aws_sdk_dynamodb::config::http::HttpRequest::empty();
+        ReplayEvent::new(
+            request,
+            HttpResponse::new(status.try_into().unwrap(), body.to_string().into()),
+        )
+    });
+    let http = StaticReplayClient::new(events.collect());
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::for_tests())
+        .timeout_config(timeouts())
+        .retry_config(retries())
+        .http_client(http.clone())
+        .build();
+    (
+        Store::new(Client::from_conf(config), "Table", VersionDigits::default()),
+        http,
+    )
+}
+
+/// The operations that were asked for, in their order.
+fn operations(http: &StaticReplayClient) -> Vec<String> {
+    let target = |request: &aws_sdk_dynamodb::config::http::HttpRequest| {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        target.rsplit('.').next().unwrap_or_default().to_owned()
+    };
+    http.actual_requests().map(target).collect()
+}
+
+async fn written(store: &Store, mode: WriteMode, json: Value) -> Result<WriteOutcome, WriteError> {
+    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let skip_unchanged = false;
+    store.write(&update, WriteOptions { mode, skip_unchanged }).await
+}
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+fn v0(latest: &str, request: &str) -> Value {
+    json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest}, "RequestId": {"S": request}})
+}
+
+fn cancelled(codes: [&str; 2]) -> Value {
+    let reasons = codes.map(|code| json!({"Code": code}));
+    json!({"__type": "TransactionCanceledException", "CancellationReasons": reasons})
+}
+
+fn failed() -> Value {
+    json!({"__type": "InternalServerError"})
+}
+
+#[tokio::test(start_paused = true)]
+async fn inline_tries_the_put_alone_again_and_never_the_bump() {
+    let bumped = json!({"Attributes": v0("7", "request-1")});
+    // The put fails for the SDK's three attempts, and is tried once more.
+    let (store, http) = answering(&[bumped.clone(), failed(), failed(), failed(), json!({})]);
+    let outcome = written(&store, WriteMode::Inline, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(7) }));
+    assert_eq!(
+        operations(&http),
+        ["UpdateItem", "PutItem", "PutItem", "PutItem", "PutItem"]
+    );
+
+    let mut answers = vec![bumped];
+    answers.extend(std::iter::repeat_n(failed(), 9));
+    let (store, http) = answering(&answers);
+    let error = written(&store, WriteMode::Inline, json!({"ID": "E"}))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, WriteError::NotRecorded { version: named, .. } if named == version(7)));
+    assert!(
+        chain(&error)
+            .starts_with("version 7 was applied but not recorded: failed to record the version: PutItem failed")
+    );
+    assert_eq!(
+        operations(&http)
+            .iter()
+            .filter(|operation| *operation == "UpdateItem")
+            .count(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_is_read_and_run_again() {
+    let read = |latest: &str, request: &str| json!({"Item": v0(latest, request)});
+    for lost in [
+        cancelled(["ConditionalCheckFailed", "None"]),
+        cancelled(["TransactionConflict", "None"]),
+        cancelled(["None", "TransactionConflict"]),
+    ] {
+        let (store, http) = answering(&[read("1", "a"), lost.clone(), read("2", "b"), json!({})]);
+        let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
+        assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(3) }), "{lost}");
+        assert_eq!(operations(&http).len(), 4);
+    }
+    // Where a version is expected, what was lost against decides.
+    let lost = cancelled(["ConditionalCheckFailed", "None"]);
+    let (store, _) = answering(&[read("1", "a"), lost.clone(), read("2", "b")]);
+    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Conflict { expected: 1, latest: 2 }));
+    // And it may be one's own earlier success, whose answer was lost.
+    let (store, _) = answering(&[read("1", "a"), lost.clone(), read("2", "request-1")]);
+    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(2) }));
+    // There is a bound.
+    let round = [read("1", "a"), lost];
+    let (store, http) = answering(&round.iter().cycle().take(40).cloned().collect::<Vec<_>>());
+    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Err(WriteError::Contended { attempts: 10 }));
+    assert_eq!(operations(&http).len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_reasons_of_a_cancelled_transaction_are_told_by_their_kind() {
+    let read = json!({"Item": v0("1", "a")});
+    for (codes, kind) in [
+        (["ThrottlingError", "None"], ErrorKind::Throttled),
+        (["None", "ProvisionedThroughputExceeded"], ErrorKind::Throttled),
+        (["ValidationError", "None"], ErrorKind::Rejected),
+        (["Unheard", "None"], ErrorKind::Unavailable),
+    ] {
+        let (store, _) = answering(&[read.clone(), cancelled(codes)]);
+        let error = written(&store, WriteMode::Transaction, json!({"ID": "E"}))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{codes:?}");
+    }
+    let (store, _) = answering(&[read, cancelled(["None", "ConditionalCheckFailed"])]);
+    let taken = Err(WriteError::Taken { version: version(2) });
+    assert_eq!(written(&store, WriteMode::Transaction, json!({"ID": "E"})).await, taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unprocessed_keys_are_asked_for_again() {
+    let item = |key: &str| json!({"PK": {"S": "E"}, "SK": {"S": key}});
+    let left = |keys: &[&str]| {
+        let keys: Vec<_> = keys.iter().map(|key| item(key)).collect();
+        json!({"Table": {"Keys": keys}})
+    };
+    let (store, http) = answering(&[
+        json!({"Responses": {"Table": [item("v1")]}, "UnprocessedKeys": left(&["v2", "v3"])}),
+        json!({"Responses": {"Table": []}, "UnprocessedKeys": left(&["v2", "v3"])}),
+        json!({"Responses": {"Table": [item("v3"), item("v2")]}, "UnprocessedKeys": {}}),
+    ]);
+    let entity = EntityId::new("E").unwrap();
+    let keys = ["v1", "v2", "v3"].map(str::to_owned);
+    assert_eq!(store.batch_get(&entity, &keys, true).await.unwrap().len(), 3);
+    let last = http.actual_requests().last().unwrap().body().bytes().unwrap();
+    let last: Value = serde_json::from_slice(last).unwrap();
+    assert_eq!(last["RequestItems"]["Table"]["Keys"].as_array().unwrap().len(), 2);
+
+    // A table that gives nothing, again and again, is throttled.
+    let nothing = json!({"Responses": {}, "UnprocessedKeys": left(&["v1"])});
+    let (store, _) = answering(&vec![nothing; 20]);
+    let error = store.batch_get(&entity, &keys[..1], true).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Throttled);
+}
