@@ -111,13 +111,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .table_name(&self.table)
             .set_item(Some(next.clone().into()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let request = match condition(current, check) {
-            None => request,
-            Some(condition) => request
-                .condition_expression(condition.expression)
-                .expression_attribute_names("#version", &self.version)
-                .set_expression_attribute_values(condition.values),
-        };
+        let condition = self.condition(current, check);
+        let request = request
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
         match request.send_with(&self.client).await {
             Ok(_) => Ok(serde_dynamo::from_item(next)?),
             Err(error) => match error.as_service_error() {
@@ -141,13 +139,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .table_name(&self.table)
             .set_key(Some(self.key_of(&item)?.into()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let request = match condition(self.version_of(&item)?, check) {
-            None => request,
-            Some(condition) => request
-                .condition_expression(condition.expression)
-                .expression_attribute_names("#version", &self.version)
-                .set_expression_attribute_values(condition.values),
-        };
+        let condition = self.condition(self.version_of(&item)?, check);
+        let request = request
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
         match request.send_with(&self.client).await {
             Ok(_) => Ok(()),
             Err(error) => match error.as_service_error() {
@@ -166,13 +162,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .table_name(&self.table)
             .set_item(Some(next.clone().into()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let put = match condition(current, check) {
-            None => put,
-            Some(condition) => put
-                .condition_expression(condition.expression)
-                .expression_attribute_names("#version", &self.version)
-                .set_expression_attribute_values(condition.values),
-        };
+        let condition = self.condition(current, check);
+        let put = put
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
         let put = put.build().map_err(|_| ServiceError::unbuilt("TransactWriteItems"))?;
         Ok(Prepared {
             item: TransactWriteItem::builder().put(put).build(),
@@ -187,13 +181,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .table_name(&self.table)
             .set_key(Some(self.key_of(&item)?.into()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let delete = match condition(self.version_of(&item)?, check) {
-            None => delete,
-            Some(condition) => delete
-                .condition_expression(condition.expression)
-                .expression_attribute_names("#version", &self.version)
-                .set_expression_attribute_values(condition.values),
-        };
+        let condition = self.condition(self.version_of(&item)?, check);
+        let delete = delete
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
         let delete = delete
             .build()
             .map_err(|_| ServiceError::unbuilt("TransactWriteItems"))?;
@@ -244,6 +236,19 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         }
     }
 
+    fn condition(&self, current: Option<u64>, check: Check) -> Condition {
+        let expression = match (check, current) {
+            (Check::Clobber, _) => return Condition::default(),
+            (Check::Version, None) => "attribute_not_exists(#version)",
+            (Check::Version, Some(_)) => "#version = :version",
+        };
+        Condition {
+            expression: Some(expression.to_owned()),
+            names: Some(HashMap::from([("#version".to_owned(), self.version.clone())])),
+            values: current.map(|version| HashMap::from([(":version".to_owned(), super::n(version))])),
+        }
+    }
+
     fn key_of(&self, item: &Item) -> Result<Item, SaveError<T>> {
         let part = |name: &String| Some((name.clone(), item.get(name)?.clone()));
         let key: Option<HashMap<_, _>> = self.keys.iter().map(part).collect();
@@ -251,24 +256,12 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 }
 
+/// The condition of a save or a deletion, empty where there is none.
+#[derive(Default)]
 struct Condition {
-    expression: &'static str,
+    expression: Option<String>,
+    names: Option<HashMap<String, String>>,
     values: Option<SdkItem>,
-}
-
-/// The condition of a save or a deletion, `None` where there is none.
-fn condition(current: Option<u64>, check: Check) -> Option<Condition> {
-    match (check, current) {
-        (Check::Clobber, _) => None,
-        (Check::Version, None) => Some(Condition {
-            expression: "attribute_not_exists(#version)",
-            values: None,
-        }),
-        (Check::Version, Some(version)) => Some(Condition {
-            expression: "#version = :version",
-            values: Some(HashMap::from([(":version".to_owned(), super::n(version))])),
-        }),
-    }
 }
 
 fn conflict<T: DeserializeOwned, R>(stored: Option<Item>) -> Result<R, SaveError<T>> {

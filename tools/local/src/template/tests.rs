@@ -1,0 +1,160 @@
+//! The project's own template, and what can be wrong with one.
+
+use serde_json::json;
+use shared::logging::chain;
+
+use super::*;
+
+const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+fn parse(overrides: &[(&str, &str)]) -> Result<Template, String> {
+    let overrides: Vec<_> = overrides
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Template::parse(TEMPLATE, &overrides).map_err(|error| chain(&error))
+}
+
+fn edited(from: &str, to: &str) -> String {
+    assert!(TEMPLATE.contains(from), "{from}");
+    chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
+}
+
+#[test]
+fn the_projects_own_template() {
+    let template = parse(&[]).unwrap();
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    assert_eq!(
+        template.table,
+        Table {
+            name: "VersionControl".to_owned(),
+            attributes: vec![pair("PK", "S"), pair("SK", "S")],
+            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
+            stream_view_type: "NEW_IMAGE".to_owned(),
+            ttl: Some("TTL".to_owned()),
+        }
+    );
+    let binaries: Vec<_> = template
+        .functions
+        .iter()
+        .map(|function| function.binary.as_str())
+        .collect();
+    assert!(binaries.len() == 2 && binaries.contains(&"stream-fn"));
+    let writer = template
+        .functions
+        .iter()
+        .find(|function| function.binary == "writer-fn")
+        .unwrap();
+    assert_eq!(writer.timeout, Duration::from_secs(30));
+    assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
+    assert_eq!(writer.environment["VERSION_DIGITS"], "1");
+    assert_eq!(template.stream_function, "stream-fn");
+    let mapping = template.mapping;
+    assert_eq!(mapping.batch_size, 100);
+    assert_eq!(mapping.maximum_retry_attempts, Some(10));
+    assert_eq!(mapping.maximum_record_age, Some(Duration::from_secs(43_200)));
+    assert_eq!(mapping.parallelization_factor, 2);
+    assert!(mapping.bisect_on_function_error && mapping.report_batch_item_failures);
+}
+
+#[test]
+fn the_filter_lets_only_new_images_of_the_latest_item_through_whatever_the_width() {
+    for digits in 1..=20 {
+        let filters = parse(&[("VersionDigits", &digits.to_string())])
+            .unwrap()
+            .mapping
+            .filters;
+        let digits = shared::domain::keys::VersionDigits::new(digits).unwrap();
+        let record = |key: &str| json!({"dynamodb": {"Keys": {"SK": {"S": key}}, "NewImage": {"SK": {"S": key}}}});
+        assert!(filters.matches(&record(&digits.latest_key())));
+        assert!(!filters.matches(&record(&digits.version_key(shared::domain::version::Version::FIRST))));
+        let remove = json!({"dynamodb": {"Keys": {"SK": {"S": digits.latest_key()}}}});
+        assert!(!filters.matches(&remove));
+    }
+}
+
+#[test]
+fn parameters_are_overridden_within_their_bounds() {
+    let template = parse(&[("BatchSize", "7"), ("Ordering", "time")]).unwrap();
+    assert_eq!(template.mapping.batch_size, 7);
+    assert_eq!(template.functions[0].environment["ORDERING"], "time");
+    for (name, value) in [
+        ("BatchSize", "0"),
+        ("BatchSize", "x"),
+        ("VersionDigits", "21"),
+        ("Ordering", "random"),
+    ] {
+        assert_eq!(
+            parse(&[(name, value)]).unwrap_err(),
+            format!("the parameter {name} does not take {value}")
+        );
+    }
+    assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    for (from, to, message) in [
+        (
+            "MaximumRetryAttempts: 10",
+            "MaximumRetryAttempts: ten",
+            "MaximumRetryAttempts of StreamFunction.Events.NewImages has a value that it does not take",
+        ),
+        (
+            "ParallelizationFactor: 2",
+            "ParallelizationFactor: 11",
+            "StreamFunction.Events.NewImages is refused: ParallelizationFactor is outside Lambda's bounds",
+        ),
+        (
+            "ParallelizationFactor: 2",
+            "TumblingWindowInSeconds: 2",
+            "StreamFunction.Events.NewImages has TumblingWindowInSeconds, which the local stack does not know",
+        ),
+        (
+            "{\"dynamodb\":{\"Keys\"",
+            "{\"dynamodb\":{",
+            "StreamFunction.Events.NewImages is refused: a pattern of FilterCriteria cannot be read: it is not JSON",
+        ),
+        (
+            "Binary: stream-fn",
+            "Other: stream-fn",
+            "StreamFunction has no Metadata.BuildProperties.Binary",
+        ),
+        (
+            "StreamViewType: NEW_IMAGE",
+            "Other: NEW_IMAGE",
+            "VersionControl has no StreamSpecification.StreamViewType",
+        ),
+        (
+            "Stream: !GetAtt VersionControl.StreamArn",
+            "Stream: x",
+            "StreamFunction.Events.NewImages has no Stream: !GetAtt <table>.StreamArn",
+        ),
+        (
+            "          Type: DynamoDB",
+            "          Type: Kinesis",
+            "it does not have exactly one event of type DynamoDB",
+        ),
+        (
+            "BatchSize: !Ref BatchSize",
+            "BatchSize: !Ref Size",
+            "there is no parameter or resource Size",
+        ),
+        (
+            "BatchSize: !Ref BatchSize",
+            "BatchSize: !Cidr x",
+            "Fn::Cidr is not known to the local stack",
+        ),
+        ("Resources:", "Things:", "Resources is missing or not an object"),
+    ] {
+        assert_eq!(edited(from, to), message);
+    }
+    assert!(edited("Parameters:", "Parameters: [").starts_with("it is not YAML: "));
+    assert_eq!(
+        chain(&Template::parse("", &[]).unwrap_err()),
+        "it is not one YAML document"
+    );
+    for text in ["7", "[]", "a: b", "Resources: 7", "Resources: {A: 7}"] {
+        assert!(Template::parse(text, &[]).is_err(), "{text}");
+    }
+}
