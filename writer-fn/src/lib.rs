@@ -17,7 +17,6 @@ use shared::{
     config::Config,
     domain::{
         entity::EntityId,
-        keys::VersionDigits,
         update::{Ordering, Update},
     },
     dynamodb::{Store, client, table_config::WidthError, write::WriteOptions},
@@ -39,7 +38,10 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env()?;
     let client = client::from_env().await;
     let writer = Writer::new(client, &config);
-    writer.check_width().await?;
+    if let Err(error) = writer.check_width().await {
+        tracing::error!(error = chain(&error), "not started");
+        return Err(error.into());
+    }
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
         writer.handle(&event.payload, &event.context.request_id, deadline).await
@@ -70,14 +72,7 @@ impl Writer {
     /// Makes sure that the table was not begun with another width of version keys, and keeps the width where it is not
     /// the default one. A table that cannot be reached is no reason not to start.
     async fn check_width(&self) -> Result<(), WidthError> {
-        let claim = async {
-            if self.store.digits() == VersionDigits::default() {
-                self.store.check_digits().await
-            } else {
-                self.store.keep_digits().await
-            }
-        };
-        match tokio::time::timeout(CHECK_TIMEOUT, claim).await {
+        match tokio::time::timeout(CHECK_TIMEOUT, self.store.claim_width()).await {
             Ok(Err(WidthError::Service(error))) => {
                 tracing::warn!(error = chain(&error), "the width of version keys was not checked");
                 Ok(())

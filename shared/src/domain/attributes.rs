@@ -27,8 +27,9 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
         Value::String(text) => AttributeValue::S(text),
         Value::Number(number) => {
             let text = number.to_string();
-            Decimal::parse(&text)?;
-            AttributeValue::N(text)
+            let is_zero = Decimal::parse(&text)?.to_u64() == Some(0);
+            // DynamoDB looks at the exponent even of zero.
+            AttributeValue::N(if is_zero { "0".to_owned() } else { text })
         }
         Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
         Value::Object(members) => AttributeValue::M(

@@ -1,6 +1,6 @@
 //! The time of an update.
 
-use jiff::{civil::DateTime, tz::TimeZone};
+use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use thiserror::Error;
 
 /// A time in milliseconds since 1970-01-01T00:00:00Z, the unit that [seed-style](crate::domain::names::TIMESTAMP)
@@ -25,22 +25,22 @@ impl EpochMillis {
     /// assert_eq!(millis("2020-11-01T21:04:00.5+01:00"), 1_604_261_040_500);
     /// ```
     pub fn parse_iso(text: &str) -> Result<Self, InvalidTime> {
-        let instant: Result<jiff::Timestamp, _> = text.parse();
-        let timestamp = match instant {
-            Ok(timestamp) => timestamp,
-            Err(_) => text
-                .parse::<DateTime>()
-                .and_then(|civil| civil.to_zoned(TimeZone::UTC))
-                .map_err(|_| InvalidTime)?
-                .timestamp(),
-        };
-        Ok(Self(timestamp.as_millisecond()))
+        Ok(Self(timestamp(text)?.as_millisecond()))
     }
 
     /// The number of milliseconds.
     pub fn get(self) -> i64 {
         self.0
     }
+}
+
+/// Reads an ISO 8601 date and time, UTC without an offset.
+pub(crate) fn timestamp(text: &str) -> Result<Timestamp, InvalidTime> {
+    let instant: Result<Timestamp, _> = text.parse();
+    instant.or_else(|_| {
+        let civil = text.parse::<DateTime>().and_then(|civil| civil.to_zoned(TimeZone::UTC));
+        civil.map(|zoned| zoned.timestamp()).map_err(|_| InvalidTime)
+    })
 }
 
 /// Not an ISO 8601 date and time.

@@ -62,7 +62,7 @@ impl VersionView {
         })
     }
 
-    /// When the version was made, as its attributes say: `Timestamp` in epoch milliseconds, or else `Time`.
+    /// When the version was made, as its attributes say: `Timestamp` in epoch milliseconds, or `Time`, whichever is later.
     pub fn time(&self) -> Result<EpochMillis, NoTime> {
         time_of(&self.attributes)
     }
@@ -73,15 +73,20 @@ pub fn is_deleted(item: &Item) -> bool {
     item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
 }
 
-/// When a version was made, as its attributes say.
+/// When a version was made, as its attributes say: the later of `Timestamp` and `Time`. An update names one of them, and the
+/// other is what it was; times do not go backwards.
 pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
-    match (item.get(names::TIMESTAMP), item.get(names::TIME)) {
-        (Some(AttributeValue::N(millis)), _) => {
-            let millis = Decimal::parse(millis).ok().and_then(|millis| millis.to_i64());
-            millis.map(EpochMillis::new).ok_or(NoTime::Unreadable)
-        }
-        (_, Some(AttributeValue::S(text))) => Ok(EpochMillis::parse_iso(text)?),
-        _ => Err(NoTime::Absent),
+    let timestamp = match item.get(names::TIMESTAMP) {
+        Some(AttributeValue::N(millis)) => Decimal::parse(millis).ok().and_then(|millis| millis.to_i64()),
+        _ => None,
+    };
+    let timestamp = timestamp.map(EpochMillis::new);
+    match item.get(names::TIME) {
+        Some(AttributeValue::S(text)) => match EpochMillis::parse_iso(text) {
+            Ok(time) => Ok(timestamp.map_or(time, |timestamp| timestamp.max(time))),
+            Err(error) => timestamp.ok_or(NoTime::Time(error)),
+        },
+        _ => timestamp.ok_or(NoTime::Absent),
     }
 }
 
@@ -89,11 +94,8 @@ pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTime {
     /// Neither `Timestamp` nor `Time`.
-    #[error("it has neither Timestamp nor Time")]
+    #[error("it has neither a Timestamp nor a Time that can be read")]
     Absent,
-    /// `Timestamp` is not a number of milliseconds.
-    #[error("its Timestamp cannot be read")]
-    Unreadable,
     /// `Time` is not a time.
     #[error("its Time cannot be read")]
     Time(#[from] InvalidTime),
@@ -199,13 +201,15 @@ mod tests {
     #[test]
     fn the_time_of_a_version() {
         let time = |item: Value| view(1, item).time().map(EpochMillis::get);
+        let both = |time: &str, timestamp: &str| json!({"Time": {"S": time}, "Timestamp": {"N": timestamp}});
         assert_eq!(time(json!({"Time": {"S": "1970-01-01T00:00:01"}})), Ok(1000));
-        assert_eq!(
-            time(json!({"Time": {"S": "1970-01-01T00:00:01"}, "Timestamp": {"N": "7"}})),
-            Ok(7)
-        );
+        assert_eq!(time(json!({"Timestamp": {"N": "7"}})), Ok(7));
+        // An update that named only one of them left the other as it was.
+        assert_eq!(time(both("1970-01-01T00:00:01", "7")), Ok(1000));
+        assert_eq!(time(both("1970-01-01T00:00:01", "7000")), Ok(7000));
+        assert_eq!(time(both("soon", "7")), Ok(7));
         assert_eq!(time(json!({})), Err(NoTime::Absent));
         assert_eq!(time(json!({"Time": {"S": "soon"}})), Err(NoTime::Time(InvalidTime)));
-        assert_eq!(time(json!({"Timestamp": {"N": "1e99"}})), Err(NoTime::Unreadable));
+        assert_eq!(time(json!({"Timestamp": {"N": "1e99"}})), Err(NoTime::Absent));
     }
 }

@@ -1,11 +1,14 @@
 //! Reading versions: the latest, one by its number, one by its time, and how far history has come.
 
+use std::collections::HashSet;
+
 use thiserror::Error;
 
-use super::{Store, error::ServiceError};
+use super::{Store, batch_get_items::MAX_KEYS, error::ServiceError};
 use crate::domain::{
-    Item,
+    AttributeValue, Item,
     entity::EntityId,
+    names,
     time::EpochMillis,
     version::Version,
     version_item::{InvalidImage, latest_of},
@@ -89,16 +92,39 @@ impl Store {
 
     /// How far history has come behind the latest item. `None` where there is no such entity.
     ///
-    /// It takes what is missing to be missing from the end: where the newest version is not there, it looks 1, 2, 4, …
-    /// versions further back, and halves what it skipped.
+    /// The newest [`MAX_KEYS`] versions are looked at one by one. What is missing below them is taken to be missing from the
+    /// end: where the oldest of them is not there, it looks 1, 2, 4, … versions further back, and halves what it skipped.
+    /// A single gap far back is found by no such look, only by reading history.
     pub async fn lag(&self, entity: &EntityId) -> Result<Option<Lag>, ReadError> {
         let Some(latest) = self.latest(entity, true).await? else {
             return Ok(None);
         };
         let head = latest.version;
+        let newest = head.get().saturating_sub(MAX_KEYS as u64 - 1).max(1)..=head.get();
+        let oldest = *newest.start();
+        let keys: Vec<_> = newest
+            .clone()
+            .filter_map(Version::new)
+            .map(|version| self.digits.version_key(version))
+            .collect();
+        let found = self.batch_get(entity, &keys, true).await?;
+        let found: HashSet<_> = found.iter().filter_map(|item| self.version_in(item)).collect();
+        let missing = newest.filter_map(Version::new).find(|version| !found.contains(version));
+        let through = match missing.map(Version::get) {
+            None => head.get(),
+            Some(missing) if missing > oldest => missing - 1,
+            Some(missing) => self.last_before(entity, missing).await?,
+        };
+        Ok(Some(Lag {
+            head,
+            through: Version::new(through),
+        }))
+    }
+
+    /// The last version that is there before a missing one, 0 for none.
+    async fn last_before(&self, entity: &EntityId, missing: u64) -> Result<u64, ReadError> {
         // Every version up to `low` is taken to be there, `high` is not.
-        let (mut low, mut high) = (0, head.get() + 1);
-        let mut step = 1;
+        let (mut low, mut high, mut step) = (0, missing, 1);
         while low + 1 < high {
             let probe = if step > 0 {
                 high.saturating_sub(step).max(low + 1)
@@ -114,10 +140,14 @@ impl Store {
                 step *= 2;
             }
         }
-        Ok(Some(Lag {
-            head,
-            through: Version::new(low),
-        }))
+        Ok(low)
+    }
+
+    fn version_in(&self, item: &Item) -> Option<Version> {
+        match item.get(names::SK) {
+            Some(AttributeValue::S(key)) => self.digits.version_of(key),
+            _ => None,
+        }
     }
 
     pub(super) async fn version_item(

@@ -36,19 +36,36 @@ impl Store {
     pub async fn keep_digits(&self) -> Result<(), WidthError> {
         self.claim_digits("attribute_not_exists(#digits) OR #digits = :digits")
             .await
+            .map(drop)
     }
 
-    /// Makes sure, by one write, that no other width is kept in the table, without keeping this one.
-    pub async fn check_digits(&self) -> Result<(), WidthError> {
+    /// Makes sure that the table was not begun with another width, and keeps this one where it is not the default: by one
+    /// write, and by one read more where another width than the default is new to the table.
+    pub async fn claim_width(&self) -> Result<(), WidthError> {
+        let default = VersionDigits::default();
+        if self.is_kept().await? || self.digits == default {
+            return Ok(());
+        }
+        // A table that has items, but no width, has the default one; unless somebody kept one just now.
+        if !self.is_empty().await? && !self.is_kept().await? {
+            let wanted = self.digits;
+            return Err(WidthError::Other { kept: default, wanted });
+        }
+        self.keep_digits().await
+    }
+
+    /// Whether this width is kept, refusing another one. It keeps nothing.
+    async fn is_kept(&self) -> Result<bool, WidthError> {
         self.claim_digits("attribute_exists(#digits) AND #digits = :digits")
             .await
     }
 
-    async fn claim_digits(&self, condition: &str) -> Result<(), WidthError> {
+    /// False where nothing is kept and the condition asks for something.
+    async fn claim_digits(&self, condition: &str) -> Result<bool, WidthError> {
         let answer = request(self.digits, condition, &self.table)
             .send_with(&self.client)
             .await;
-        let Err(error) = answer else { return Ok(()) };
+        let Err(error) = answer else { return Ok(true) };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                 match failure.item().filter(|item| !item.is_empty()) {
@@ -56,8 +73,7 @@ impl Store {
                         kept: digits_of(&Item::from(config.clone()))?,
                         wanted: self.digits,
                     }),
-                    // Nothing is kept there.
-                    None => Ok(()),
+                    None => Ok(false),
                 }
             }
             _ => Err(ServiceError::new(OPERATION, &error).into()),

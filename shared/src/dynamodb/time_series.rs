@@ -28,13 +28,15 @@ use aws_sdk_dynamodb::{
     operation::put_item::{PutItemError, builders::PutItemInputBuilder},
 };
 
+use jiff::tz::TimeZone;
+
 use super::{Store, error::ServiceError, query_items::Range};
 use crate::domain::{
     AttributeValue, Item,
     entity::EntityId,
     keys::VersionDigits,
     names,
-    time::{EpochMillis, InvalidTime},
+    time::{InvalidTime, timestamp},
 };
 
 /// States of entities, by time.
@@ -43,22 +45,28 @@ pub struct TimeSeries {
     store: Store,
 }
 
-/// The time of a state, which is its sort key: an ISO 8601 date and time, without an offset or in UTC (`Z`). Keys sort
-/// as their times only where all are written alike.
+/// The time of a state, which is its sort key: `2020-11-12T20:04:00`, in UTC, with a fraction where there is one. However a
+/// time is written, it becomes this one text, so that keys sort as their times and one time has one key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StateTime(String);
 
 impl StateTime {
-    /// Checks that it is a time that sorts as text.
+    /// Reads an ISO 8601 date and time. Without an offset it is UTC.
+    ///
+    /// ```
+    /// use shared::time_series::StateTime;
+    ///
+    /// let key = |text| StateTime::parse(text).unwrap().to_string();
+    /// assert_eq!(key("2020-11-12T20:04:00"), "2020-11-12T20:04:00");
+    /// assert_eq!(key("2020-11-12T21:04:00.50+01:00"), "2020-11-12T20:04:00.5");
+    /// ```
     pub fn parse(text: &str) -> Result<Self, InvalidTime> {
-        EpochMillis::parse_iso(text)?;
-        let has_offset = text.len() > 10 && text[10..].contains(['+', '-', '[']);
-        let sorts = text.starts_with(|first: char| first.is_ascii_digit()) && !has_offset;
-        if sorts {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidTime)
+        let civil = TimeZone::UTC.to_datetime(timestamp(text)?);
+        // Texts of years before 0 and after 9999 do not sort.
+        if !(0..=9999).contains(&civil.year()) {
+            return Err(InvalidTime);
         }
+        Ok(Self(civil.strftime("%Y-%m-%dT%H:%M:%S%.f").to_string()))
     }
 
     /// The text.
@@ -202,19 +210,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_sort_as_text() {
-        for text in ["2020-11-12T20:04:00", "2020-11-12T20:04:00.5Z", "2020-11-12"] {
-            assert!(StateTime::parse(text).is_ok(), "{text}");
-        }
+    fn one_time_has_one_key() {
         for text in [
-            "",
-            "Metadata",
-            "v1",
-            "2020-11-12T20:04:00+01:00",
-            "2020-11-12T20:04:00-05:00",
-            "+002020-11-12T20:04:00",
+            "2020-11-12T20:04:00",
+            "2020-11-12T20:04:00Z",
+            "2020-11-12T20:04:00.000Z",
+            "2020-11-12 20:04:00",
+            "2020-11-12t20:04:00z",
+            "2020-11-12T21:04:00+01:00",
         ] {
+            assert_eq!(
+                StateTime::parse(text).unwrap().as_str(),
+                "2020-11-12T20:04:00",
+                "{text}"
+            );
+        }
+        for text in ["", "Metadata", "v1", "-000001-01-01T00:00:00"] {
             assert_eq!(StateTime::parse(text), Err(InvalidTime), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn keys_sort_as_their_times(a in 0..4_000_000_000_000i64, b in 0..4_000_000_000_000i64) {
+            let key = |millis| {
+                let text = jiff::Timestamp::from_millisecond(millis).unwrap().to_string();
+                StateTime::parse(&text).unwrap()
+            };
+            proptest::prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
         }
     }
 }

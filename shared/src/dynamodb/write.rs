@@ -182,7 +182,9 @@ impl WriteError {
                 ..
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
-            Self::Latest(_) | Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
+            // As DynamoDB refuses to count what is no number.
+            Self::Latest(_) => ErrorKind::Rejected,
+            Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }
 }

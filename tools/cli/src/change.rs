@@ -9,7 +9,8 @@ use std::{
 use serde_json::{Map, Value, json};
 use shared::domain::{
     AttributeValue, Item, names, plain,
-    update::{Change, EXPECTED_VERSION, ID, Ordering, Update},
+    time::EpochMillis,
+    update::{Change, EXPECTED_VERSION, ID, Ordering, RESERVED, Update},
 };
 
 use crate::{
@@ -28,12 +29,6 @@ pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
     }
     for (name, json) in &changes.set_json {
         let value = serde_json::from_str(json).map_err(|error| CliError::usage(name, error))?;
-        // Here `null` is a value to set: there is --unset to take an attribute away.
-        let value = if value == Value::Null {
-            json!({"$null": true})
-        } else {
-            value
-        };
         members.insert(name.clone(), value);
     }
     members.extend(changes.unset.iter().map(|name| (name.clone(), Value::Null)));
@@ -60,8 +55,9 @@ fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
             members = attributes;
         }
         members.extend(deleted.map(|deleted| (names::DELETED.to_owned(), deleted)));
+    } else {
+        members.remove(ID);
     }
-    members.remove(ID);
     Ok(members)
 }
 
@@ -77,9 +73,19 @@ pub(crate) fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Ch
     members.into_iter().map(change).collect()
 }
 
+/// Refuses what no item may set.
+pub(crate) fn refuse_reserved(members: &Map<String, Value>) -> Result<(), CliError> {
+    match RESERVED.into_iter().find(|name| members.contains_key(*name)) {
+        Some(name) => Err(CliError::Usage(format!("{name} is reserved"))),
+        None => Ok(()),
+    }
+}
+
 /// The attributes of an item, all of them set.
 pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
-    let set = self::changes(read(changes)?)?
+    let members = read(changes)?;
+    refuse_reserved(&members)?;
+    let set = self::changes(members)?
         .into_iter()
         .filter_map(|(name, change)| match change {
             Change::Set(value) => Some((name, value)),
@@ -92,6 +98,9 @@ pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
 
 /// The update that the flags and these attributes make.
 pub(crate) fn update(id: &str, args: &Args, mut members: Map<String, Value>) -> Result<Update, CliError> {
+    if let Some(time) = &args.time {
+        EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--time", error))?;
+    }
     for (name, flag) in [
         (names::TIME, &args.time),
         ("Actor", &args.actor),
@@ -105,11 +114,7 @@ pub(crate) fn update(id: &str, args: &Args, mut members: Map<String, Value>) -> 
     let by_time = [names::TIME, names::TIMESTAMP]
         .into_iter()
         .filter(|_| args.ordering == Ordering::Time);
-    for name in special
-        .into_iter()
-        .chain(by_time)
-        .chain(shared::domain::update::RESERVED)
-    {
+    for name in special.into_iter().chain(by_time).chain(RESERVED) {
         own.extend(members.remove(name).map(|value| (name.to_owned(), value)));
     }
     own.extend(

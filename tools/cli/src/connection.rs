@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region};
-use aws_sdk_dynamodb::Client;
+use aws_config::{
+    BehaviorVersion, Region,
+    meta::region::ProvideRegion as _,
+    profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
+};
+use aws_sdk_dynamodb::{Client, config::ProvideCredentials as _};
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits},
     dynamodb::{Store, capacity::Meter, client, table_config::WidthError},
@@ -31,7 +35,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn open(args: &Args) -> Result<Self, CliError> {
         let meter = Meter::default();
-        let client = connect(args, &meter).await;
+        let client = connect(args, &meter).await?;
         let digits = match &args.command {
             // States have no version keys.
             Command::State(_) => VersionDigits::default(),
@@ -54,7 +58,7 @@ pub(crate) fn entity(id: &str) -> Result<EntityId, CliError> {
     EntityId::new(id).map_err(|error| CliError::usage("the entity", error))
 }
 
-async fn connect(args: &Args, meter: &Meter) -> Client {
+async fn connect(args: &Args, meter: &Meter) -> Result<Client, CliError> {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(
             client::timeouts()
@@ -64,7 +68,16 @@ async fn connect(args: &Args, meter: &Meter) -> Client {
         )
         .retry_config(client::retries());
     if let Some(profile) = &args.profile {
-        loader = loader.profile_name(profile);
+        // What is asked for goes before what the environment says.
+        let credentials = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
+        let loaded = credentials.provide_credentials().await;
+        loaded.map_err(|error| CliError::usage(&format!("the profile {profile}"), error))?;
+        let region = ProfileFileRegionProvider::builder().profile_name(profile).build();
+        let region = region.region().await;
+        loader = loader.profile_name(profile).credentials_provider(credentials);
+        if let Some(region) = region {
+            loader = loader.region(region);
+        }
     }
     if let Some(region) = &args.region {
         loader = loader.region(Region::new(region.clone()));
@@ -77,7 +90,7 @@ async fn connect(args: &Args, meter: &Meter) -> Client {
     if args.consumed_capacity {
         config = config.interceptor(meter.clone());
     }
-    Client::from_conf(config.build())
+    Ok(Client::from_conf(config.build()))
 }
 
 /// The width that the table was begun with. A new table is begun with the wanted one, by the first write.

@@ -43,7 +43,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
-            Self::NotFound(_) | Self::Read(ReadError::Missing { .. }) => 3,
+            Self::NotFound(_) | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. }) => 3,
             Self::Conflict(_) | Self::Write(WriteError::Contended { .. } | WriteError::Taken { .. }) => 4,
             // A request that DynamoDB refuses whoever sends it.
             Self::Service(error) if error.kind == ErrorKind::Rejected => 2,

@@ -163,8 +163,17 @@ pub(crate) fn say_error(error: &CliError, verbose: bool) {
     let line = if verbose {
         chain(error)
     } else {
-        let source = std::error::Error::source(error).map(|source| format!(": {source}"));
-        format!("{error}{}", source.unwrap_or_default())
+        let source = std::error::Error::source(error);
+        let deeper = source.and_then(std::error::Error::source);
+        // The network's own words go on in brackets, with every detail.
+        let said = [source, deeper].into_iter().flatten().map(|cause| {
+            let said = cause.to_string();
+            said.split_once(" (").map_or(said.clone(), |(said, _)| said.to_owned())
+        });
+        std::iter::once(error.to_string())
+            .chain(said)
+            .collect::<Vec<_>>()
+            .join(": ")
     };
     let _ = writeln!(io::stderr(), "error: {line}");
 }

@@ -2,11 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        entity::EntityId,
-        names, plain,
-        update::{RESERVED, Update},
-    },
+    domain::{entity::EntityId, names, plain, update::Update},
     dynamodb::{
         restore::Revision,
         update_metadata,
@@ -74,9 +70,7 @@ pub(crate) async fn set_deleted(
 pub(crate) async fn metadata(connection: &Connection, args: &args::Metadata, output: &Output) -> Result<(), CliError> {
     let entity = entity(&args.id)?;
     let members = change::read(&args.changes)?;
-    if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
-        return Err(CliError::Usage(format!("{name} is reserved")));
-    }
+    change::refuse_reserved(&members)?;
     let item = if members.is_empty() {
         let found = connection
             .store

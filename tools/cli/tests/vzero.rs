@@ -232,6 +232,7 @@ fn every_type_is_shown_and_put_back_without_loss() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "it is a table of cases")]
 fn each_failure_has_its_exit_code_and_one_line() {
     let table = Table::new();
     table.line(&[
@@ -302,6 +303,18 @@ fn each_failure_has_its_exit_code_and_one_line() {
             2,
             "error: the update: ID is not a partition key: the partition key is empty",
         ),
+        (
+            &["put", "E", "--time", "junk"],
+            2,
+            "error: --time: it is not an ISO 8601 date and time",
+        ),
+        (
+            &["state", "put", "E", "--time", "2020-01-01", "--set", "Latest=1"],
+            2,
+            "error: Latest is reserved",
+        ),
+        (&["metadata", "E", "--set", "TTL=1"], 2, "error: TTL is reserved"),
+        (&["--profile", "nope", "get", "E"], 2, "error: the profile nope: "),
         (&["state", "put", "E", "--set", "A=1"], 2, "error: a state needs --time"),
         (
             &["--version-digits", "7", "get", "E"],
@@ -386,6 +399,28 @@ fn metadata_and_states() {
         "--replace",
     ];
     assert_eq!(table.line(&replaced)["Outcome"], "Put");
+}
+
+#[test]
+fn null_takes_an_attribute_away_and_null_can_be_stored() {
+    let table = Table::new();
+    table.line(&["put", "E", "--set", "A=1", "--set", "ID=an attribute"]);
+    table.line(&["put", "E", "--set-json", "A=null", "--set-json", r#"B={"$null": true}"#]);
+    let attributes = table.line(&["get", "E"])["Attributes"].clone();
+    assert_eq!(attributes, json!({"B": {"$null": true}, "ID": "an attribute"}));
+    let shown = table.run(&["get", "E"]).stdout;
+    assert_eq!(table.fed(&["put", "F", "--json", "-"], &shown).code, 0);
+    assert_eq!(table.line(&["get", "F"])["Attributes"], attributes);
+}
+
+#[test]
+fn a_time_is_the_later_of_its_two_attributes() {
+    let table = Table::new();
+    let put = |arguments: &[&str]| table.line(&[&["--mode", "inline", "put", "E"], arguments].concat());
+    put(&["--set", "A=1", "--time", "2020-01-01T00:00:00", "--ordering", "time"]);
+    put(&["--set", "A=2", "--time", "2020-05-01T00:00:00"]);
+    assert_eq!(table.line(&["get", "E", "--at", "2020-02-01"])["Version"], 1);
+    assert_eq!(table.line(&["get", "E", "--at", "2020-05-01"])["Version"], 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
 use shared::{
     clock,
     domain::keys::{InvalidVersionDigits, VersionDigits},
-    dynamodb::Store,
+    dynamodb::{Store, table_config::WidthError},
 };
 use tempfile::TempDir;
 use thiserror::Error;
@@ -102,6 +102,10 @@ impl Stack {
         let config = sdk_config(dynamodb.endpoint()).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         let stream_arn = table::ensure(&client, &template.table).await?;
+        let digits = digits(&template)?;
+        let store = Store::new(client, &template.table.name, digits);
+        // writer-fn does the same at its start; here it can be said in one line.
+        store.claim_width().await?;
 
         let host = Host {
             program,
@@ -133,10 +137,9 @@ impl Stack {
             settings: template.mapping.clone(),
             counters: crate::mapping::Counters::default(),
         });
-        let digits = digits(&template)?;
         let running = mapping.clone();
         Ok(Self {
-            store: Store::new(client, &template.table.name, digits),
+            store,
             digits,
             table: template.table.name,
             lambda,
@@ -248,6 +251,9 @@ pub enum StackError {
     /// The table.
     #[error(transparent)]
     Table(#[from] table::TableError),
+    /// The table was begun with another width of version keys.
+    #[error(transparent)]
+    Width(#[from] WidthError),
     /// The width of version keys.
     #[error("the template's VERSION_DIGITS cannot be read")]
     Digits(#[from] InvalidVersionDigits),

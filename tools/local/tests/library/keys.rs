@@ -213,9 +213,9 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
 #[tokio::test]
 async fn the_lag_is_found_however_far_behind() {
     let database = Database::start().await;
-    for through in [0, 1, 2, 30, 31, 63, 64] {
+    for through in [0, 1, 2, 30, 49, 50, 51, 149, 150] {
         let store = database.store(&format!("Through{through}"), 1).await;
-        for number in 1..=64 {
+        for number in 1..=150 {
             store
                 .write(&update(json!({"ID": "E"})), mode(WriteMode::Stream))
                 .await
@@ -227,6 +227,18 @@ async fn the_lag_is_found_however_far_behind() {
         let lag = store.lag(&entity("E")).await.unwrap().unwrap();
         assert_eq!(lag.through, Version::new(through));
     }
+    // The newest version alone does not make a history.
+    let store = database.store("Gaps", 1).await;
+    for of in [
+        WriteMode::Inline,
+        WriteMode::Stream,
+        WriteMode::Stream,
+        WriteMode::Inline,
+    ] {
+        store.write(&update(json!({"ID": "E"})), mode(of)).await.unwrap();
+    }
+    let lag = store.lag(&entity("E")).await.unwrap().unwrap();
+    assert_eq!((lag.head, lag.through), (version(4), Some(version(1))));
 }
 
 #[tokio::test]
@@ -298,18 +310,33 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
     let two = database.store("Table", 2).await;
     let other = Store::new(database.client.clone(), "Table", VersionDigits::new(10).unwrap());
     assert_eq!(two.kept_digits().await, Ok(None));
-    two.check_digits().await.unwrap();
-    assert_eq!(two.kept_digits().await, Ok(None), "to check keeps nothing");
+    let one = Store::new(database.client.clone(), "Table", VersionDigits::default());
+    one.claim_width().await.unwrap();
+    assert_eq!(two.kept_digits().await, Ok(None), "the default is not kept by a claim");
+    two.claim_width().await.unwrap();
+    two.claim_width().await.unwrap();
     two.keep_digits().await.unwrap();
-    two.keep_digits().await.unwrap();
-    two.check_digits().await.unwrap();
     assert_eq!(other.kept_digits().await, Ok(VersionDigits::new(2)));
     let refused = Err(WidthError::Other {
         kept: two.digits(),
         wanted: other.digits(),
     });
     assert_eq!(other.keep_digits().await, refused);
-    assert_eq!(other.check_digits().await, refused);
+    assert_eq!(other.claim_width().await, refused);
+    assert!(one.claim_width().await.is_err());
+
+    // A table that was begun without keeping its width has the default one.
+    let narrow = database.store("Narrow", 1).await;
+    write(&narrow, &update(json!({"ID": "E"})), mode(WriteMode::Stream))
+        .await
+        .unwrap();
+    let wide = Store::new(database.client.clone(), "Narrow", VersionDigits::new(10).unwrap());
+    let refused = Err(WidthError::Other {
+        kept: VersionDigits::default(),
+        wanted: wide.digits(),
+    });
+    assert_eq!(wide.claim_width().await, refused);
+    narrow.claim_width().await.unwrap();
 }
 
 #[tokio::test]

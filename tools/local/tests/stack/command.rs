@@ -255,6 +255,30 @@ fn a_data_folder_has_one_stack_at_a_time() {
     drop(stack);
 }
 
+#[test]
+fn a_table_is_not_served_with_another_width() {
+    let folder = tempfile::tempdir().unwrap();
+    for (begun, then, line) in [
+        ("1", "2", "the table's version keys have 1 digits, not 2"),
+        ("2", "1", "the table's version keys have 2 digits, not 1"),
+    ] {
+        let data = folder.path().join(begun).to_string_lossy().into_owned();
+        let run = |digits: &str| {
+            run(&[
+                "--once",
+                "--data-dir",
+                &data,
+                "--parameter",
+                &format!("VersionDigits={digits}"),
+            ])
+        };
+        assert_eq!(run(begun).status.code(), Some(0));
+        let output = run(then);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(line), "{}", text(&output.stderr));
+    }
+}
+
 /// A stack that serves as a process of its own.
 struct Serving {
     child: Child,
