@@ -148,6 +148,11 @@ fn say(text: &str) -> Result<(), CliError> {
     }
 }
 
+/// Something beside the answer.
+pub(crate) fn say_note(note: &str) {
+    let _ = writeln!(io::stderr(), "note: {note}");
+}
+
 /// What each request consumed, and all together.
 pub(crate) fn say_capacity(charges: &[Charge]) {
     let mut stderr = io::stderr();

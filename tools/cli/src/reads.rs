@@ -1,5 +1,7 @@
 //! Reading versions.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use shared::{
     domain::{
@@ -14,7 +16,7 @@ use crate::{
     args,
     connection::{Connection, entity},
     error::CliError,
-    output::Output,
+    output::{self, Output},
 };
 
 pub(crate) async fn get(connection: &Connection, get: &args::Get, output: &Output) -> Result<(), CliError> {
@@ -51,13 +53,39 @@ pub(crate) async fn history(connection: &Connection, args: &args::History, outpu
     let Some(mut history) = history else {
         return Err(CliError::NotFound(format!("there is no {}", args.id)));
     };
-    if !output.is_json() {
-        return output.versions(&history.collect().await?);
-    }
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
     while let Some(page) = history.next_page().await? {
-        output.versions(&page)?;
+        seen.extend(page.iter().map(|view| view.version.get()));
+        if output.is_json() {
+            output.versions(&page)?;
+        } else {
+            all.extend(page);
+        }
+    }
+    if !output.is_json() {
+        output.versions(&all)?;
+    }
+    if args.limit.is_none() {
+        say_missing(args.from.unwrap_or(1), &seen);
     }
     Ok(())
+}
+
+/// Versions are dense, so one that is not there is missing: history lags, or has a gap.
+fn say_missing(from: u64, seen: &BTreeSet<u64>) {
+    let (mut expected, mut gaps) = (from, Vec::new());
+    for number in seen {
+        match number - expected {
+            0 => {}
+            1 => gaps.push(expected.to_string()),
+            _ => gaps.push(format!("{expected} to {}", number - 1)),
+        }
+        expected = number + 1;
+    }
+    if !gaps.is_empty() {
+        output::say_note(&format!("not in the history yet: {}", gaps.join(", ")));
+    }
 }
 
 pub(crate) async fn diff(connection: &Connection, args: &args::Diff, output: &Output) -> Result<(), CliError> {
