@@ -257,7 +257,7 @@ Examples:
   vzero history Equipment#1 --limit 10
   vzero diff Equipment#1 6 7
   vzero restore Equipment#1 6 --actor me --reason 'wrong reading'
-Against the local stack: --endpoint-url http://127.0.0.1:8000 (any credentials and Region will do)";
+Against the local stack: --endpoint-url http://127.0.0.1:8000 (no credentials are needed there)";
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it is given as NAME=VALUE")?;

@@ -4,10 +4,17 @@ use std::time::Duration;
 
 use aws_config::{
     BehaviorVersion, Region,
-    meta::region::ProvideRegion as _,
+    environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
+    meta::{
+        credentials::CredentialsProviderChain,
+        region::{ProvideRegion as _, RegionProviderChain},
+    },
     profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
 };
-use aws_sdk_dynamodb::{Client, config::ProvideCredentials as _};
+use aws_sdk_dynamodb::{
+    Client,
+    config::{Credentials, ProvideCredentials as _},
+};
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits},
     dynamodb::{Store, capacity::Meter, client, table_config::WidthError},
@@ -79,6 +86,15 @@ async fn connect(args: &Args, meter: &Meter) -> Result<Client, CliError> {
             loader = loader.region(region);
         }
     }
+    if args.profile.is_none() && args.endpoint_url.as_deref().is_some_and(is_this_machine) {
+        // A database on this machine takes any credentials and Region, so none need be set up.
+        let credentials =
+            CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new());
+        let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
+        loader = loader
+            .credentials_provider(credentials.or_else("local", Credentials::new("local", "local", None, None, "local")))
+            .region(region.or_else(Region::from_static("us-east-1")));
+    }
     if let Some(region) = &args.region {
         loader = loader.region(Region::new(region.clone()));
     }
@@ -91,6 +107,13 @@ async fn connect(args: &Args, meter: &Meter) -> Result<Client, CliError> {
         config = config.interceptor(meter.clone());
     }
     Ok(Client::from_conf(config.build()))
+}
+
+fn is_this_machine(url: &str) -> bool {
+    let address = url.split_once("://").map_or(url, |(_, address)| address);
+    ["127.0.0.1", "localhost", "[::1]"]
+        .iter()
+        .any(|host| address.starts_with(host))
 }
 
 /// The width that the table was begun with. A new table is begun with the wanted one, by the first write.

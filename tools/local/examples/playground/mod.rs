@@ -40,8 +40,17 @@ impl Playground {
         let args = Args::parse();
         let meter = Meter::default();
         let (config, embedded) = if let Some(url) = args.endpoint_url {
-            let loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).endpoint_url(url);
-            (loader.load().await, None)
+            // A database on this machine takes any credentials and Region.
+            let local = url.contains("://127.0.0.1") || url.contains("://localhost");
+            let config = if local {
+                sdk_config(&url).await
+            } else {
+                aws_config::defaults(BehaviorVersion::v2026_01_12())
+                    .endpoint_url(url)
+                    .load()
+                    .await
+            };
+            (config, None)
         } else {
             let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0")?, None)?;
             (sdk_config(embedded.endpoint()).await, Some(embedded))
