@@ -28,8 +28,17 @@ impl Deadline {
     /// The time that one request is given when it starts late.
     const FOR_A_REQUEST: Duration = Duration::from_secs(2);
 
+    /// What an invocation is taken to have where nobody says when it ends.
+    const UNKNOWN: Duration = Duration::from_secs(30);
+    /// 2017-07-14T02:40:00Z. What lies before is no time of an invocation: `cargo lambda watch` sends a number of
+    /// milliseconds there, and a test nothing.
+    const EARLIEST: u64 = 1_500_000_000_000;
+
     /// For an invocation that the service will end at this time, in epoch milliseconds.
     pub fn at_epoch_millis(deadline: u64) -> Self {
+        if deadline < Self::EARLIEST {
+            return Self::after(Self::UNKNOWN);
+        }
         Self::after(Duration::from_millis(deadline).saturating_sub(since_epoch()))
     }
 
@@ -73,6 +82,12 @@ mod tests {
         check(30_000, 27_500, 29_500);
         check(1_000, 375, 750);
         check(0, 0, 0);
+        let now = u64::try_from(since_epoch().as_millis()).unwrap();
+        assert!(Deadline::at_epoch_millis(now + 30_000).allows_start());
+        assert!(!Deadline::at_epoch_millis(now - 1).allows_start());
+        for no_time in [0, 600_000] {
+            assert!(Deadline::at_epoch_millis(no_time).allows_start());
+        }
         assert!(!Deadline::after(Duration::ZERO).allows_start());
         assert!(Deadline::after(Duration::from_secs(30)).allows_start());
     }
