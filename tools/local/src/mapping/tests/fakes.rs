@@ -1,0 +1,266 @@
+//! A stream, a function and a destination that do as they are told.
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use shared::domain::sequence::SequenceNumber;
+use tokio::time::Instant;
+
+use crate::mapping::{
+    destination::Destination,
+    failure::Document,
+    position::InMemory,
+    record::Record,
+    source::{Page, SourceError},
+    *,
+};
+
+/// 2025-11-25T15:40:00Z
+pub(super) const START: Duration = Duration::from_secs(1_764_085_200);
+
+pub(super) fn fixture() -> Value {
+    serde_json::from_str(include_str!("../../../tests/fixtures/stream-mapping.json")).unwrap()
+}
+
+pub(super) fn recorded_settings() -> Settings {
+    let settings = &fixture()["settings"];
+    let number = |name: &str| settings[name].as_u64().unwrap();
+    Settings {
+        batch_size: number("BatchSize").try_into().unwrap(),
+        batching_window: Duration::from_secs(number("MaximumBatchingWindowInSeconds")),
+        maximum_retry_attempts: Some(number("MaximumRetryAttempts").try_into().unwrap()),
+        report_batch_item_failures: true,
+        ..Settings::default()
+    }
+}
+
+pub(super) fn sequence(number: usize) -> String {
+    format!("{number:021}")
+}
+
+/// The record of this number, of the item of this name.
+pub(super) fn record(number: usize, item: &str) -> Record {
+    let json = json!({"dynamodb": {"Keys": {"PK": {"S": item}}, "SequenceNumber": sequence(number)}});
+    Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
+}
+
+/// Records 1 to `count`, each of an item of its own.
+pub(super) fn records(count: usize) -> Vec<Record> {
+    (1..=count).map(|number| record(number, &number.to_string())).collect()
+}
+
+pub(super) type Shards = Vec<(Shard, Vec<Record>)>;
+
+#[derive(Default)]
+pub(super) struct FakeSource {
+    shards: Shards,
+    /// Errors that reads return first.
+    errors: Mutex<Vec<SourceError>>,
+}
+
+impl FakeSource {
+    pub(super) fn find(&self, shard: &str) -> &[Record] {
+        &self.shards.iter().find(|(known, _)| known.id == shard).unwrap().1
+    }
+}
+
+impl Source for FakeSource {
+    async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
+        Ok(self.shards.iter().map(|(shard, _)| shard.clone()).collect())
+    }
+
+    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
+        let records = self.find(shard);
+        let index = match position {
+            Position::TrimHorizon => 0,
+            Position::Latest => records.len(),
+            Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
+        };
+        Ok(format!("{shard} {index}"))
+    }
+
+    async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
+        if let Some(error) = self.errors.lock().unwrap().pop() {
+            return Err(error);
+        }
+        let (shard, index) = iterator.split_once(' ').unwrap();
+        let records: Vec<_> = self
+            .find(shard)
+            .iter()
+            .skip(index.parse().unwrap())
+            .take(1000)
+            .cloned()
+            .collect();
+        let next = index.parse::<usize>().unwrap() + records.len();
+        // With several shards, each ends with its records.
+        let open = self.shards.len() == 1 || !records.is_empty();
+        Ok(Page {
+            records,
+            next: open.then(|| format!("{shard} {next}")),
+        })
+    }
+}
+
+pub(super) type Answer = dyn Fn(&[String], usize) -> (Duration, InvocationEnd) + Send + Sync;
+
+/// When a batch arrived, and its records.
+pub(super) type Arrived = (Instant, Vec<String>);
+
+/// Answers by a closure over the sequence numbers of a batch and the number of the invocation.
+pub(super) struct FakeFunction {
+    answer: Box<Answer>,
+    batches: Arc<Mutex<Vec<Arrived>>>,
+}
+
+impl Invoker for FakeFunction {
+    async fn invoke(&self, payload: String) -> Invocation {
+        let event: Value = serde_json::from_str(&payload).unwrap();
+        let numbers: Vec<String> = event["Records"].as_array().unwrap().iter().map(number_of).collect();
+        let count = {
+            let mut batches = self.batches.lock().unwrap();
+            batches.push((Instant::now(), numbers.clone()));
+            batches.len()
+        };
+        let (takes, end) = (self.answer)(&numbers, count);
+        tokio::time::sleep(takes).await;
+        Invocation {
+            request_id: format!("request-{count}"),
+            end,
+        }
+    }
+}
+
+pub(super) fn number_of(record: &Value) -> String {
+    record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned()
+}
+
+pub(super) fn answer(json: &Value) -> InvocationEnd {
+    InvocationEnd::Answer(json.to_string().into_bytes())
+}
+
+pub(super) fn failing(numbers: &[&String]) -> InvocationEnd {
+    let failures: Vec<_> = numbers.iter().map(|number| json!({"itemIdentifier": number})).collect();
+    answer(&json!({"batchItemFailures": failures}))
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Kept {
+    documents: Arc<Mutex<Vec<Document>>>,
+    /// How often it fails first.
+    down: Arc<Mutex<usize>>,
+}
+
+impl Destination for Kept {
+    async fn keep(&self, document: Document) -> io::Result<()> {
+        let mut down = self.down.lock().unwrap();
+        if *down > 0 {
+            *down -= 1;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        self.documents.lock().unwrap().push(document);
+        Ok(())
+    }
+}
+
+/// What a mapping did.
+pub(super) struct Ran {
+    pub(super) batches: Vec<(Duration, Vec<String>)>,
+    pub(super) documents: Vec<Document>,
+    pub(super) position: Option<Position>,
+}
+
+impl Ran {
+    pub(super) fn deliveries(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for number in self.batches.iter().flat_map(|(_, numbers)| numbers) {
+            *counts.entry(number.clone()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    pub(super) fn sizes(&self) -> Vec<usize> {
+        self.batches.iter().map(|(_, numbers)| numbers.len()).collect()
+    }
+}
+
+pub(super) struct Run {
+    pub(super) settings: Settings,
+    pub(super) shards: Shards,
+    pub(super) errors: Vec<SourceError>,
+    pub(super) positions: InMemory,
+    pub(super) down: usize,
+    pub(super) lasts: Duration,
+}
+
+impl Run {
+    pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
+        let shard = Shard {
+            id: "shard-1".to_owned(),
+            parent: None,
+        };
+        Self {
+            settings,
+            shards: vec![(shard, records)],
+            errors: Vec::new(),
+            positions: InMemory::default(),
+            down: 0,
+            lasts: Duration::from_secs(600),
+        }
+    }
+
+    pub(super) async fn with(self, answer: impl Fn(&[String], usize) -> InvocationEnd + Send + Sync + 'static) -> Ran {
+        self.with_delays(move |numbers, count| (Duration::ZERO, answer(numbers, count)))
+            .await
+    }
+
+    pub(super) async fn with_delays(
+        self,
+        answer: impl Fn(&[String], usize) -> (Duration, InvocationEnd) + Send + Sync + 'static,
+    ) -> Ran {
+        let began = Instant::now();
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let kept = Kept::default();
+        *kept.down.lock().unwrap() = self.down;
+        let mapping = Mapping {
+            settings: self.settings.checked().unwrap(),
+            identity: Identity {
+                uuid: "mapping-1".to_owned(),
+                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+                stream_arn: "arn:aws:dynamodb:us-east-1:000000000000:table/T/stream/1".to_owned(),
+            },
+            source: FakeSource {
+                shards: self.shards,
+                errors: Mutex::new(self.errors),
+            },
+            invoker: FakeFunction {
+                answer: Box::new(answer),
+                batches: batches.clone(),
+            },
+            destination: kept.clone(),
+            positions: self.positions,
+            clock: move || START + began.elapsed(),
+            counters: Counters::default(),
+        };
+        tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
+        let batches = batches
+            .lock()
+            .unwrap()
+            .drain(..)
+            .map(|(at, numbers)| (at - began, numbers))
+            .collect();
+        Ran {
+            batches,
+            documents: std::mem::take(&mut kept.documents.lock().unwrap()),
+            position: mapping.positions.load("shard-1"),
+        }
+    }
+}
+
+pub(super) fn after(number: usize) -> Option<Position> {
+    SequenceNumber::new(sequence(number)).map(Position::After)
+}
