@@ -9,6 +9,7 @@ use super::{
     keys::VersionDigits,
     names,
     number::Decimal,
+    recent::{self, RequestHash},
     update::{Change, ExpectedVersion, Update},
     version::Version,
     version_item::{InvalidImage, latest_of},
@@ -51,6 +52,10 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
             _ => Decision::Apply,
         });
     };
+    if let Some(version) = recent::version_of(stored, &RequestHash::of(&update.request_id)) {
+        return Ok(Decision::Duplicate { version });
+    }
+    // All that a latest item without a map remembers.
     let request_id = AttributeValue::S(update.request_id.as_str().to_owned());
     if stored.get(names::REQUEST_ID) == Some(&request_id) {
         let version = latest_of(stored)?;
@@ -80,7 +85,8 @@ fn is_older(update: &Update, stored: &Item) -> bool {
     Decimal::parse(stored).is_ok_and(|stored| stored.to_i64().is_none_or(|stored| stored > timestamp.get()))
 }
 
-/// The latest item after the update: what the `UpdateItem` makes of it.
+/// The latest item after the update: what the `UpdateItem` makes of it, but for what it remembers of requests, which is
+/// part of no version.
 pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
@@ -121,6 +127,7 @@ pub fn is_unchanged(before: &Item, after: &Item) -> bool {
         let mut item = item.clone();
         item.remove(names::LATEST);
         item.remove(names::REQUEST_ID);
+        item.remove(names::RECENT_REQUESTS);
         item
     };
     same_item(&bare(before), &bare(after))
@@ -131,7 +138,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::update::Ordering;
+    use crate::domain::{request_id::RequestId, update::Ordering};
 
     fn update(json: Value, ordering: Ordering) -> Update {
         Update::parse(json, "r-2", ordering).unwrap()
@@ -161,6 +168,13 @@ mod tests {
             })
         };
         let conflict = |expected, latest| Ok(Decision::Conflict { expected, latest });
+        // The hash is that of "r-2".
+        let remembers = |version: &str| {
+            let mut stored = stored("r-9", "9").unwrap();
+            let hash = RequestHash::of(&RequestId::new("r-2").unwrap());
+            stored["RecentRequests"] = json!({"M": {hash.as_str(): {"N": version}, "other": {"N": "9"}}});
+            Some(stored)
+        };
         let by_hand = || Some(json!({"State": {"S": "by hand"}}));
         for (json, ordering, stored, expected) in [
             (plain.clone(), Ordering::Arrival, None, Ok(Decision::Apply)),
@@ -172,6 +186,9 @@ mod tests {
             ),
             (plain.clone(), Ordering::Arrival, by_hand(), Ok(Decision::Apply)),
             (plain.clone(), Ordering::Arrival, stored("r-2", "4"), duplicate(4)),
+            (plain.clone(), Ordering::Arrival, remembers("2"), duplicate(2)),
+            (expects(1), Ordering::Arrival, remembers("2"), duplicate(2)),
+            (at_5.clone(), Ordering::Time, remembers("3"), duplicate(3)),
             // One's own earlier success, though by now the version is another than the expected one.
             (expects(1), Ordering::Arrival, stored("r-2", "2"), duplicate(2)),
             (expects(0), Ordering::Arrival, stored("r-2", "1"), duplicate(1)),

@@ -6,8 +6,10 @@ pub mod attributes;
 pub mod decision;
 pub mod entity;
 pub mod keys;
+pub mod ledger;
 pub mod number;
 pub mod plain;
+pub mod recent;
 pub mod request_id;
 pub mod sequence;
 pub mod time;
@@ -30,6 +32,8 @@ pub mod names {
     pub const TTL: &str = "TTL";
     /// The idempotency key of the update that made a version.
     pub const REQUEST_ID: &str = "RequestId";
+    /// The requests that made the last versions, on the latest item only.
+    pub const RECENT_REQUESTS: &str = "RecentRequests";
     /// `true` on a tombstone.
     pub const DELETED: &str = "Deleted";
     /// The time of an update, as upstream wrote it.

@@ -28,6 +28,12 @@ pub struct Decimal {
 }
 
 impl Decimal {
+    /// One text for each number, however it was written.
+    pub fn canonical(&self) -> String {
+        let sign = if self.negative { "-" } else { "" };
+        format!("{sign}{}e{}", self.digits, self.exponent)
+    }
+
     /// Reads a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
     pub fn parse(text: &str) -> Result<Self, InvalidNumber> {
         let (negative, unsigned) = match text.as_bytes().first() {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::{
     AttributeValue, attributes,
     entity::{EntityId, InvalidEntityId},
+    ledger::Payload,
     names,
     number::{Decimal, InvalidNumber},
     request_id::{InvalidRequestId, RequestId},
@@ -19,8 +20,8 @@ use super::{
 pub const ID: &str = "ID";
 /// The member of an update that names the version it expects.
 pub const EXPECTED_VERSION: &str = "ExpectedVersion";
-/// Attributes that no update may set: keys, the counter, and the clock of deletion.
-pub const RESERVED: [&str; 4] = [names::PK, names::SK, names::LATEST, names::TTL];
+/// Attributes that no update may set: keys, the counter, the memory of requests, and the clock of deletion.
+pub const RESERVED: [&str; 5] = [names::PK, names::SK, names::LATEST, names::RECENT_REQUESTS, names::TTL];
 /// The most attributes of one update: an update expression has at most 300 operators and functions (DynamoDB's
 /// limits for expressions), and the version's own take a few.
 pub const MAX_ATTRIBUTES: usize = 290;
@@ -40,6 +41,8 @@ pub struct Update {
     pub timestamp: Option<EpochMillis>,
     /// The attributes it names, besides those that have a field here.
     pub changes: BTreeMap<String, Change>,
+    /// What was asked, where the changes were worked out from it and may differ the next time.
+    pub asked: Option<Payload>,
 }
 
 /// What an update does to one attribute.
@@ -133,6 +136,7 @@ impl Update {
                 Ordering::Time => Some(take_timestamp(&mut members)?),
             },
             changes: changes(members)?,
+            asked: None,
         })
     }
 }
@@ -341,6 +345,7 @@ mod tests {
             (json!({"ID": "E", "SK": "x"}), "SK is reserved"),
             (json!({"ID": "E", "Latest": 5}), "Latest is reserved"),
             (json!({"ID": "E", "TTL": null}), "TTL is reserved"),
+            (json!({"ID": "E", "RecentRequests": {}}), "RecentRequests is reserved"),
             (json!({"ID": "E", "RequestId": 7}), "RequestId is not a string"),
             (
                 json!({"ID": "E", "RequestId": ""}),

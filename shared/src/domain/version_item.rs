@@ -11,8 +11,8 @@ use super::{
     version::Version,
 };
 
-/// A version as it is written down: every attribute of an image of the latest item, without `Latest`, under the
-/// version's own sort key.
+/// A version as it is written down: every attribute of an image of the latest item, without `Latest` and
+/// `RecentRequests`, under the version's own sort key.
 #[derive(Clone)]
 pub struct VersionItem {
     entity: EntityId,
@@ -29,6 +29,7 @@ impl VersionItem {
         };
         let version = latest_of(&image)?;
         image.remove(names::LATEST);
+        image.remove(names::RECENT_REQUESTS);
         image.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
         Ok(Self {
             entity,
@@ -122,6 +123,7 @@ mod tests {
         let image = json!({
             "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "10"}, "RequestId": {"S": "r"},
             "S": {"S": ""}, "N": {"N": "-0.12345678901234567890123456789012345678"}, "B": {"B": "Zm9v"},
+            "RecentRequests": {"M": {"hash": {"N": "10"}}},
             "BOOL": {"BOOL": false}, "NULL": {"NULL": true}, "L": {"L": []}, "M": {"M": {"Latest": {"N": "1"}}},
             "SS": {"SS": ["a"]}, "NS": {"NS": ["1"]}, "BS": {"BS": ["Zg=="]},
         });
@@ -129,6 +131,7 @@ mod tests {
         let mut expected = image;
         expected["SK"] = json!({"S": "v10"});
         expected.as_object_mut().unwrap().remove("Latest");
+        expected.as_object_mut().unwrap().remove("RecentRequests");
         assert_eq!(serde_json::to_value(made.item()).unwrap(), expected);
         assert_eq!(made.entity().as_str(), "Equipment#1");
         assert_eq!(made.version().get(), 10);

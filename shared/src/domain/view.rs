@@ -14,7 +14,8 @@ use super::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// One version of an entity, without the attributes that only keep the books: keys, `Latest`, `RequestId`, `Deleted`.
+/// One version of an entity, without the attributes that only keep the books: keys, `Latest`, `RequestId`,
+/// `RecentRequests`, `Deleted`.
 #[derive(Clone, PartialEq)]
 pub struct VersionView {
     /// Whose version it is.
@@ -30,7 +31,14 @@ pub struct VersionView {
 }
 
 /// The attributes that keep the books.
-pub const BOOKKEEPING: [&str; 5] = [names::PK, names::SK, names::LATEST, names::REQUEST_ID, names::DELETED];
+pub const BOOKKEEPING: [&str; 6] = [
+    names::PK,
+    names::SK,
+    names::LATEST,
+    names::REQUEST_ID,
+    names::RECENT_REQUESTS,
+    names::DELETED,
+];
 
 impl VersionView {
     /// The view of a version item, or of the latest item as the version it is.
@@ -169,6 +177,7 @@ mod tests {
     fn a_view_leaves_the_books_out() {
         let item = json!({
             "PK": {"S": "E"}, "SK": {"S": "v3"}, "RequestId": {"S": "r"}, "Deleted": {"BOOL": true},
+            "RecentRequests": {"M": {"hash": {"N": "3"}}},
             "B": {"N": "1.50"}, "A": {"NULL": true}, "C": {"L": [{"NULL": true}]},
         });
         let expected = r#"{"ID":"E","Version":3,"Deleted":true,"Attributes":{"A":{"$null":true},"B":1.50,"C":[null]}}"#;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::domain::{
     entity::EntityId,
+    ledger::Payload,
     names,
     request_id::RequestId,
     time::EpochMillis,
@@ -58,6 +59,7 @@ impl Store {
                 deleted: old.deleted,
                 timestamp: revision.timestamp,
                 changes: changes(&old, &latest, &revision),
+                asked: Some(Payload::of_restore(version, &revision.changes)),
             };
             match self.write(&update, options).await? {
                 WriteOutcome::Conflict { .. } if revision.expected.is_none() => {}
@@ -88,6 +90,7 @@ impl Store {
             deleted,
             timestamp: revision.timestamp,
             changes: revision.changes,
+            asked: None,
         };
         Ok(Some(self.write(&update, options).await?))
     }

@@ -1,0 +1,198 @@
+//! What a latest item remembers of the requests that made it.
+//!
+//! Its map `RecentRequests` holds the version that each of the last requests got, under a short hash of the request's
+//! id. It is part of no version: history is about the entity, not about who delivered what how often.
+
+use std::{collections::HashMap, fmt, str::FromStr};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::{AttributeValue, Item, names, number::Decimal, request_id::RequestId, version::Version};
+
+/// How many of the last requests of an entity are known again, from 1 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window(u8);
+
+impl Window {
+    /// What one expression can prune.
+    pub const MAX: u8 = 100;
+    /// The last request only, which the latest item carries anyway.
+    pub const LAST: Self = Self(1);
+
+    /// `None` outside 1 to [`Self::MAX`].
+    pub fn new(requests: u8) -> Option<Self> {
+        (1..=Self::MAX).contains(&requests).then_some(Self(requests))
+    }
+
+    /// How many requests are known again at least.
+    pub fn get(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// From how many on the map is pruned: half as many again, so that not every update has to. It bounds the map to less
+    /// than twice the window, and with the default window to 24 entries of 15 to 20 bytes.
+    pub fn full(self) -> usize {
+        self.get() + (self.get() / 2).max(1)
+    }
+
+    /// What the map never exceeds.
+    pub fn most(self) -> usize {
+        2 * self.get()
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self(16)
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Window {
+    type Err = InvalidWindow;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().ok().and_then(Self::new).ok_or(InvalidWindow)
+    }
+}
+
+/// Not a number from 1 to [`Window::MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the window is a number from 1 to {max}", max = Window::MAX)]
+pub struct InvalidWindow;
+
+/// A request id, cut down to 64 bits: 11 characters.
+///
+/// Two of a window's requests have the same with a probability of one in 10^17.
+///
+/// ```
+/// use shared::domain::{recent::RequestHash, request_id::RequestId};
+///
+/// let hash = RequestHash::of(&RequestId::new("order-4711").unwrap());
+/// assert_eq!(hash.as_str().len(), 11);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHash(String);
+
+impl RequestHash {
+    /// The first 64 bits of the id's SHA-256, in base64.
+    pub fn of(id: &RequestId) -> Self {
+        let hash: [u8; 32] = Sha256::digest(id.as_str().as_bytes()).into();
+        let (first, _) = hash.split_at(8);
+        Self(URL_SAFE_NO_PAD.encode(first))
+    }
+
+    /// Its characters.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a latest item remembers. `None` where it has no map.
+pub fn remembered(latest: &Item) -> Option<&HashMap<String, AttributeValue>> {
+    match latest.get(names::RECENT_REQUESTS) {
+        Some(AttributeValue::M(requests)) => Some(requests),
+        _ => None,
+    }
+}
+
+/// The version that a request got, where the latest item remembers it.
+pub fn version_of(latest: &Item, request: &RequestHash) -> Option<Version> {
+    remembered(latest)?.get(request.as_str()).and_then(version)
+}
+
+/// What has to be forgotten so that the map holds the window after one more request: the oldest first.
+pub fn oldest(requests: &HashMap<String, AttributeValue>, window: Window) -> Vec<(String, AttributeValue)> {
+    let mut sorted: Vec<_> = requests.iter().collect();
+    // What has no version is nothing that can be known again.
+    sorted.sort_by_key(|(hash, value)| (version(value).map_or(0, Version::get), hash.as_str()));
+    let surplus = (requests.len() + 1).saturating_sub(window.get());
+    let oldest = sorted.into_iter().take(surplus);
+    oldest.map(|(hash, value)| (hash.clone(), value.clone())).collect()
+}
+
+fn version(value: &AttributeValue) -> Option<Version> {
+    match value {
+        AttributeValue::N(text) => Version::new(Decimal::parse(text).ok()?.to_u64()?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_window_has_bounds() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("16", Some(16)),
+            ("100", Some(100)),
+            ("0", None),
+            ("101", None),
+            ("256", None),
+            ("-1", None),
+            ("", None),
+            ("many", None),
+        ] {
+            assert_eq!(text.parse::<Window>().ok().map(Window::get), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pruned_map_and_one_more_request_are_the_window() {
+        for size in 1..=Window::MAX {
+            let window = Window::new(size).unwrap();
+            assert!(window.full() <= window.most(), "{window}");
+            for held in 0..=window.most() {
+                let requests: HashMap<_, _> = (1..=held)
+                    .map(|n| (format!("h{n}"), AttributeValue::N(n.to_string())))
+                    .collect();
+                let forgotten = oldest(&requests, window);
+                assert_eq!(
+                    held - forgotten.len() + 1,
+                    window.get().min(held + 1),
+                    "{window} of {held}"
+                );
+                let expected: Vec<_> = (1..=forgotten.len()).map(|n| format!("h{n}")).collect();
+                let names: Vec<_> = forgotten.into_iter().map(|(hash, _)| hash).collect();
+                assert_eq!(names, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers_and_what_is_none_goes_first() {
+        let requests = json!({"a": {"N": "10"}, "b": {"N": "9"}, "c": {"S": "11"}, "d": {"N": "1.1E1"}});
+        let requests: HashMap<String, AttributeValue> = serde_json::from_value(requests).unwrap();
+        let order: Vec<_> = oldest(&requests, Window::LAST)
+            .into_iter()
+            .map(|(hash, _)| hash)
+            .collect();
+        assert_eq!(order, ["c", "b", "a", "d"]);
+    }
+
+    #[test]
+    fn a_request_is_known_again_by_its_hash() {
+        let hash = RequestHash::of(&RequestId::new("abc").unwrap());
+        // The first 8 bytes of SHA-256("abc"), ba7816bf8f01cfea.
+        assert_eq!(hash.as_str(), "ungWv48Bz-o");
+        let latest = |requests| serde_json::from_value::<Item>(json!({"RecentRequests": requests})).unwrap();
+        let found = |requests| version_of(&latest(requests), &hash).map(Version::get);
+        assert_eq!(
+            found(json!({"M": {"ungWv48Bz-o": {"N": "7"}, "x": {"N": "8"}}})),
+            Some(7)
+        );
+        assert_eq!(found(json!({"M": {"x": {"N": "8"}}})), None);
+        assert_eq!(found(json!({"S": "by hand"})), None);
+    }
+}
