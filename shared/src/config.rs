@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::write::WriteOptions,
+    dynamodb::write::{Idempotency, WriteOptions},
 };
 
 /// The settings of either function. `template.yaml` is their source.
@@ -18,8 +18,9 @@ pub struct Config {
     pub digits: VersionDigits,
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
-    /// `WRITE_MODE` and `SKIP_UNCHANGED`: `stream` (default), `inline` or `transaction`, and whether updates that would
-    /// change nothing are left out (default false).
+    /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: whether updates that would change
+    /// nothing are left out, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
+    /// `LEDGER_TTL_DAYS` (8).
     pub write: WriteOptions,
     /// `LOG_KEYS`: whether logs tell partition keys instead of their hashes. Default false.
     pub log_keys: bool,
@@ -40,11 +41,23 @@ impl Config {
             ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
             write: WriteOptions {
                 mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
+                idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
             },
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
         })
     }
+}
+
+fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency, ConfigError> {
+    const NAME: &str = "IDEMPOTENCY";
+    let name: String = parse(variable, NAME)?.unwrap_or_else(|| "recent".to_owned());
+    let window = parse(variable, "IDEMPOTENCY_WINDOW")?.unwrap_or_default();
+    let retention = parse(variable, "LEDGER_TTL_DAYS")?.unwrap_or_default();
+    Idempotency::named(&name, window, retention).map_err(|error| ConfigError::Invalid {
+        name: NAME,
+        reason: error.to_string(),
+    })
 }
 
 /// The level of the logs, `AWS_LAMBDA_LOG_LEVEL`, as Lambda's logging controls set it.
@@ -89,7 +102,10 @@ pub enum ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dynamodb::write::WriteMode;
+    use crate::{
+        domain::{ledger::Retention, recent::Window},
+        dynamodb::write::WriteMode,
+    };
 
     fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
         Config::from_variables(|name| {
@@ -116,6 +132,7 @@ mod tests {
             ("LOG_KEYS", "true"),
             ("WRITE_MODE", "inline"),
             ("SKIP_UNCHANGED", "true"),
+            ("IDEMPOTENCY_WINDOW", "4"),
         ]);
         let config = config.unwrap();
         assert_eq!(config.table, "T");
@@ -125,6 +142,17 @@ mod tests {
         assert_eq!(
             (config.write.mode, config.write.skip_unchanged),
             (WriteMode::Inline, true)
+        );
+        assert_eq!(config.write.idempotency, Idempotency::Recent(Window::new(4).unwrap()));
+        let ledger = check(&[
+            ("TABLE_NAME", "T"),
+            ("IDEMPOTENCY", "ledger"),
+            ("LEDGER_TTL_DAYS", "30"),
+        ])
+        .unwrap();
+        assert_eq!(
+            ledger.write.idempotency,
+            Idempotency::Ledger(Retention::days(30).unwrap())
         );
     }
 
@@ -137,6 +165,12 @@ mod tests {
             (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
             (&[("TABLE_NAME", "T"), ("LOG_KEYS", "yes")][..], "LOG_KEYS"),
             (&[("TABLE_NAME", "T"), ("WRITE_MODE", "both")][..], "WRITE_MODE"),
+            (&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "none")][..], "IDEMPOTENCY"),
+            (
+                &[("TABLE_NAME", "T"), ("IDEMPOTENCY_WINDOW", "0")][..],
+                "IDEMPOTENCY_WINDOW",
+            ),
+            (&[("TABLE_NAME", "T"), ("LEDGER_TTL_DAYS", "0")][..], "LEDGER_TTL_DAYS"),
         ] {
             let error = check(variables).unwrap_err();
             assert!(error.contains(message), "{error}");

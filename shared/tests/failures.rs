@@ -12,6 +12,7 @@ use shared::{
     domain::{
         entity::EntityId,
         keys::VersionDigits,
+        ledger::{Marker, Payload, Retention},
         update::{Ordering, Update},
         version::Version,
     },
@@ -19,7 +20,7 @@ use shared::{
         Store,
         client::{retries, timeouts},
         error::ErrorKind,
-        write::{WriteError, WriteMode, WriteOptions, WriteOutcome},
+        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
 };
@@ -63,9 +64,15 @@ fn operations(http: &StaticReplayClient) -> Vec<String> {
 }
 
 async fn written(store: &Store, mode: WriteMode, json: Value) -> Result<WriteOutcome, WriteError> {
-    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let skip_unchanged = false;
-    store.write(&update, WriteOptions { mode, skip_unchanged }).await
+    let options = WriteOptions {
+        mode,
+        ..WriteOptions::default()
+    };
+    store.write(&update(json), options).await
+}
+
+fn update(json: Value) -> Update {
+    Update::parse(json, "request-1", Ordering::Arrival).unwrap()
 }
 
 fn version(number: u64) -> Version {
@@ -145,6 +152,115 @@ async fn a_lost_race_is_read_and_run_again() {
     let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
     assert_eq!(outcome, Err(WriteError::Contended { attempts: 10 }));
     assert_eq!(operations(&http).len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_knows_what_was_applied_whatever_came_after() {
+    let ledgered = async |answers: &[Value], skip_unchanged: bool, json: Value| {
+        let (store, http) = answering(answers);
+        let options = WriteOptions {
+            idempotency: Idempotency::Ledger(Retention::default()),
+            skip_unchanged,
+            ..WriteOptions::default()
+        };
+        (store.write(&update(json), options).await, operations(&http).len())
+    };
+    let plain = json!({"ID": "E", "A": 1});
+    let expecting = json!({"ID": "E", "A": 1, "ExpectedVersion": 1});
+    let head = json!({"Item": v0("9", "another")});
+    let marker = |json: &Value| {
+        let marker = Marker {
+            version: version(2),
+            payload: Payload::of(&update(json.clone())),
+        };
+        serde_json::to_value(marker.item(&update(json.clone()), 1)).unwrap()
+    };
+    let refused = |item: Option<Value>| {
+        let mut reason = json!({"Code": "ConditionalCheckFailed"});
+        if let Some(item) = item {
+            reason["Item"] = item;
+        }
+        json!({"__type": "TransactionCanceledException", "CancellationReasons": [{"Code": "None"}, reason]})
+    };
+    let duplicate = || Ok(WriteOutcome::Duplicate { version: version(2) });
+    let reused = || Err(WriteError::RequestIdReused { version: version(2) });
+
+    let answers = [head.clone(), refused(Some(marker(&plain)))];
+    assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 2));
+    // Not every DynamoDB sends the item along.
+    let answers = [head.clone(), refused(None), json!({"Item": marker(&plain)})];
+    assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 3));
+    let answers = [head.clone(), refused(Some(marker(&expecting)))];
+    assert_eq!(ledgered(&answers, false, plain.clone()).await, (reused(), 2));
+    // What was applied may by now fail every rule: the marker goes before them.
+    let answers = [head.clone(), json!({"Item": marker(&expecting)})];
+    assert_eq!(ledgered(&answers, false, expecting.clone()).await, (duplicate(), 2));
+    let answers = [head.clone(), json!({"Item": marker(&plain)})];
+    assert_eq!(ledgered(&answers, false, expecting.clone()).await, (reused(), 2));
+    let conflict = Ok(WriteOutcome::Conflict { expected: 1, latest: 9 });
+    assert_eq!(
+        ledgered(&[head.clone(), json!({})], false, expecting).await,
+        (conflict, 2)
+    );
+    let unchanging = json!({"ID": "E"});
+    let answers = [head.clone(), json!({"Item": marker(&unchanging)})];
+    assert_eq!(ledgered(&answers, true, unchanging.clone()).await, (duplicate(), 2));
+    let unchanged = Ok(WriteOutcome::Unchanged { version: version(9) });
+    assert_eq!(
+        ledgered(&[head.clone(), json!({})], true, unchanging).await,
+        (unchanged, 2)
+    );
+    // Others at work on the item are waited for.
+    let conflict = cancelled(["TransactionConflict", "None"]);
+    let answers = [head.clone(), conflict, head, json!({})];
+    let written = Ok(WriteOutcome::Written { version: version(10) });
+    assert_eq!(ledgered(&answers, false, plain).await, (written, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_latest_item_is_written_in_the_form_that_fits_it() {
+    let failed_on = |item: Option<Value>| {
+        let mut failure = json!({"__type": "ConditionalCheckFailedException"});
+        if let Some(item) = item {
+            failure["Item"] = item;
+        }
+        failure
+    };
+    let remembers = |mut item: Value, count: usize| {
+        let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": number.to_string()})));
+        item["RecentRequests"] = json!({"M": Value::Object(requests.collect())});
+        item
+    };
+    let done = json!({"Attributes": {"Latest": {"N": "7"}}});
+    let bodies = async |answers: &[Value]| {
+        let (store, http) = answering(answers);
+        let outcome = written(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+        let update = |request: &aws_sdk_dynamodb::config::http::HttpRequest| {
+            let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+            body["UpdateExpression"].as_str().unwrap().to_owned()
+        };
+        (outcome, http.actual_requests().map(update).collect::<Vec<_>>())
+    };
+    let seventh = || Ok(WriteOutcome::Written { version: version(7) });
+    // A first update, and a latest item without a map: another writer may make it in between.
+    let before = v0("6", "another");
+    for stored in [None, Some(before.clone())] {
+        let (outcome, sent) = bodies(&[failed_on(stored), done.clone()]).await;
+        assert_eq!(outcome, seventh());
+        assert!(sent[1].contains("#recent = :requests"), "{sent:?}");
+    }
+    let made = remembers(before.clone(), 1);
+    let (outcome, sent) = bodies(&[failed_on(None), failed_on(Some(made)), done.clone()]).await;
+    assert_eq!((outcome, sent.len()), (seventh(), 3));
+    assert!(sent[2].contains("#recent.#hash ="), "{sent:?}");
+    // A full map is pruned to the window, and the request is its newest.
+    let full = remembers(before.clone(), 24);
+    let (outcome, sent) = bodies(&[failed_on(Some(full.clone())), done]).await;
+    assert_eq!(outcome, seventh());
+    assert_eq!(sent[1].matches("#recent.#f").count(), 24 + 1 - 16);
+    // An item that fails a condition that it fulfils was written by something else.
+    let (outcome, _) = bodies(&[failed_on(Some(full.clone())), failed_on(Some(full))]).await;
+    assert_eq!(outcome, Err(WriteError::Unexplained));
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,9 @@ impl Error {
 
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
+        if let WriteError::RequestIdReused { .. } = error {
+            return Self::InvalidEvent(InvalidEvent::RequestId(error));
+        }
         match error.kind() {
             ErrorKind::Throttled => Self::Throttled(error),
             ErrorKind::Rejected => Self::InvalidEvent(InvalidEvent::Rejected(error)),
@@ -84,6 +87,9 @@ pub enum InvalidEvent {
     /// Inside its envelopes there is no update.
     #[error(transparent)]
     Update(#[from] InvalidUpdate),
+    /// Its request id belongs to another update.
+    #[error(transparent)]
+    RequestId(WriteError),
     /// DynamoDB refuses it, whoever sends it: an item above 400 KB, or a value where the counter should be.
     #[error("DynamoDB refuses the update")]
     Rejected(#[source] WriteError),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
     str::FromStr,
     time::Duration,
 };
@@ -46,6 +47,12 @@ impl Default for Retention {
     /// Longer than a stream keeps its records (1 day) and Lambda an event (6 hours), and than an operator is away.
     fn default() -> Self {
         Self(8)
+    }
+}
+
+impl fmt::Display for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -7,6 +7,8 @@ pub mod client;
 pub mod error;
 pub mod get_item;
 pub mod history;
+pub mod ledger;
+pub mod memory;
 pub mod optimistic_lock;
 pub mod query_items;
 pub mod ratchet;

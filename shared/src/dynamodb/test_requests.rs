@@ -9,15 +9,18 @@ use serde_json::{Value, json};
 
 use super::{
     Store, batch_get_items, get_item,
+    memory::Memory,
     optimistic_lock::{Check, Locked},
     query_items, ratchet, record_version, scan_items, table_config, time_series, two_tables, update_metadata,
-    write_inline, write_transaction, write_version,
+    write::{WriteMode, WriteOptions},
+    write_transaction, write_version,
 };
 use crate::domain::{
     Item,
     decision::apply,
     entity::EntityId,
     keys::VersionDigits,
+    recent::Window,
     update::{Change, Ordering, Update},
     version::Version,
     version_item::VersionItem,
@@ -44,8 +47,9 @@ async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
 async fn written(json: Value, ordering: Ordering, digits: u8) -> Value {
     let update = Update::parse(json, "request-1", ordering).unwrap();
     let digits = VersionDigits::new(digits).unwrap();
+    let memory = Memory::LastRequest;
     sent(async |client| {
-        write_version::request(&update, "Table", digits)
+        write_version::request(&update, &memory, "Table", digits)
             .send_with(&client)
             .await
     })
@@ -97,18 +101,38 @@ fn equipment() -> EntityId {
 }
 
 #[tokio::test]
-async fn write_inline() {
-    let update = Update::parse(
-        json!({"ID": "Equipment#1", "State": "OK"}),
-        "request-1",
-        Ordering::Arrival,
-    )
-    .unwrap();
-    let request = write_inline::request(&update, "Table", VersionDigits::default());
-    insta::assert_json_snapshot!(
-        "write_inline",
-        sent(async |client| request.send_with(&client).await).await
-    );
+async fn requests_are_remembered() {
+    let json = json!({"ID": "Equipment#1", "State": "OK"});
+    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let window = Window::new(3).unwrap();
+    let remembering = |count: u32| {
+        let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": number.to_string()})));
+        let requests = Value::Object(requests.collect());
+        item(json!({"Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}}))
+    };
+    let none = item(json!({"Latest": {"N": "6"}}));
+    for (name, stored) in [
+        ("remember_begin", None),
+        ("remember_bring_along", Some(&none)),
+        ("remember_add", Some(&remembering(3))),
+        ("remember_forget", Some(&remembering(4))),
+    ] {
+        let memory = Memory::fitting(&update, window, stored).unwrap();
+        let request = write_version::request(&update, &memory, "Table", VersionDigits::default());
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
+    // What the functions send first.
+    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    for (name, mode) in [("write_stream", WriteMode::Stream), ("write_inline", WriteMode::Inline)] {
+        let options = WriteOptions {
+            mode,
+            ..WriteOptions::default()
+        };
+        insta::assert_json_snapshot!(
+            name,
+            sent(async |client| store(client).write(&update, options).await).await
+        );
+    }
 }
 
 #[tokio::test]
@@ -117,9 +141,22 @@ async fn write_transaction() {
     let json = json!({"ID": "Equipment#1", "State": "OK", "Note": null, "ExpectedVersion": 6, "Timestamp": 5});
     let update = Update::parse(json, "request-1", Ordering::Time).unwrap();
     let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Note": {"S": "n"}}));
-    for (name, stored) in [("write_transaction", Some(&stored)), ("write_transaction_first", None)] {
+    for (name, stored, ledger, with_version) in [
+        ("write_transaction", Some(&stored), None, true),
+        ("write_transaction_first", None, None, true),
+        ("write_ledger", Some(&stored), Some(1_700_000_000), false),
+        ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
+    ] {
         let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
-        let request = write_transaction::request(&update, stored, &version, "Table", digits).unwrap();
+        let parts = write_transaction::Parts {
+            memory: match ledger {
+                Some(_) => Memory::LastRequest,
+                None => Memory::fitting(&update, Window::default(), stored).unwrap(),
+            },
+            marker_expires: ledger,
+            version_item: with_version.then_some(&version),
+        };
+        let request = write_transaction::request(&update, version.version(), &parts, "Table", digits).unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
         // The SDK makes up a token for each.
         body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");

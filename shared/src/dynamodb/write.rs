@@ -6,7 +6,8 @@
 //! | `inline` | `UpdateItem` of v0, then `PutItem` of vN | 2 |
 //! | `transaction` | `GetItem` of v0, then `TransactWriteItems` of both | 4 |
 //!
-//! All three make the same items and have the same outcomes.
+//! All three make the same items and have the same outcomes. With a ledger, the latest item is written in a transaction with
+//! the request's marker, in each mode: `GetItem`, then `TransactWriteItems`.
 
 use std::str::FromStr;
 
@@ -18,11 +19,15 @@ use super::{
     record_version::RecordError,
 };
 use crate::domain::{
+    Item,
     decision::{Decision, apply, decide, is_unchanged},
+    keys::VersionDigits,
+    ledger::Retention,
     names,
+    recent::Window,
     update::Update,
     version::Version,
-    version_item::InvalidImage,
+    version_item::{InvalidImage, latest_of},
 };
 
 /// How a version is made.
@@ -55,11 +60,44 @@ impl FromStr for WriteMode {
 #[error("the write mode is \"stream\", \"inline\" or \"transaction\"")]
 pub struct InvalidWriteMode;
 
+/// By what an update that was applied before is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idempotency {
+    /// The latest item remembers this many of its last requests at least.
+    Recent(Window),
+    /// Every request has a marker, for this long.
+    Ledger(Retention),
+}
+
+impl Default for Idempotency {
+    fn default() -> Self {
+        Self::Recent(Window::default())
+    }
+}
+
+impl Idempotency {
+    /// By its name, `recent` or `ledger`.
+    pub fn named(name: &str, window: Window, retention: Retention) -> Result<Self, InvalidIdempotency> {
+        match name {
+            "recent" => Ok(Self::Recent(window)),
+            "ledger" => Ok(Self::Ledger(retention)),
+            _ => Err(InvalidIdempotency),
+        }
+    }
+}
+
+/// Neither `recent` nor `ledger`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the idempotency is \"recent\" or \"ledger\"")]
+pub struct InvalidIdempotency;
+
 /// How updates are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
     /// How a version is made.
     pub mode: WriteMode,
+    /// By what a repeated update is known again.
+    pub idempotency: Idempotency,
     /// Whether an update that would change nothing makes no version. It costs a read.
     pub skip_unchanged: bool,
 }
@@ -111,29 +149,35 @@ impl Decision {
 impl Store {
     /// Makes the next version of the update's entity.
     pub async fn write(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+        let window = match options.idempotency {
+            Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
+            _ => return self.write_transaction(update, options).await,
+        };
         if options.skip_unchanged
             && let Some(version) = self.unchanged(update).await?
         {
             return Ok(WriteOutcome::Unchanged { version });
         }
-        match options.mode {
-            WriteMode::Stream => self.write_version(update).await,
-            WriteMode::Inline => self.write_inline(update).await,
-            WriteMode::Transaction => self.write_transaction(update).await,
+        if options.mode == WriteMode::Inline {
+            self.write_inline(update, window).await
+        } else {
+            self.write_version(update, window).await
         }
     }
 
-    /// The latest version, if the update would be applied to it and change nothing.
     async fn unchanged(&self, update: &Update) -> Result<Option<Version>, WriteError> {
-        let Some(stored) = self.get(&update.entity, &self.digits.latest_key(), true).await? else {
-            return Ok(None);
-        };
-        let applies = stored.contains_key(names::LATEST) && decide(update, Some(&stored))? == Decision::Apply;
-        let changes_nothing = applies && is_unchanged(&stored, &apply(update, Some(&stored), self.digits)?);
-        Ok(changes_nothing
-            .then(|| crate::domain::version_item::latest_of(&stored))
-            .transpose()?)
+        match self.get(&update.entity, &self.digits.latest_key(), true).await? {
+            Some(stored) => unchanged(update, &stored, self.digits),
+            None => Ok(None),
+        }
     }
+}
+
+/// The latest version, if the update would be applied to it and change nothing.
+pub(super) fn unchanged(update: &Update, stored: &Item, digits: VersionDigits) -> Result<Option<Version>, WriteError> {
+    let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
+    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), digits)?);
+    Ok(changes_nothing.then(|| latest_of(stored)).transpose()?)
 }
 
 /// Why an update could not be applied, or not to its end.
@@ -164,6 +208,12 @@ pub enum WriteError {
         /// The version.
         version: Version,
     },
+    /// The request id belongs to another update.
+    #[error("the request id was used for another update, version {version}")]
+    RequestIdReused {
+        /// The version that the other one made.
+        version: Version,
+    },
     /// Others were faster each time.
     #[error("lost {attempts} races for the next version")]
     Contended {
@@ -183,7 +233,7 @@ impl WriteError {
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // As DynamoDB refuses to count what is no number.
-            Self::Latest(_) => ErrorKind::Rejected,
+            Self::Latest(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }

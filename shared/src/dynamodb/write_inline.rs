@@ -1,38 +1,39 @@
 //! The next version in two requests: `UpdateItem` of the latest item, then `PutItem` of the version item.
 
-use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemInputBuilder, types::ReturnValue};
+use aws_sdk_dynamodb::types::ReturnValue;
 
 use super::{
     Store,
     error::ErrorKind,
     record_version::RecordOutcome,
     write::{WriteError, WriteOutcome},
-    write_version,
 };
-use crate::domain::{Item, keys::VersionDigits, update::Update, version::Version, version_item::VersionItem};
+use crate::domain::{
+    recent::Window,
+    update::Update,
+    version::Version,
+    version_item::{VersionItem, latest_of},
+};
 
 /// How often the put is tried. The bump, never: it would count again.
 const PUTS: u32 = 3;
 
 impl Store {
     /// Applies an update to the latest item, and puts the version item it makes.
-    pub async fn write_inline(&self, update: &Update) -> Result<WriteOutcome, WriteError> {
-        let answer = request(update, &self.table, self.digits).send_with(&self.client).await;
-        // The item that the answer carries, or that the failed condition brought back.
-        let item = match &answer {
-            Ok(output) => output.attributes.clone(),
-            Err(error) => error.as_service_error().and_then(write_version::stored).cloned(),
-        };
-        let outcome = write_version::outcome(update, answer)?;
+    pub async fn write_inline(&self, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
+        let (outcome, item) = self.bump(update, window, ReturnValue::AllNew).await?;
         // After a duplicate too: the first delivery may have stopped between the two requests.
-        if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(item)) = (outcome, item) {
-            self.put_version(version, VersionItem::from_image(Item::from(item), self.digits)?)
+        if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(item)) = (outcome, item)
+            // The image of an older version is no longer to be had here.
+            && latest_of(&item)? == version
+        {
+            self.put_version(version, VersionItem::from_image(item, self.digits)?)
                 .await?;
         }
         Ok(outcome)
     }
 
-    async fn put_version(&self, version: Version, item: VersionItem) -> Result<(), WriteError> {
+    pub(super) async fn put_version(&self, version: Version, item: VersionItem) -> Result<(), WriteError> {
         let mut tries = 1;
         loop {
             match self.record_version(&item).await {
@@ -43,9 +44,4 @@ impl Store {
             }
         }
     }
-}
-
-/// The first request, which brings back the whole item.
-pub fn request(update: &Update, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
-    write_version::request(update, table, digits).return_values(ReturnValue::AllNew)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use shared::{
-    domain::{keys::VersionDigits, update::Ordering},
+    domain::{keys::VersionDigits, ledger::Retention, recent::Window, update::Ordering},
     dynamodb::write::WriteMode,
 };
 
@@ -56,6 +56,21 @@ pub(crate) struct Args {
         value_name = "MODE"
     )]
     pub(crate) mode: WriteMode,
+    /// By what a repeated write is known again: recent, or ledger
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY",
+        default_value = "recent",
+        value_name = "KIND"
+    )]
+    pub(crate) idempotency: String,
+    /// How many of its last requests an entity remembers, with --idempotency recent
+    #[arg(long, global = true, env = "IDEMPOTENCY_WINDOW", default_value_t, value_name = "N")]
+    pub(crate) idempotency_window: Window,
+    /// How long requests are remembered, with --idempotency ledger
+    #[arg(long, global = true, env = "LEDGER_TTL_DAYS", default_value_t, value_name = "DAYS")]
+    pub(crate) ledger_ttl_days: Retention,
     /// What decides between two updates: arrival, or time
     #[arg(long, global = true, env = "ORDERING", default_value = "arrival")]
     pub(crate) ordering: Ordering,

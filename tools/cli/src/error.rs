@@ -44,7 +44,10 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
             Self::NotFound(_) | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. }) => 3,
-            Self::Conflict(_) | Self::Write(WriteError::Contended { .. } | WriteError::Taken { .. }) => 4,
+            Self::Conflict(_)
+            | Self::Write(
+                WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
+            ) => 4,
             // A request that DynamoDB refuses whoever sends it.
             Self::Service(error) if error.kind == ErrorKind::Rejected => 2,
             Self::Write(error) if error.kind() == ErrorKind::Rejected => 2,

@@ -6,7 +6,7 @@ use shared::{
     dynamodb::{
         restore::Revision,
         update_metadata,
-        write::{WriteOptions, WriteOutcome},
+        write::{Idempotency, WriteOptions, WriteOutcome},
     },
 };
 
@@ -26,7 +26,7 @@ pub(crate) async fn put(
     output: &Output,
 ) -> Result<(), CliError> {
     let update = change::update(&put.id, args, change::read(&put.changes)?)?;
-    let outcome = connection.store.write(&update, options(args)).await?;
+    let outcome = connection.store.write(&update, options(args)?).await?;
     say(&put.id, outcome, output)
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn restore(
     let (entity, request_id, revision) = parts(update);
     let outcome = connection
         .store
-        .restore(&entity, number, request_id, revision, options(args))
+        .restore(&entity, number, request_id, revision, options(args)?)
         .await?;
     say(&restore.id, outcome, output)
 }
@@ -56,7 +56,7 @@ pub(crate) async fn set_deleted(
     let (entity, request_id, revision) = parts(change::update(&target.id, args, Map::new())?);
     let done = connection
         .store
-        .set_deleted(&entity, deleted, request_id, revision, options(args))
+        .set_deleted(&entity, deleted, request_id, revision, options(args)?)
         .await?;
     if let Some(outcome) = done {
         return say(&target.id, outcome, output);
@@ -98,11 +98,13 @@ fn parts(update: Update) -> (EntityId, shared::domain::request_id::RequestId, Re
     (update.entity, update.request_id, revision)
 }
 
-fn options(args: &Args) -> WriteOptions {
-    WriteOptions {
+fn options(args: &Args) -> Result<WriteOptions, CliError> {
+    Ok(WriteOptions {
         mode: args.mode,
+        idempotency: Idempotency::named(&args.idempotency, args.idempotency_window, args.ledger_ttl_days)
+            .map_err(|error| CliError::usage("--idempotency", error))?,
         skip_unchanged: args.skip_unchanged,
-    }
+    })
 }
 
 fn say(id: &str, outcome: WriteOutcome, output: &Output) -> Result<(), CliError> {

@@ -68,7 +68,7 @@ fn table(pk: &str, collection: &Collection) -> Table {
 fn columns(collection: &Collection) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in collection.items().iter().flat_map(|(_, item)| item.keys()) {
-        if ![names::PK, names::SK, names::LATEST].contains(&name.as_str()) {
+        if ![names::PK, names::SK, names::LATEST, names::RECENT_REQUESTS].contains(&name.as_str()) {
             *counts.entry(name).or_default() += 1;
         }
     }

@@ -1,9 +1,18 @@
 //! A fresh database for each test.
 
-use std::net::TcpListener;
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{self, AtomicU32},
+    },
+};
 
 use aws_sdk_dynamodb::{
     Client,
+    config::{ConfigBag, Intercept, RuntimeComponents, interceptors::FinalizerInterceptorContextRef},
+    error::BoxError,
+    operation::update_item::UpdateItemError,
     types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
 use local::dynamodb::{Embedded, sdk_config};
@@ -26,20 +35,58 @@ use shared::{
 pub(crate) struct Database {
     pub(crate) client: Client,
     pub(crate) meter: Meter,
+    pub(crate) refusals: Refusals,
     _embedded: Embedded,
+}
+
+/// Counts the updates whose condition failed. Each costs write units by the size of the item it met, and no answer says so.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusals(Arc<AtomicU32>);
+
+impl Refusals {
+    /// How many there were since it was asked last.
+    pub(crate) fn take(&self) -> u32 {
+        self.0.swap(0, atomic::Ordering::Relaxed)
+    }
+}
+
+impl Intercept for Refusals {
+    fn name(&self) -> &'static str {
+        "refusals"
+    }
+
+    fn read_after_execution(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let error = match context.output_or_error() {
+            Some(Err(error)) => error.as_operation_error(),
+            _ => None,
+        };
+        let error = error.and_then(|error| error.downcast_ref::<UpdateItemError>());
+        if error.is_some_and(UpdateItemError::is_conditional_check_failed_exception) {
+            self.0.fetch_add(1, atomic::Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 impl Database {
     pub(crate) async fn start() -> Self {
         let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
         let meter = Meter::default();
+        let refusals = Refusals::default();
         let config = sdk_config(embedded.endpoint()).await;
         let config = aws_sdk_dynamodb::config::Builder::from(&config)
             .interceptor(meter.clone())
+            .interceptor(refusals.clone())
             .build();
         Self {
             client: Client::from_conf(config),
             meter,
+            refusals,
             _embedded: embedded,
         }
     }
@@ -98,7 +145,7 @@ pub(crate) fn entity(id: &str) -> EntityId {
 pub(crate) fn mode(mode: WriteMode) -> WriteOptions {
     WriteOptions {
         mode,
-        skip_unchanged: false,
+        ..WriteOptions::default()
     }
 }
 

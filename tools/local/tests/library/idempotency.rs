@@ -1,0 +1,190 @@
+//! An update that is delivered again: what each setting promises, on a real table.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        ledger::Retention,
+        names,
+        recent::Window,
+        update::{Ordering, Update},
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
+    },
+};
+
+use crate::support::{Database, entity, record};
+
+const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+
+fn recent(mode: WriteMode, window: u8) -> WriteOptions {
+    WriteOptions {
+        mode,
+        idempotency: Idempotency::Recent(Window::new(window).unwrap()),
+        skip_unchanged: false,
+    }
+}
+
+fn ledger(mode: WriteMode) -> WriteOptions {
+    WriteOptions {
+        mode,
+        idempotency: Idempotency::Ledger(Retention::default()),
+        skip_unchanged: false,
+    }
+}
+
+async fn apply(store: &Store, request: usize, options: WriteOptions) -> WriteOutcome {
+    let json = json!({"ID": "E", "N": request});
+    let update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
+    store.write(&update, options).await.unwrap()
+}
+
+fn written(version: usize) -> WriteOutcome {
+    let version = Version::new(version as u64).unwrap();
+    WriteOutcome::Written { version }
+}
+
+fn duplicate(version: usize) -> WriteOutcome {
+    let version = Version::new(version as u64).unwrap();
+    WriteOutcome::Duplicate { version }
+}
+
+/// The size of the map, and nothing else of the latest item that a version does not have.
+async fn remembered(store: &Store) -> usize {
+    let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
+    serde_json::to_value(&latest[names::RECENT_REQUESTS]).unwrap()["M"]
+        .as_object()
+        .unwrap()
+        .len()
+}
+
+#[tokio::test]
+async fn within_the_window_a_request_is_known_again_whatever_came_between() {
+    let database = Database::start().await;
+    for mode in MODES {
+        for window in [2, 3, 16] {
+            let store = database.store(&format!("{mode:?}{window}"), 1).await;
+            let options = recent(mode, window);
+            let window = usize::from(window);
+            for request in 1..=3 * window {
+                assert_eq!(apply(&store, request, options).await, written(request));
+                assert!(remembered(&store).await <= 2 * window);
+                // The oldest that is promised, and the newest.
+                let oldest = request.saturating_sub(window - 1).max(1);
+                for again in [oldest, request] {
+                    assert_eq!(
+                        apply(&store, again, options).await,
+                        duplicate(again),
+                        "{mode:?} {window}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_window_of_one_is_the_last_request_and_has_no_map() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        let options = recent(mode, 1);
+        assert_eq!(apply(&store, 1, options).await, written(1));
+        assert_eq!(apply(&store, 1, options).await, duplicate(1));
+        assert_eq!(apply(&store, 2, options).await, written(2));
+        assert_eq!(apply(&store, 1, options).await, written(3));
+        let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
+        assert!(!latest.contains_key(names::RECENT_REQUESTS));
+    }
+}
+
+#[tokio::test]
+async fn a_latest_item_without_a_map_is_brought_along_and_a_window_can_change() {
+    let database = Database::start().await;
+    for mode in [WriteMode::Stream, WriteMode::Transaction] {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        assert_eq!(apply(&store, 1, recent(mode, 1)).await, written(1));
+        // The last request is known from before there was a map.
+        assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
+        assert_eq!(apply(&store, 2, recent(mode, 16)).await, written(2));
+        assert_eq!(remembered(&store).await, 1);
+        for request in 3..=130 {
+            assert_eq!(apply(&store, request, recent(mode, 100)).await, written(request));
+        }
+        // A smaller window is reached in steps.
+        for request in 131..=140 {
+            assert_eq!(apply(&store, request, recent(mode, 2)).await, written(request));
+        }
+        assert!(remembered(&store).await <= 4);
+        assert_eq!(apply(&store, 139, recent(mode, 2)).await, duplicate(139));
+    }
+}
+
+#[tokio::test]
+async fn a_ledger_knows_every_request_and_tells_another_payload() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        for request in 1..=40 {
+            assert_eq!(apply(&store, request, ledger(mode)).await, written(request));
+        }
+        for request in [1, 20, 40] {
+            assert_eq!(apply(&store, request, ledger(mode)).await, duplicate(request));
+        }
+        let other = |json: Value, id: &str| Update::parse(json, id, Ordering::Arrival).unwrap();
+        let version = Version::FIRST;
+        for json in [
+            json!({"ID": "E", "N": 2}),
+            json!({"ID": "E", "N": 1, "ExpectedVersion": 40}),
+            json!({"ID": "E", "N": 1, "ExpectedVersion": 3}),
+        ] {
+            let reused = store.write(&other(json, "request-1"), ledger(mode)).await;
+            assert_eq!(reused, Err(WriteError::RequestIdReused { version }));
+        }
+        // The same id for another entity is another request.
+        let elsewhere = other(json!({"ID": "F", "N": 2}), "request-1");
+        assert_eq!(store.write(&elsewhere, ledger(mode)).await, Ok(written(1)));
+        let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
+        assert!(!latest.contains_key(names::RECENT_REQUESTS));
+        let marker = store
+            .get(&entity("E"), "request#request-7", true)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(marker.contains_key(names::TTL));
+    }
+}
+
+#[tokio::test]
+async fn many_writers_at_once_apply_each_request_once() {
+    let database = Database::start().await;
+    for (mode, options) in MODES
+        .iter()
+        .flat_map(|mode| [(mode, recent(*mode, 4)), (mode, ledger(*mode))])
+    {
+        let ledger = matches!(options.idempotency, Idempotency::Ledger(_));
+        let store = database.store(&format!("{mode:?}{ledger}"), 1).await;
+        for round in 0..4 {
+            // Each request twice at once.
+            let requests = (0..4).flat_map(|index| [4 * round + index, 4 * round + index]);
+            let answers = join_all(requests.map(|request| apply(&store, request, options))).await;
+            let mut made: Vec<_> = answers
+                .into_iter()
+                .filter_map(|answer| match answer {
+                    WriteOutcome::Written { version } => Some(version.get()),
+                    WriteOutcome::Duplicate { .. } => None,
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            made.sort_unstable();
+            let first = 4 * round as u64;
+            assert_eq!(made, (first + 1..=first + 4).collect::<Vec<_>>(), "{mode:?} {ledger}");
+        }
+        if *mode == WriteMode::Stream {
+            record(&store, &entity("E")).await;
+        }
+    }
+}
