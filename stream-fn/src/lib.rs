@@ -60,17 +60,24 @@ impl Recorder {
     /// Answers one invocation: which records failed, or were not reached in time.
     pub async fn handle(&self, event: &RawValue, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
         let records = record::split(event)?;
-        let mut done: Vec<_> = stream::iter(records.into_iter().enumerate())
-            .map(async |(index, raw)| {
-                let record = record::parse(raw, self.store.digits());
-                let outcome = self.record(record.content, deadline).await;
-                (index, record.sequence_number, outcome)
-            })
+        let mut done: Vec<_> = stream::iter(0..records.len())
+            .map(|index| self.work_off(index, records[index], deadline))
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
         done.sort_unstable_by_key(|(index, ..)| *index);
         self.answer(done.into_iter().map(|(_, number, outcome)| (number, outcome)))
+    }
+
+    async fn work_off(
+        &self,
+        index: usize,
+        raw: &RawValue,
+        deadline: Deadline,
+    ) -> (usize, Option<SequenceNumber>, Outcome) {
+        let record = record::parse(raw, self.store.digits());
+        let outcome = self.record(record.content, deadline).await;
+        (index, record.sequence_number, outcome)
     }
 
     async fn record(&self, content: Result<Record, RecordFailure>, deadline: Deadline) -> Outcome {
