@@ -82,7 +82,11 @@ impl<'a> Check<'a> {
         let mut model: HashMap<&str, (usize, u64, Map<String, Value>)> = HashMap::new();
         for record in &evidence.stream {
             let entity = text(record, "/dynamodb/Keys/PK/S");
-            if text(record, "/dynamodb/Keys/SK/S") != latest_key || entity.starts_with(MALFORMED) {
+            if text(record, "/dynamodb/Keys/SK/S") != latest_key {
+                continue;
+            }
+            if entity.starts_with(MALFORMED) {
+                self.named_in_a_document(record);
                 continue;
             }
             let (era, version, state) = model.entry(entity).or_default();
@@ -90,9 +94,14 @@ impl<'a> Check<'a> {
                 (*era, *version, *state) = (*era + 1, 0, Map::new());
                 continue;
             }
+            let image = &record["dynamodb"]["NewImage"];
+            if image.get("Latest").is_none() {
+                *state = plain(image);
+                self.named_in_a_document(record);
+                continue;
+            }
             *version += 1;
             let (era, version) = (*era, *version);
-            let image = &record["dynamodb"]["NewImage"];
             let request = text(image, "/RequestId/S");
             let told = text(image, "/Latest/N");
             if told != version.to_string() {
@@ -124,6 +133,18 @@ impl<'a> Check<'a> {
             });
         }
         images
+    }
+
+    /// 5: a head that makes no version is for people to look at.
+    fn named_in_a_document(&mut self, record: &Value) {
+        let number = text(record, "/dynamodb/SequenceNumber");
+        let mut given_up = self.evidence.given_up.iter();
+        if !given_up.any(|record| text(record, "/dynamodb/SequenceNumber") == number) {
+            self.violated(
+                5,
+                format!("record {number} makes no version, and is in no failure document"),
+            );
+        }
     }
 
     /// 6: a version is written once.

@@ -35,7 +35,7 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the future of an invocation until it ends, its process dies, or its time is up. `None` but for the first.
 async fn process<T>(caller: &Arc<Caller>, most: Duration, handle: impl Future<Output = T>) -> Option<T> {
-    let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(handle).catch_unwind());
+    let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(Box::pin(handle)).catch_unwind());
     tokio::select! {
         biased;
         () = caller.kill.notified() => None,

@@ -71,8 +71,8 @@ pub(crate) enum StepKind {
     EventBridge { update: usize },
     /// An SQS batch; what failed comes again.
     Sqs { updates: Vec<usize> },
-    /// Somebody deletes v0.
-    DeleteHead { entity: String },
+    /// Somebody deletes v0, and creates it again or leaves that to the next update.
+    DeleteHead { entity: String, create: bool },
     /// Somebody writes a version that is not there yet, so far ahead of the latest.
     WriteVersion { entity: String, ahead: u64 },
     /// Somebody writes a v0 that makes no version.
@@ -291,7 +291,10 @@ fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
     }
     let entity = |rng: &mut Rng| format!("e{}", rng.usize(..entities));
     if rng.u8(..6) == 0 {
-        let kind = StepKind::DeleteHead { entity: entity(rng) };
+        let kind = StepKind::DeleteHead {
+            entity: entity(rng),
+            create: rng.bool(),
+        };
         add(rng, kind);
     }
     if rng.u8(..6) == 0 {

@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashSet},
     io,
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{self, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -145,6 +148,7 @@ struct World<'a> {
     stopped_for: Mutex<Duration>,
     stop: Notify,
     told: Mutex<Vec<(usize, Told)>>,
+    delivered: Mutex<HashSet<usize>>,
     by_hand: Mutex<HashSet<(String, String)>>,
 }
 
@@ -168,10 +172,10 @@ impl<'a> World<'a> {
             .to_owned();
         let settings = &schedule.settings;
         let config = config(settings)?;
-        let dynamodb = dynamodb_client(&wire, schedule.seed);
+        let dynamodb = dynamodb_client(&wire);
         let recorder = Recorder::new(dynamodb.clone(), &config);
         let source = Watched {
-            stream: TableStream::new(streams_client(&wire, schedule.seed), stream_arn.clone()),
+            stream: TableStream::new(streams_client(&wire), stream_arn.clone()),
             wire: wire.clone(),
             latest_key: config.digits.latest_key(),
         };
@@ -189,6 +193,7 @@ impl<'a> World<'a> {
             stopped_for: Mutex::default(),
             stop: Notify::new(),
             told: Mutex::default(),
+            delivered: Mutex::default(),
             by_hand: Mutex::default(),
             wire,
         })
@@ -210,6 +215,11 @@ impl<'a> World<'a> {
         };
         let read = self.read().await?;
         let documents = lock(&self.bucket.0);
+        for document in &documents.kept {
+            if document["requestContext"]["condition"] == "RecordAgeExceeded" {
+                self.wire.happened("record-age-exceeded");
+            }
+        }
         let records = documents.kept.iter().map(|document| &document["payload"]["Records"]);
         Ok(Evidence {
             stream: self.whole_stream()?,
@@ -293,6 +303,7 @@ impl<'a> World<'a> {
     }
 
     async fn step(&self, step: &Step) {
+        self.count_duplicates(&step.kind);
         match &step.kind {
             StepKind::Direct { update } => self.deliver(*update, self.schedule.updates[*update].json()).await,
             StepKind::EventBridge { update } => {
@@ -301,10 +312,15 @@ impl<'a> World<'a> {
                 self.deliver(*update, event).await;
             }
             StepKind::Sqs { updates } => self.deliver_batch(updates.clone()).await,
-            StepKind::DeleteHead { entity } => {
+            StepKind::DeleteHead { entity, create } => {
                 self.wire.happened("head-deleted");
-                let key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
+                let mut key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
                 let _ = self.wire.by_hand("DeleteItem", json!({"TableName": TABLE, "Key": key}));
+                if *create {
+                    self.wire.happened("head-created-by-hand");
+                    key["By"] = json!({"S": "hand"});
+                    let _ = self.wire.by_hand("PutItem", json!({"TableName": TABLE, "Item": key}));
+                }
             }
             StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
             StepKind::MalformedHead { number } => {
@@ -322,6 +338,20 @@ impl<'a> World<'a> {
             StepKind::DestinationDown { millis } => {
                 lock(&self.bucket.0).down_until = Some(Instant::now() + Duration::from_millis(*millis));
                 self.wire.happened("destination-down");
+            }
+        }
+    }
+
+    fn count_duplicates(&self, kind: &StepKind) {
+        let updates: &[usize] = match kind {
+            StepKind::Direct { update } | StepKind::EventBridge { update } => &[*update],
+            StepKind::Sqs { updates } => updates,
+            _ => &[],
+        };
+        let mut delivered = lock(&self.delivered);
+        for update in updates {
+            if !delivered.insert(*update) {
+                self.wire.happened("duplicate-delivery");
             }
         }
     }
@@ -506,33 +536,35 @@ fn filters(digits: u8) -> Filters {
     all.get(&digits).cloned().unwrap_or_default()
 }
 
+/// A name that no other client has: the SDK shares what it may retry among all clients of a partition, and runs must not know
+/// of each other.
+fn partition() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("run-{}", NEXT.fetch_add(1, atomic::Ordering::Relaxed))
+}
+
 /// The client of the functions, with the waiting and the retries that they have on AWS.
-fn dynamodb_client(wire: &Wire, seed: u64) -> aws_sdk_dynamodb::Client {
+fn dynamodb_client(wire: &Wire) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::for_tests())
         .timeout_config(client::timeouts())
         .retry_config(client::retries())
-        // The SDK shares what it may retry among all clients of a partition: runs must not know of each other.
-        .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(format!(
-            "functions-{seed}"
-        )))
+        .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
         .http_client(wire.clone())
         .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-fn streams_client(wire: &Wire, seed: u64) -> aws_sdk_dynamodbstreams::Client {
+fn streams_client(wire: &Wire) -> aws_sdk_dynamodbstreams::Client {
     let config = aws_sdk_dynamodbstreams::Config::builder()
         .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())
         .region(aws_sdk_dynamodbstreams::config::Region::new("us-east-1"))
         .credentials_provider(aws_sdk_dynamodbstreams::config::Credentials::for_tests())
         .timeout_config(client::timeouts())
         .retry_config(client::retries())
-        .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(format!(
-            "mapping-{seed}"
-        )))
+        .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(partition()))
         .http_client(wire.clone())
         .build();
     aws_sdk_dynamodbstreams::Client::from_conf(config)

@@ -159,6 +159,8 @@ where
                 });
             }
             tokio::select! {
+                // The choice would be drawn at random.
+                biased;
                 Some(shard) = working.next() => {
                     ended.insert(shard);
                 }
