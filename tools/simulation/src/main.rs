@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_run() {
-        for seed in 1..=8 {
+        for seed in 1..=20 {
             let schedule = Schedule::draw(seed);
             assert_eq!(schedule, Schedule::draw(seed));
             let runs = [(); 2].map(|()| {
@@ -232,6 +232,10 @@ mod tests {
                 for record in &mut evidence.stream {
                     // The database makes it up, and nobody goes by it.
                     record["eventID"].take();
+                    // By the wall clock.
+                    if let Some(expires) = record.pointer_mut("/dynamodb/NewImage/TTL") {
+                        expires.take();
+                    }
                 }
                 evidence
             });

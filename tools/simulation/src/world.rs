@@ -448,16 +448,25 @@ impl<'a> World<'a> {
             if name.starts_with(MALFORMED) {
                 continue;
             }
-            let history = async {
-                let history = self.reader.history(&entity, HistoryQuery::default()).await;
-                let history = history.map_err(|error| error.to_string())?;
-                let views = history.ok_or("there is none")?.collect().await;
-                let views = views.map_err(|error| error.to_string())?;
-                Ok(views.iter().map(|view| view.version.get()).collect())
-            };
-            read.insert(name.to_owned(), history.await);
+            let mut seen = self.history(&entity).await;
+            for attempt in 1..TRIES {
+                if seen.is_ok() {
+                    break;
+                }
+                self.back_off(attempt).await;
+                seen = self.history(&entity).await;
+            }
+            read.insert(name.to_owned(), seen);
         }
         Ok(read)
+    }
+
+    async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, String> {
+        let history = self.reader.history(entity, HistoryQuery::default()).await;
+        let history = history.map_err(|error| error.to_string())?;
+        let views = history.ok_or("there is none")?.collect().await;
+        let views = views.map_err(|error| error.to_string())?;
+        Ok(views.iter().map(|view| view.version.get()).collect())
     }
 
     fn items(&self) -> Result<Vec<Value>, Broken> {
