@@ -124,13 +124,16 @@ impl Stream {
         lock(&self.late).push(late);
     }
 
-    /// A partial answer that makes something be delivered again which was done.
-    fn claims_a_failure(&self, payload: &Value) -> Vec<u8> {
+    /// An answer that names, besides what failed, something that was done.
+    fn claims_a_failure(&self, payload: &Value, answer: &[u8]) -> Vec<u8> {
         let mut numbers: Vec<_> = numbers(payload).into_iter().collect();
         numbers.sort_unstable();
         let index = self.wire.draw(|rng| rng.usize(..numbers.len().max(1)));
-        let failure = json!({"batchItemFailures": [{"itemIdentifier": numbers.get(index)}]});
-        failure.to_string().into_bytes()
+        let mut answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        if let Some(failures) = answer["batchItemFailures"].as_array_mut() {
+            failures.push(json!({"itemIdentifier": numbers.get(index)}));
+        }
+        answer.to_string().into_bytes()
     }
 
     /// An answer that names no record of the batch.
@@ -172,7 +175,7 @@ impl Invoker for StreamFunction {
         let answer = match fault {
             // The service gives up on it, or loses its answer.
             Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered) => None,
-            Some(FaultKind::RedeliveredInPart) => answer.map(|_| stream.claims_a_failure(&payload)),
+            Some(FaultKind::RedeliveredInPart) => answer.map(|answer| stream.claims_a_failure(&payload, &answer)),
             Some(FaultKind::BadAnswer) => answer.map(|_| stream.bad_answer()),
             Some(FaultKind::RedeliveredOutOfOrder) => {
                 stream.deliver_late(&payload);
