@@ -6,6 +6,9 @@ use thiserror::Error;
 
 use super::version::Version;
 
+/// The sort key of the item that says where an entity's history begins.
+pub const FLOOR_KEY: &str = "floor";
+
 /// The least number of digits in the sort key of a version, from 1 to 20.
 ///
 /// With 1, the default, keys are `v0`, `v1`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys.

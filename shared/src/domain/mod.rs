@@ -3,10 +3,12 @@
 //! Nothing here knows an SDK client, a clock, the environment or async.
 
 pub mod attributes;
+pub mod audit;
 pub mod decision;
 pub mod entity;
 pub mod keys;
 pub mod ledger;
+pub mod marks;
 pub mod number;
 pub mod plain;
 pub mod recent;
@@ -16,6 +18,7 @@ pub mod time;
 pub mod update;
 pub mod version;
 pub mod version_item;
+pub mod version_set;
 pub mod view;
 
 pub use serde_dynamo::{AttributeValue, Item};
@@ -34,6 +37,10 @@ pub mod names {
     pub const REQUEST_ID: &str = "RequestId";
     /// The requests that made the last versions, on the latest item only.
     pub const RECENT_REQUESTS: &str = "RecentRequests";
+    /// `true` on a version item that pruning leaves alone.
+    pub const PINNED: &str = "Pinned";
+    /// Where history begins, on the item [`floor`](crate::domain::keys::FLOOR_KEY): every version below was pruned.
+    pub const FLOOR: &str = "Floor";
     /// `true` on a tombstone.
     pub const DELETED: &str = "Deleted";
     /// The time of an update, as upstream wrote it.

@@ -20,8 +20,16 @@ use super::{
 pub const ID: &str = "ID";
 /// The member of an update that names the version it expects.
 pub const EXPECTED_VERSION: &str = "ExpectedVersion";
-/// Attributes that no update may set: keys, the counter, the memory of requests, and the clock of deletion.
-pub const RESERVED: [&str; 5] = [names::PK, names::SK, names::LATEST, names::RECENT_REQUESTS, names::TTL];
+/// Attributes that no update may set: keys, the counter, the memory of requests, and the marks of deletion and of what is
+/// kept from it.
+pub const RESERVED: [&str; 6] = [
+    names::PK,
+    names::SK,
+    names::LATEST,
+    names::RECENT_REQUESTS,
+    names::TTL,
+    names::PINNED,
+];
 /// The most attributes of one update: an update expression has at most 300 operators and functions (DynamoDB's
 /// limits for expressions), and the version's own take a few.
 pub const MAX_ATTRIBUTES: usize = 290;

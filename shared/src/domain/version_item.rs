@@ -4,8 +4,10 @@ use thiserror::Error;
 
 use super::{
     AttributeValue, Item,
+    attributes::same_item,
     entity::{EntityId, InvalidEntityId},
     keys::VersionDigits,
+    marks::unmarked,
     names,
     number::Decimal,
     version::Version,
@@ -46,6 +48,11 @@ impl VersionItem {
     /// Which version it is.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Whether this is what is stored, but for its [marks](super::marks).
+    pub fn is_same_as(&self, stored: &Item) -> bool {
+        same_item(&unmarked(stored), &unmarked(&self.item))
     }
 
     /// The item to put.

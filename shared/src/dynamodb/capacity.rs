@@ -55,10 +55,11 @@ impl Meter {
             .into_iter()
             .filter_map(|consumed| consumed.capacity_units)
             .sum();
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Charge { operation, units });
+        self.push(Charge { operation, units });
+    }
+
+    pub(super) fn push(&self, charge: Charge) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(charge);
     }
 }
 

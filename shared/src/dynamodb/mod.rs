@@ -1,21 +1,26 @@
 //! Every request to DynamoDB: one file an operation, each in three parts — build the request (pure), send it, read the
 //! outcome (pure).
 
+pub mod audit;
+pub mod audit_segment;
 pub mod batch_get_items;
 pub mod capacity;
 pub mod client;
+pub mod describe_table;
 pub mod error;
 pub mod get_item;
 pub mod history;
 pub mod ledger;
 pub mod memory;
 pub mod optimistic_lock;
+pub mod pace;
 pub mod query_items;
 pub mod ratchet;
 pub mod reads;
 pub mod record_version;
 pub mod restore;
 pub mod scan_items;
+pub mod scan_segment;
 pub mod table_config;
 pub mod time_series;
 pub mod two_tables;

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
 use thiserror::Error;
 
 use super::{Store, error::ServiceError};
-use crate::domain::{Item, attributes::same_item, names, version_item::VersionItem};
+use crate::domain::{Item, names, version_item::VersionItem};
 
 const OPERATION: &str = "PutItem";
 
@@ -17,7 +17,7 @@ const OPERATION: &str = "PutItem";
 pub enum RecordOutcome {
     /// It is written.
     Recorded,
-    /// The identical item was there: an earlier delivery of the same record.
+    /// The identical item was there, whatever its marks: an earlier delivery of the same record.
     AlreadyRecorded,
     /// A different item is there, and it was left as it is.
     Conflict,
@@ -55,7 +55,7 @@ where
         Err(error) => match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
-                let identical = stored.is_some_and(|stored| same_item(&stored, version.item()));
+                let identical = stored.is_some_and(|stored| version.is_same_as(&stored));
                 Ok(if identical {
                     RecordOutcome::AlreadyRecorded
                 } else {

@@ -8,10 +8,11 @@ use aws_smithy_http_client::test_util::capture_request;
 use serde_json::{Value, json};
 
 use super::{
-    Store, batch_get_items, get_item,
+    Store, batch_get_items, describe_table, get_item,
     memory::Memory,
     optimistic_lock::{Check, Locked},
-    query_items, ratchet, record_version, scan_items, table_config, time_series, two_tables, update_metadata,
+    query_items, ratchet, record_version, s, scan_items, scan_segment, table_config, time_series, two_tables,
+    update_metadata,
     write::{WriteMode, WriteOptions},
     write_transaction, write_version,
 };
@@ -82,6 +83,19 @@ async fn record_version() {
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
     let body = sent(async |client| record_version::request(&version, "Table").send_with(&client).await).await;
     insta::assert_json_snapshot!("record_version", body);
+}
+
+#[tokio::test]
+async fn parts_of_a_table() {
+    let segment = scan_segment::Segment { index: 2, total: 4 };
+    let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
+    let scan = scan_segment::request(segment, Some(start), Some(100), "Table");
+    insta::assert_json_snapshot!("scan_segment", sent(async |client| scan.send_with(&client).await).await);
+    let describe = describe_table::request("Table");
+    insta::assert_json_snapshot!(
+        "describe_table",
+        sent(async |client| describe.send_with(&client).await).await
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{num::NonZeroU32, path::PathBuf};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use shared::{
@@ -10,7 +10,7 @@ use shared::{
 
 /// Versions of the items of a DynamoDB table: write, read, compare, restore.
 ///
-/// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict or stale, 5 service or network.
+/// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale or something wrong, 5 service or network.
 #[derive(Debug, Parser)]
 #[command(name = "vzero", version, after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -128,6 +128,9 @@ pub(crate) enum Command {
     /// States under their time, without numbers
     #[command(subcommand)]
     State(State),
+    /// Look for versions that are missing or should not be there, and for latest items that differ from theirs
+    #[command(after_help = AUDIT)]
+    Audit(Audit),
     /// Write a completion script for a shell
     Completions {
         /// Which shell
@@ -256,6 +259,31 @@ pub(crate) enum State {
     },
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Audit {
+    /// The entities: their partition keys
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) ids: Vec<String>,
+    /// Audit every entity of the table
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// How many seconds a missing version may be on its way: so long is waited before it counts as a gap
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) lag: u64,
+    /// The most read units a second
+    #[arg(long, value_name = "UNITS")]
+    pub(crate) max_read_units: Option<NonZeroU32>,
+    /// In how many parts the table is read at once [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) segments: Option<u32>,
+    /// Keep in this file how far it has come, and go on from there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// In how many parts a table is read, unless that is said.
+pub(crate) const SEGMENTS: u32 = 4;
+
 /// How answers are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -273,6 +301,11 @@ Examples:
   vzero diff Equipment#1 6 7
   vzero restore Equipment#1 6 --actor me --reason 'wrong reading'
 Against the local stack: --endpoint-url http://127.0.0.1:8000 (no credentials are needed there)";
+
+const AUDIT: &str = "\
+Findings: Gap, Stray (beyond Latest), HeadDiffers, NoVersion, Orphan, Unpruned; Lagging, which is not wrong.
+Exit code 4 where something is wrong.
+Example: vzero audit --all --max-read-units 100 --state audit.json";
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("it is given as NAME=VALUE")?;

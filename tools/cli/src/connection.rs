@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// What the command's own requests consume.
     pub(crate) meter: Meter,
+    /// The same again, for the pace of a long command.
+    pub(crate) pace_meter: Meter,
     /// The name of the table.
     pub(crate) table: String,
     /// Whether what was written before is sure to be read.
@@ -42,7 +44,8 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) async fn open(args: &Args) -> Result<Self, CliError> {
         let meter = Meter::default();
-        let client = connect(args, &meter).await?;
+        let pace_meter = Meter::default();
+        let client = connect(args, &meter, &pace_meter).await?;
         let digits = match &args.command {
             // States have no version keys.
             Command::State(_) => VersionDigits::default(),
@@ -50,10 +53,12 @@ impl Connection {
         };
         // What it took to find the width is not what the command costs.
         meter.take();
+        pace_meter.take();
         Ok(Self {
             store: Store::new(client.clone(), &args.table, digits),
             client,
             meter,
+            pace_meter,
             table: args.table.clone(),
             consistent: !args.eventual,
         })
@@ -65,7 +70,7 @@ pub(crate) fn entity(id: &str) -> Result<EntityId, CliError> {
     EntityId::new(id).map_err(|error| CliError::usage("the entity", error))
 }
 
-async fn connect(args: &Args, meter: &Meter) -> Result<Client, CliError> {
+async fn connect(args: &Args, meter: &Meter, pace_meter: &Meter) -> Result<Client, CliError> {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(
             client::timeouts()
@@ -105,6 +110,9 @@ async fn connect(args: &Args, meter: &Meter) -> Result<Client, CliError> {
     let mut config = aws_sdk_dynamodb::config::Builder::from(&config);
     if args.consumed_capacity {
         config = config.interceptor(meter.clone());
+    }
+    if matches!(args.command, Command::Audit(_)) {
+        config = config.interceptor(pace_meter.clone());
     }
     Ok(Client::from_conf(config.build()))
 }

@@ -21,6 +21,9 @@ pub(crate) enum CliError {
     /// Somebody else was faster, or time has moved on.
     #[error("{0}")]
     Conflict(String),
+    /// The table is not as it should be.
+    #[error("{0}")]
+    Wrong(String),
     /// The width of version keys.
     #[error(transparent)]
     Width(#[from] WidthError),
@@ -39,12 +42,13 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// 2 usage, 3 not found, 4 conflict or stale, 5 service or network.
+    /// 2 usage, 3 not found, 4 conflict, stale or something wrong, 5 service or network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
             Self::NotFound(_) | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. }) => 3,
             Self::Conflict(_)
+            | Self::Wrong(_)
             | Self::Write(
                 WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
             ) => 4,

@@ -1,10 +1,13 @@
 //! `vzero`, the operator's command for versioned tables.
 
 mod args;
+mod audit;
 mod change;
+mod checkpoint;
 mod connection;
 mod error;
 mod output;
+mod progress;
 mod reads;
 mod state;
 mod writes;
@@ -54,6 +57,7 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Lag { id } => reads::lag(&connection, id, &output).await,
         Command::Metadata(metadata) => writes::metadata(&connection, metadata, &output).await,
         Command::State(state) => state::run(&connection, args.time.as_deref(), state, &output).await,
+        Command::Audit(audit) => audit::run(&connection, audit, &output).await,
         Command::Completions { .. } => Ok(()),
     };
     if args.consumed_capacity {

@@ -87,6 +87,15 @@ impl Output {
     }
 }
 
+/// One table of rows, for the eye.
+pub(crate) fn say_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+    let mut table = new_table(header);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| visible(cell)));
+    }
+    say(&table.to_string())
+}
+
 fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table

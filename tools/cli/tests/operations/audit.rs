@@ -1,0 +1,323 @@
+//! `vzero audit`.
+
+use std::{
+    collections::BTreeSet,
+    process::Child,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use serde_json::{Value, json};
+use shared::dynamodb::write::WriteOptions;
+
+use crate::support::{Ran, Table, latest, lines, record, version, write};
+
+/// The findings, and the summary.
+fn split(mut ran: Ran) -> (Vec<Value>, Value) {
+    let summary = ran.lines.pop().unwrap_or_default();
+    assert!(summary.get("Entities").is_some(), "{ran:?}");
+    let mut findings = ran.lines;
+    findings.sort_by_key(Value::to_string);
+    (findings, summary)
+}
+
+fn run(id: &str, name: &str, from: u64, to: u64) -> Value {
+    json!({"ID": id, "Finding": name, "From": from, "To": to})
+}
+
+/// One entity of each kind.
+fn wrong(table: &Table) -> Vec<Value> {
+    for id in ["Well", "Gap", "Tail", "Differs", "Orphan", "Back"] {
+        for state in 1..=12 {
+            table.write(json!({"ID": id, "State": state}));
+        }
+    }
+    table.put(json!({"PK": {"S": "Well"}, "SK": {"S": "Metadata"}}));
+    table.put(json!({"PK": {"S": "Well"}, "SK": {"S": "2020-01-01T00:00:00"}}));
+    table.put(json!({"PK": {"S": "Well"}, "SK": {"S": "request#1"}, "Version": {"N": "99"}}));
+    table.put(json!({"PK": {"S": "Only"}, "SK": {"S": "Metadata"}}));
+    for key in ["v3", "v4", "v10"] {
+        table.take_away("Gap", key);
+    }
+    table.take_away("Tail", "v12");
+    table.put(json!({"PK": {"S": "Differs"}, "SK": {"S": "v12"}, "State": {"N": "1"}, "RequestId": {"S": "x"}}));
+    table.take_away("Orphan", "v0");
+    // Deleted by hand, and begun again.
+    table.take_away("Back", "v0");
+    table.put(json!({"PK": {"S": "Back"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "State": {"N": "7"}}));
+    table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}}));
+    vec![
+        run("Back", "Stray", 2, 12),
+        json!({"ID": "Back", "Finding": "HeadDiffers", "Version": 1}),
+        json!({"ID": "Differs", "Finding": "HeadDiffers", "Version": 12}),
+        run("Gap", "Gap", 10, 10),
+        run("Gap", "Gap", 3, 4),
+        json!({"ID": "Hand", "Finding": "NoVersion", "Why": "Latest is missing"}),
+        run("Orphan", "Orphan", 1, 12),
+        run("Tail", "Gap", 12, 12),
+    ]
+}
+
+#[test]
+fn everything_wrong_is_found_and_nothing_else() {
+    let table = Table::new();
+    let mut expected = wrong(&table);
+    expected.sort_by_key(Value::to_string);
+    for arguments in [
+        &["audit", "--all", "--lag", "0"][..],
+        &["audit", "--all", "--lag", "1"],
+        &["audit", "--all", "--lag", "0", "--segments", "1"],
+        &[
+            "audit",
+            "--all",
+            "--lag",
+            "0",
+            "--segments",
+            "13",
+            "--max-read-units",
+            "10000",
+        ],
+    ] {
+        let ran = table.run(arguments);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        assert_eq!(ran.stderr, "error: the audit found something wrong\n");
+        let (findings, summary) = split(ran);
+        assert_eq!(findings, expected, "{arguments:?}");
+        assert_eq!((&summary["Entities"], &summary["Versions"]), (&json!(7), &json!(68)));
+        let kinds = json!({"Gap": 3, "HeadDiffers": 2, "NoVersion": 1, "Orphan": 1, "Stray": 1});
+        assert_eq!(summary["Findings"], kinds);
+        assert!(summary["ReadUnits"].as_f64().unwrap() > 1.0, "{summary}");
+    }
+    let ids = [
+        "audit", "Well", "Gap", "Tail", "Differs", "Orphan", "Back", "Hand", "--lag", "0",
+    ];
+    let ran = table.run(&ids);
+    assert_eq!(ran.code, 4);
+    assert_eq!(split(ran).0, expected);
+    let shown = table.run(&["audit", "Gap", "--lag", "0", "--output", "table"]).stdout;
+    assert!(shown.contains(" From 3, To 4 "), "{shown}");
+}
+
+#[test]
+fn a_table_without_faults() {
+    for digits in [1, 3] {
+        let table = Table::with_digits(digits);
+        for id in ["A", "B"] {
+            for state in 1..=101 {
+                table.write(json!({"ID": id, "State": state}));
+            }
+        }
+        let ran = table.run(&["audit", "--all"]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+        let (findings, summary) = split(ran);
+        assert_eq!(findings, Vec::<Value>::new());
+        assert_eq!(
+            (&summary["Entities"], &summary["Versions"], &summary["Findings"]),
+            (&json!(2), &json!(202), &json!({}))
+        );
+        let ran = table.run(&["audit", "A", "Nobody"]);
+        assert_eq!((ran.code, split(ran).1["Versions"].clone()), (3, json!(101)));
+    }
+}
+
+#[test]
+fn what_it_cannot_do_is_said() {
+    let table = Table::new();
+    for arguments in [
+        &["audit"][..],
+        &["audit", "--all", "E"],
+        &["audit", "E", "--state", "x"],
+        &["audit", "--all", "--max-read-units", "0"],
+        &["audit", "--all", "--segments", "0"],
+        &["audit", ""],
+    ] {
+        assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let path = path.to_str().unwrap();
+    for state in [
+        "nonsense",
+        "{}",
+        r#"{"Command": "audit", "Table": "Other", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
+        r#"{"Command": "backfill", "Table": "VersionControl", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
+        r#"{"Command": "audit", "Table": "VersionControl", "VersionDigits": "2", "Segments": [], "ReadUnits": 0}"#,
+    ] {
+        std::fs::write(path, state).unwrap();
+        let ran = table.run(&["audit", "--all", "--state", path]);
+        assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
+        // It is somebody's work.
+        assert_eq!(std::fs::read_to_string(path).unwrap(), state);
+    }
+}
+
+#[test]
+fn what_comes_within_the_lag_is_no_gap() {
+    let table = Table::new();
+    for id in ["Late", "Never"] {
+        for state in 1..=3 {
+            table.write(json!({"ID": id, "State": state}));
+        }
+        for key in ["v2", "v3"] {
+            table.take_away(id, key);
+        }
+    }
+    // The state file tells when the audit has seen it: then the versions come.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let arguments = ["audit", "--all", "--lag", "3", "--segments", "1", "--state"];
+    let child = table.start(&[&arguments[..], &[path.to_str().unwrap()]].concat());
+    wait_for(&path, |state| state.contains("\"Late\"") && state.contains("\"Never\""));
+    table.record("Late");
+    table.put(json!({"PK": {"S": "Late"}, "SK": {"S": "v2"}, "State": {"N": "2"}}));
+    table.record("Never");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let mut findings = lines(&String::from_utf8(output.stdout).unwrap());
+    findings.pop();
+    findings.sort_by_key(Value::to_string);
+    assert_eq!(
+        findings,
+        [
+            json!({"ID": "Late", "Finding": "Lagging", "Through": 1, "Head": 3}),
+            run("Never", "Gap", 2, 2),
+            json!({"ID": "Never", "Finding": "Lagging", "Through": 1, "Head": 3}),
+        ]
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn lagging_alone_ends_well() {
+    let table = Table::new();
+    table.write(json!({"ID": "Late", "State": 1}));
+    table.take_away("Late", "v1");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let child = table.start(&["audit", "--all", "--lag", "3", "--state", path.to_str().unwrap()]);
+    wait_for(&path, |state| state.contains("\"Late\""));
+    table.record("Late");
+    let output = child.wait_with_output().unwrap();
+    let said = lines(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(
+        (output.status.code(), &said[1]["Findings"]),
+        (Some(0), &json!({"Lagging": 1}))
+    );
+}
+
+fn wait_for(path: &std::path::Path, there: impl Fn(&str) -> bool) {
+    let began = std::time::Instant::now();
+    while !std::fs::read_to_string(path).is_ok_and(|state| there(&state)) {
+        assert!(began.elapsed().as_secs() < 30, "nothing is written to the file");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_audit_beside_writers_finds_nothing_wrong() {
+    let table = Table::new();
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..3)
+        .map(|writer| {
+            let (store, done) = (table.store.clone(), Arc::clone(&done));
+            table.runtime.spawn(async move {
+                let mut count = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let id = format!("E{}", count % 5);
+                    if writer == 0 {
+                        // As the stream does: the latest item first, the version some time later.
+                        let update = json!({"ID": format!("S{}", count % 5), "State": count});
+                        let id = update["ID"].as_str().unwrap().to_owned();
+                        let update = shared::domain::update::Update::parse(
+                            update,
+                            &format!("s-{count}"),
+                            shared::domain::update::Ordering::Arrival,
+                        );
+                        store.write(&update.unwrap(), WriteOptions::default()).await.unwrap();
+                        tokio::task::yield_now().await;
+                        record(&store, &id).await;
+                    } else {
+                        write(&store, json!({"ID": id, "State": count})).await;
+                    }
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    for _ in 0..4 {
+        let ran = table.run(&["audit", "--all", "--lag", "1", "--max-read-units", "400"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    done.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert!(table.runtime.block_on(writer).unwrap() > 10);
+    }
+}
+
+fn kill(mut child: Child) -> String {
+    child.kill().unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_killed_audit_goes_on_where_it_was() {
+    let table = Table::new();
+    let mut expected = BTreeSet::new();
+    for entity in 0..20 {
+        let id = format!("E{entity}");
+        table.put(latest(&id, 5));
+        for number in [1, 2, 4, 5, 6] {
+            table.put(version(&id, number));
+        }
+        expected.insert(run(&id, "Gap", 3, 3).to_string());
+        expected.insert(run(&id, "Stray", 6, 6).to_string());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let file = path.to_str().unwrap();
+    for lag in ["0", "1"] {
+        let arguments = ["audit", "--all", "--lag", lag, "--segments", "2", "--state", file];
+        let slowly = [&arguments[..], &["--max-read-units", "60"]].concat();
+        let (mut found, mut kills) = (BTreeSet::new(), 0);
+        // Killed at its first sign of life, again and again: each run brings it at least a step further.
+        let summary = loop {
+            let mut child = table.start(&slowly);
+            let before = std::fs::read_to_string(&path).ok();
+            let ended = loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    break Some(status);
+                }
+                let now = std::fs::read_to_string(&path).ok();
+                if now.is_some() && now != before {
+                    break None;
+                }
+                std::thread::yield_now();
+            };
+            let stdout = kill(child);
+            let said = lines(&stdout);
+            found.extend(
+                said.iter()
+                    .filter(|line| line.get("Finding").is_some())
+                    .map(Value::to_string),
+            );
+            if ended.is_some() {
+                break said.last().unwrap().clone();
+            }
+            kills += 1;
+            assert!(kills < 200, "it gets nowhere");
+        };
+        assert!(kills > 1, "it was never killed");
+        assert_eq!(found, expected);
+        // Nothing is counted twice.
+        assert_eq!(
+            summary["Findings"],
+            json!({"Gap": 20, "Stray": 20}),
+            "after {kills} kills"
+        );
+        assert_eq!((&summary["Entities"], &summary["Versions"]), (&json!(20), &json!(100)));
+        assert!(!path.exists());
+    }
+}
