@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::version::Version;
+use super::{ledger, time::timestamp, version::Version};
 
 /// The sort key of the item that says where an entity's history begins.
 pub const FLOOR_KEY: &str = "floor";
@@ -57,6 +57,19 @@ impl VersionDigits {
         (self.version_key(version) == sort_key).then_some(version)
     }
 
+    /// What kind of item has this sort key.
+    pub fn kind_of(self, sort_key: &str) -> ItemKind {
+        match sort_key {
+            key if key == self.latest_key() => ItemKind::Latest,
+            FLOOR_KEY => ItemKind::Floor,
+            "Metadata" => ItemKind::Metadata,
+            key if self.version_of(key).is_some() => ItemKind::Version,
+            key if key.starts_with(ledger::PREFIX) => ItemKind::Request,
+            key if timestamp(key).is_ok() => ItemKind::State,
+            _ => ItemKind::Other,
+        }
+    }
+
     /// The greatest version that fits the width, up to which keys sort as their versions. `None` for the width 1, whose
     /// keys are read one by one.
     pub fn widest(self) -> Option<u64> {
@@ -66,6 +79,25 @@ impl VersionDigits {
     fn key_of(self, number: u64) -> String {
         format!("v{number:0width$}", width = usize::from(self.0))
     }
+}
+
+/// What an item of an entity is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ItemKind {
+    /// The latest item.
+    Latest,
+    /// A version item.
+    Version,
+    /// Where history begins.
+    Floor,
+    /// What is true of the entity as such.
+    Metadata,
+    /// That a request was applied.
+    Request,
+    /// A state under its time.
+    State,
+    /// Something else.
+    Other,
 }
 
 impl Default for VersionDigits {
@@ -136,6 +168,25 @@ mod tests {
             (2, "v00"),
         ] {
             assert_eq!(digits(width).version_of(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn every_item_is_of_a_kind() {
+        for (width, key, kind) in [
+            (1, "v0", ItemKind::Latest),
+            (2, "v00", ItemKind::Latest),
+            (2, "v0", ItemKind::Other),
+            (1, "v12", ItemKind::Version),
+            (1, "v012", ItemKind::Other),
+            (1, "floor", ItemKind::Floor),
+            (1, "Metadata", ItemKind::Metadata),
+            (1, "request#r-1", ItemKind::Request),
+            (1, "2020-11-12T20:04:00", ItemKind::State),
+            (1, "", ItemKind::Other),
+            (1, "metadata", ItemKind::Other),
+        ] {
+            assert_eq!(digits(width).kind_of(key), kind, "{key}");
         }
     }
 

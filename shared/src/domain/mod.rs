@@ -4,6 +4,7 @@
 
 pub mod attributes;
 pub mod audit;
+pub mod backfill;
 pub mod decision;
 pub mod entity;
 pub mod keys;
@@ -11,6 +12,7 @@ pub mod ledger;
 pub mod marks;
 pub mod number;
 pub mod plain;
+pub mod prune;
 pub mod recent;
 pub mod request_id;
 pub mod sequence;

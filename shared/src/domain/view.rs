@@ -31,13 +31,15 @@ pub struct VersionView {
 }
 
 /// The attributes that keep the books.
-pub const BOOKKEEPING: [&str; 6] = [
+pub const BOOKKEEPING: [&str; 8] = [
     names::PK,
     names::SK,
     names::LATEST,
     names::REQUEST_ID,
     names::RECENT_REQUESTS,
     names::DELETED,
+    names::TTL,
+    names::PINNED,
 ];
 
 impl VersionView {

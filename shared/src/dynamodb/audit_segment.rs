@@ -141,7 +141,11 @@ impl SegmentAudit {
     async fn read_page(&mut self, audited: &mut Vec<Audited>) -> Result<(), ServiceError> {
         let (store, pace) = (self.auditor.store().clone(), self.auditor.pace().clone());
         let limit = pace.page_limit();
-        let page = pace.run(async || store.scan_segment(self.segment, self.cursor.clone(), limit).await);
+        let page = pace.run(async || {
+            store
+                .scan_segment(self.segment, self.cursor.clone(), limit, false)
+                .await
+        });
         let (items, next) = page.await?;
         for item in items {
             if let Some(key) = key_of(&item) {

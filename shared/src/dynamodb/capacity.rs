@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::{
     error::BoxError,
     operation::{
         batch_get_item::{BatchGetItemInput, BatchGetItemOutput},
+        batch_write_item::{BatchWriteItemInput, BatchWriteItemOutput},
         delete_item::{DeleteItemInput, DeleteItemOutput},
         get_item::{GetItemInput, GetItemOutput},
         put_item::{PutItemInput, PutItemOutput},
@@ -101,6 +102,7 @@ impl Intercept for Meter {
             QueryInput,
             ScanInput,
             BatchGetItemInput,
+            BatchWriteItemInput,
             TransactWriteItemsInput
         );
         Ok(())
@@ -124,6 +126,9 @@ impl Intercept for Meter {
             );
             if let Some(output) = output.downcast_ref::<BatchGetItemOutput>() {
                 self.add("BatchGetItem", output.consumed_capacity());
+            }
+            if let Some(output) = output.downcast_ref::<BatchWriteItemOutput>() {
+                self.add("BatchWriteItem", output.consumed_capacity());
             }
             if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
                 self.add("TransactWriteItems", output.consumed_capacity());

@@ -9,7 +9,10 @@ use super::{
     query_items::{Cursor, Range},
     reads::ReadError,
 };
-use crate::domain::{AttributeValue, Item, entity::EntityId, names, version::Version, view::VersionView};
+use crate::{
+    clock,
+    domain::{AttributeValue, Item, entity::EntityId, marks::is_expired, names, version::Version, view::VersionView},
+};
 
 /// Which versions, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,8 +159,11 @@ impl History<'_> {
         Ok(items)
     }
 
-    /// `None` for an item that is no version: a key between those of versions.
+    /// `None` for an item that is no version, with a key between those of versions, and for one whose time is over.
     fn view(&self, item: Item) -> Option<VersionView> {
+        if is_expired(&item, clock::since_epoch()) {
+            return None;
+        }
         let version = self.store.digits.version_of(&sort_key(&item)?)?;
         Some(VersionView::new(self.entity.clone(), version, item))
     }

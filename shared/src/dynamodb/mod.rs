@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod audit_segment;
+pub mod backfill;
 pub mod batch_get_items;
 pub mod capacity;
 pub mod client;
@@ -14,6 +15,8 @@ pub mod ledger;
 pub mod memory;
 pub mod optimistic_lock;
 pub mod pace;
+pub mod prune;
+pub mod purge;
 pub mod query_items;
 pub mod ratchet;
 pub mod reads;

@@ -5,14 +5,20 @@ use std::collections::HashSet;
 use thiserror::Error;
 
 use super::{Store, batch_get_items::MAX_KEYS, error::ServiceError};
-use crate::domain::{
-    AttributeValue, Item,
-    entity::EntityId,
-    names,
-    time::EpochMillis,
-    version::Version,
-    version_item::{InvalidImage, latest_of},
-    view::{NoTime, VersionView},
+use crate::{
+    clock,
+    domain::{
+        AttributeValue, Item,
+        audit::floor_of,
+        entity::EntityId,
+        keys::FLOOR_KEY,
+        marks::is_expired,
+        names,
+        time::EpochMillis,
+        version::Version,
+        version_item::{InvalidImage, latest_of},
+        view::{NoTime, VersionView},
+    },
 };
 
 /// How far the history of an entity has come.
@@ -54,7 +60,8 @@ impl Store {
     /// The version that was the latest at a time: the newest whose own time is not later.
     ///
     /// Versions are dense, so it is found by halving: about log2 N reads. Times must not go backwards from one version
-    /// to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures.
+    /// to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. Where history was pruned, it is
+    /// looked for from the floor on.
     pub async fn as_of(
         &self,
         entity: &EntityId,
@@ -68,18 +75,23 @@ impl Store {
             return Ok(Some(latest));
         }
         // Every version below `low` is not later, every version from `high` on is later.
-        let (mut low, mut high) = (1, latest.version.get());
+        let mut floor = self.floor(entity, consistent).await?;
+        let (mut low, mut high) = (floor.get(), latest.version.get());
         let mut found = None;
         while low < high {
             let Some(middle) = Version::new(low + (high - low) / 2) else {
                 break;
             };
-            let item = self.version_item(entity, middle, consistent).await?;
-            let view = VersionView::new(
-                entity.clone(),
-                middle,
-                item.ok_or(ReadError::Missing { version: middle })?,
-            );
+            let Some(item) = self.version_item(entity, middle, consistent).await? else {
+                // It may have been pruned just now.
+                let raised = self.floor(entity, consistent).await?;
+                if raised <= middle {
+                    return Err(ReadError::Missing { version: middle });
+                }
+                (floor, low, found) = (raised, raised.get(), None);
+                continue;
+            };
+            let view = VersionView::new(entity.clone(), middle, item);
             if time_of(&view)? <= time {
                 low = middle.get() + 1;
                 found = Some(view);
@@ -87,7 +99,16 @@ impl Store {
                 high = middle.get();
             }
         }
-        Ok(found)
+        match found {
+            None if floor > Version::FIRST => Err(ReadError::Pruned { floor }),
+            found => Ok(found),
+        }
+    }
+
+    /// Where the history of an entity begins: 1, unless it was pruned. Below, only pinned versions are left.
+    pub async fn floor(&self, entity: &EntityId, consistent: bool) -> Result<Version, ServiceError> {
+        let item = self.get(entity, FLOOR_KEY, consistent).await?;
+        Ok(item.as_ref().and_then(floor_of).unwrap_or(Version::FIRST))
     }
 
     /// How far history has come behind the latest item. `None` where there is no such entity.
@@ -100,7 +121,8 @@ impl Store {
             return Ok(None);
         };
         let head = latest.version;
-        let newest = head.get().saturating_sub(MAX_KEYS as u64 - 1).max(1)..=head.get();
+        let floor = self.floor(entity, true).await?.get();
+        let newest = head.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=head.get();
         let oldest = *newest.start();
         let keys: Vec<_> = newest
             .clone()
@@ -113,7 +135,7 @@ impl Store {
         let through = match missing.map(Version::get) {
             None => head.get(),
             Some(missing) if missing > oldest => missing - 1,
-            Some(missing) => self.last_before(entity, missing).await?,
+            Some(missing) => self.last_before(entity, floor, missing).await?,
         };
         Ok(Some(Lag {
             head,
@@ -121,10 +143,10 @@ impl Store {
         }))
     }
 
-    /// The last version that is there before a missing one, 0 for none.
-    async fn last_before(&self, entity: &EntityId, missing: u64) -> Result<u64, ReadError> {
+    /// The last version that is there before a missing one, the one before the floor for none.
+    async fn last_before(&self, entity: &EntityId, floor: u64, missing: u64) -> Result<u64, ReadError> {
         // Every version up to `low` is taken to be there, `high` is not.
-        let (mut low, mut high, mut step) = (0, missing, 1);
+        let (mut low, mut high, mut step) = (floor - 1, missing, 1);
         while low + 1 < high {
             let probe = if step > 0 {
                 high.saturating_sub(step).max(low + 1)
@@ -157,7 +179,7 @@ impl Store {
         consistent: bool,
     ) -> Result<Option<Item>, ServiceError> {
         let item = self.get(entity, &self.digits.version_key(version), consistent).await?;
-        Ok(item)
+        Ok(item.filter(|item| !is_expired(item, clock::since_epoch())))
     }
 }
 
@@ -182,6 +204,12 @@ pub enum ReadError {
     Missing {
         /// Which.
         version: Version,
+    },
+    /// The version of that time was pruned.
+    #[error("it was pruned: history begins at version {floor}")]
+    Pruned {
+        /// Where history begins.
+        floor: Version,
     },
     /// A version cannot be ordered by time.
     #[error("the time of version {version} is not known")]

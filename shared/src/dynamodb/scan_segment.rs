@@ -18,14 +18,15 @@ pub struct Segment {
 }
 
 impl Store {
-    /// Reads one page of a segment, eventually consistent, and where the next one begins if there may be one.
+    /// Reads one page of a segment, and where the next one begins if there may be one.
     pub async fn scan_segment(
         &self,
         segment: Segment,
         start: Option<Cursor>,
         limit: Option<i32>,
+        consistent: bool,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
-        let request = request(segment, start, limit, &self.table);
+        let request = request(segment, start, limit, consistent, &self.table);
         let answer = request.send_with(&self.client).await;
         let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from).collect();
@@ -34,11 +35,18 @@ impl Store {
 }
 
 /// The request for one page.
-pub fn request(segment: Segment, start: Option<Cursor>, limit: Option<i32>, table: &str) -> ScanInputBuilder {
+pub fn request(
+    segment: Segment,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+    consistent: bool,
+    table: &str,
+) -> ScanInputBuilder {
     ScanInputBuilder::default()
         .table_name(table)
         .segment(i32::try_from(segment.index).unwrap_or(i32::MAX))
         .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
         .set_limit(limit)
+        .consistent_read(consistent)
         .set_exclusive_start_key(start)
 }

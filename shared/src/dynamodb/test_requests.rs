@@ -8,11 +8,11 @@ use aws_smithy_http_client::test_util::capture_request;
 use serde_json::{Value, json};
 
 use super::{
-    Store, batch_get_items, describe_table, get_item,
+    Store, backfill, batch_get_items, describe_table, get_item,
     memory::Memory,
     optimistic_lock::{Check, Locked},
-    query_items, ratchet, record_version, s, scan_items, scan_segment, table_config, time_series, two_tables,
-    update_metadata,
+    prune, purge, query_items, ratchet, record_version, s, scan_items, scan_segment, table_config, time_series,
+    two_tables, update_metadata,
     write::{WriteMode, WriteOptions},
     write_transaction, write_version,
 };
@@ -89,12 +89,57 @@ async fn record_version() {
 async fn parts_of_a_table() {
     let segment = scan_segment::Segment { index: 2, total: 4 };
     let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
-    let scan = scan_segment::request(segment, Some(start), Some(100), "Table");
+    let scan = scan_segment::request(segment, Some(start), Some(100), false, "Table");
     insta::assert_json_snapshot!("scan_segment", sent(async |client| scan.send_with(&client).await).await);
     let describe = describe_table::request("Table");
     insta::assert_json_snapshot!(
         "describe_table",
         sent(async |client| describe.send_with(&client).await).await
+    );
+}
+
+#[tokio::test]
+async fn pruning() {
+    let (digits, version) = (VersionDigits::default(), Version::new(7).unwrap());
+    let time = std::time::Duration::from_secs(1_600_000_000);
+    for (name, request) in [
+        ("prune_floor", prune::floor_request(&equipment(), version, "Table")),
+        (
+            "prune_mark",
+            prune::mark_request(&equipment(), version, time, "Table", digits),
+        ),
+        (
+            "prune_pin",
+            prune::pin_request(&equipment(), version, time, "Table", digits),
+        ),
+        (
+            "prune_unpin",
+            prune::unpin_request(&equipment(), version, "Table", digits),
+        ),
+    ] {
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
+    let keys = purge::keys_request(&equipment(), None, "Table");
+    insta::assert_json_snapshot!("purge_keys", sent(async |client| keys.send_with(&client).await).await);
+    let deletions = purge::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
+    let batch = purge::batch_request(deletions, "Table");
+    insta::assert_json_snapshot!("purge_batch", sent(async |client| batch.send_with(&client).await).await);
+    for (name, seen) in [
+        ("purge_latest", json!({"Latest": {"N": "7"}})),
+        ("purge_latest_uncounted", json!({})),
+    ] {
+        let delete = purge::latest_request(&equipment(), &item(seen), "Table", digits);
+        insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
+    }
+}
+
+#[tokio::test]
+async fn backfill_adopt() {
+    let id = crate::domain::request_id::RequestId::new("backfill#Table#1").unwrap();
+    let request = backfill::request(&equipment(), &id, "Table", VersionDigits::default());
+    insta::assert_json_snapshot!(
+        "backfill_adopt",
+        sent(async |client| request.send_with(&client).await).await
     );
 }
 

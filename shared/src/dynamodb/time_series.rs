@@ -31,12 +31,16 @@ use aws_sdk_dynamodb::{
 use jiff::tz::TimeZone;
 
 use super::{Store, error::ServiceError, query_items::Range};
-use crate::domain::{
-    AttributeValue, Item,
-    entity::EntityId,
-    keys::VersionDigits,
-    names,
-    time::{InvalidTime, timestamp},
+use crate::{
+    clock,
+    domain::{
+        AttributeValue, Item,
+        entity::EntityId,
+        keys::VersionDigits,
+        marks::is_expired,
+        names,
+        time::{InvalidTime, timestamp},
+    },
 };
 
 /// States of entities, by time.
@@ -125,15 +129,22 @@ impl TimeSeries {
         }
     }
 
-    /// The newest state: one reversed `Query` of one item.
+    /// The newest state: one reversed `Query` of one item, and more of them where states have expired.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<State>, ServiceError> {
-        let range = Range {
+        let mut range = Range {
             reversed: true,
             limit: Some(1),
             ..all_times(consistent)
         };
-        let (items, _) = self.store.query_page(entity, &range, None).await?;
-        Ok(items.into_iter().find_map(state))
+        let mut cursor = None;
+        loop {
+            let (items, next) = self.store.query_page(entity, &range, cursor).await?;
+            let found = items.into_iter().find_map(state);
+            if found.is_some() || next.is_none() {
+                return Ok(found);
+            }
+            (range.limit, cursor) = (None, next);
+        }
     }
 
     /// The states from one time to another, both included, the oldest first, past the 1 MB of one answer.
@@ -194,7 +205,11 @@ fn all_times(consistent: bool) -> Range {
     }
 }
 
+/// `None` where its time is over.
 fn state(mut item: Item) -> Option<State> {
+    if is_expired(&item, clock::since_epoch()) {
+        return None;
+    }
     item.remove(names::PK);
     match item.remove(names::SK) {
         Some(AttributeValue::S(time)) => Some(State {

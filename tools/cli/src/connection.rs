@@ -111,7 +111,10 @@ async fn connect(args: &Args, meter: &Meter, pace_meter: &Meter) -> Result<Clien
     if args.consumed_capacity {
         config = config.interceptor(meter.clone());
     }
-    if matches!(args.command, Command::Audit(_)) {
+    if matches!(
+        args.command,
+        Command::Audit(_) | Command::Prune(_) | Command::Backfill(_)
+    ) {
         config = config.interceptor(pace_meter.clone());
     }
     Ok(Client::from_conf(config.build()))
@@ -139,7 +142,12 @@ async fn width(args: &Args, client: &Client) -> Result<VersionDigits, CliError> 
     if wanted != default && !store.is_empty().await? {
         return Err(WidthError::Other { kept: default, wanted }.into());
     }
-    if matches!(args.command, Command::Put(_)) {
+    let begins = match &args.command {
+        Command::Put(_) => true,
+        Command::Backfill(backfill) => !backfill.dry_run,
+        _ => false,
+    };
+    if begins {
         store.keep_digits().await?;
     }
     Ok(wanted)

@@ -1,8 +1,11 @@
 //! What goes wrong, with its exit code.
 
 use shared::dynamodb::{
+    backfill::BackfillError,
     error::{ErrorKind, ServiceError},
+    purge::PurgeError,
     reads::ReadError,
+    record_version::RecordError,
     restore::RestoreError,
     table_config::WidthError,
     write::{WriteError, WriteOutcome},
@@ -36,6 +39,9 @@ pub(crate) enum CliError {
     /// A read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A purge.
+    #[error(transparent)]
+    Purge(#[from] PurgeError),
     /// Standard output, or a file.
     #[error("the answer could not be written")]
     Output(#[from] std::io::Error),
@@ -46,9 +52,11 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
-            Self::NotFound(_) | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. }) => 3,
+            Self::NotFound(_)
+            | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. } | ReadError::Pruned { .. }) => 3,
             Self::Conflict(_)
             | Self::Wrong(_)
+            | Self::Purge(PurgeError::WrittenAgain)
             | Self::Write(
                 WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
             ) => 4,
@@ -74,6 +82,16 @@ impl CliError {
                 "the update is older than the latest version, {version}"
             ))),
             WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
+        }
+    }
+}
+
+impl From<BackfillError> for CliError {
+    fn from(error: BackfillError) -> Self {
+        match error {
+            BackfillError::Service(error) | BackfillError::Record(RecordError(error)) => Self::Service(error),
+            BackfillError::Write(error) => Self::Write(error),
+            BackfillError::Image(error) => Self::Write(WriteError::Latest(error)),
         }
     }
 }

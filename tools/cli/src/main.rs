@@ -2,12 +2,14 @@
 
 mod args;
 mod audit;
+mod backfill;
 mod change;
 mod checkpoint;
 mod connection;
 mod error;
 mod output;
 mod progress;
+mod prune;
 mod reads;
 mod state;
 mod writes;
@@ -57,6 +59,10 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Lag { id } => reads::lag(&connection, id, &output).await,
         Command::Metadata(metadata) => writes::metadata(&connection, metadata, &output).await,
         Command::State(state) => state::run(&connection, args.time.as_deref(), state, &output).await,
+        Command::Backfill(backfill) => backfill::run(&connection, &args, backfill, &output).await,
+        Command::Prune(prune) => prune::prune(&connection, prune, &output).await,
+        Command::Pin(pin) => prune::pin(&connection, pin, &output).await,
+        Command::Purge(purge) => prune::purge(&connection, purge, &output).await,
         Command::Audit(audit) => audit::run(&connection, audit, &output).await,
         Command::Completions { .. } => Ok(()),
     };

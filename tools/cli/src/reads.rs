@@ -36,7 +36,15 @@ pub(crate) async fn get(connection: &Connection, get: &args::Get, output: &Outpu
             "{} is deleted as of version {}",
             get.id, view.version
         ))),
-        None => Err(CliError::NotFound(format!("there is no such version of {}", get.id))),
+        None => {
+            let floor = store.floor(&entity, consistent).await?;
+            let is_pruned = get.number.is_some_and(|number| number < floor.get());
+            Err(CliError::NotFound(if is_pruned {
+                format!("it was pruned: the history of {} begins at version {floor}", get.id)
+            } else {
+                format!("there is no such version of {}", get.id)
+            }))
+        }
     }
 }
 
@@ -66,16 +74,21 @@ pub(crate) async fn history(connection: &Connection, args: &args::History, outpu
     if !output.is_json() {
         output.versions(&all)?;
     }
-    if args.limit.is_none() {
-        say_missing(args.from.unwrap_or(1), &seen);
+    if args.limit.is_none() && !is_dense(args.from.unwrap_or(1), &seen) {
+        let floor = connection.store.floor(&entity, connection.consistent).await?;
+        say_missing(args.from.unwrap_or(1).max(floor.get()), &seen);
     }
     Ok(())
+}
+
+fn is_dense(from: u64, seen: &BTreeSet<u64>) -> bool {
+    (from..).zip(seen).all(|(expected, number)| expected == *number)
 }
 
 /// Versions are dense, so one that is not there is missing: history lags, or has a gap.
 fn say_missing(from: u64, seen: &BTreeSet<u64>) {
     let (mut expected, mut gaps) = (from, Vec::new());
-    for number in seen {
+    for number in seen.range(from..) {
         match number - expected {
             0 => {}
             1 => gaps.push(expected.to_string()),

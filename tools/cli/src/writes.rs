@@ -98,7 +98,7 @@ fn parts(update: Update) -> (EntityId, shared::domain::request_id::RequestId, Re
     (update.entity, update.request_id, revision)
 }
 
-fn options(args: &Args) -> Result<WriteOptions, CliError> {
+pub(crate) fn options(args: &Args) -> Result<WriteOptions, CliError> {
     Ok(WriteOptions {
         mode: args.mode,
         idempotency: Idempotency::named(&args.idempotency, args.idempotency_window, args.ledger_ttl_days)

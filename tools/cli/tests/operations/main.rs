@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod audit;
+mod backfill;
+mod prune;
 mod support;

@@ -84,14 +84,7 @@ impl Table {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        let output = self.start(arguments).wait_with_output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            lines: lines(&stdout),
-            stdout,
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        ended(self.start(arguments))
     }
 
     /// Makes a version, and its item.
@@ -115,9 +108,31 @@ impl Table {
         });
     }
 
+    /// All items of an entity in DynamoDB's own JSON, by their keys.
+    pub(crate) fn items(&self, id: &str) -> std::collections::BTreeMap<String, Value> {
+        let items = self.runtime.block_on(self.store.scan_items()).unwrap();
+        let items = items.iter().map(|item| serde_json::to_value(item).unwrap());
+        let items = items.filter(|item| item["PK"]["S"] == id);
+        items
+            .map(|item| (item["SK"]["S"].as_str().unwrap_or_default().to_owned(), item))
+            .collect()
+    }
+
     /// What the stream does with the latest item.
     pub(crate) fn record(&self, id: &str) -> RecordOutcome {
         self.runtime.block_on(record(&self.store, id))
+    }
+}
+
+/// Waits for the end of a run.
+pub(crate) fn ended(child: Child) -> Ran {
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        lines: lines(&stdout),
+        stdout,
+        stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 

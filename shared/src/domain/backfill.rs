@@ -1,0 +1,336 @@
+//! Items that were there before versioning, as the updates that make them version 1.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    str::FromStr,
+};
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use super::{
+    AttributeValue, Item,
+    entity::{EntityId, InvalidEntityId},
+    names,
+    request_id::{InvalidRequestId, RequestId},
+    update::{Change, ExpectedVersion, MAX_ATTRIBUTES, Ordering, RESERVED, Update},
+    view::time_of,
+};
+
+/// How an entity is named after the attributes of an item: `{PK}#{SK}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Attribute(String),
+}
+
+impl Template {
+    /// The entity is named as this attribute says.
+    pub fn attribute(name: &str) -> Self {
+        Self(vec![Part::Attribute(name.to_owned())])
+    }
+
+    /// Whether it names this attribute.
+    pub fn names(&self, name: &str) -> bool {
+        (self.0.iter()).any(|part| matches!(part, Part::Attribute(attribute) if attribute == name))
+    }
+
+    fn fill(&self, item: &Item) -> Result<String, Refusal> {
+        let mut id = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => id.push_str(text),
+                Part::Attribute(name) => match item.get(name) {
+                    Some(AttributeValue::S(text) | AttributeValue::N(text)) => id.push_str(text),
+                    _ => return Err(Refusal::NoText { name: name.clone() }),
+                },
+            }
+        }
+        Ok(id)
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| match part {
+            Part::Text(text) => f.write_str(text),
+            Part::Attribute(name) => write!(f, "{{{name}}}"),
+        })
+    }
+}
+
+impl FromStr for Template {
+    type Err = InvalidTemplate;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').ok_or(InvalidTemplate)?;
+            if name.is_empty() || name.contains('{') || before.contains('}') {
+                return Err(InvalidTemplate);
+            }
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            parts.push(Part::Attribute(name.to_owned()));
+            rest = after;
+        }
+        if parts.is_empty() || rest.contains('}') {
+            return Err(InvalidTemplate);
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+}
+
+/// Not a text with attributes in braces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is a text with attributes in braces, such as {{PK}}#{{SK}}")]
+pub struct InvalidTemplate;
+
+/// How items become updates.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    /// The table that they are from.
+    pub table: String,
+    /// The names of its keys.
+    pub keys: Vec<String>,
+    /// How their entities are named.
+    pub id: Template,
+    /// Attributes that get another name.
+    pub rename: BTreeMap<String, String>,
+    /// Whether updates have a time.
+    pub ordering: Ordering,
+}
+
+/// Names that a version keeps the books with, besides those that are reserved.
+const OWN: [&str; 2] = [names::REQUEST_ID, names::DELETED];
+
+impl Mapping {
+    /// The update that makes an item version 1 of its entity, if that has no version yet. Values keep their types.
+    pub fn update(&self, item: &Item) -> Result<Update, Refusal> {
+        let entity = EntityId::new(self.id.fill(item)?)?;
+        let mut timestamp = None;
+        if self.ordering == Ordering::Time {
+            timestamp = Some(time_of(item).map_err(|_| Refusal::NoTime)?);
+        }
+        let mut changes = BTreeMap::new();
+        for (name, value) in item.iter() {
+            let name = self.rename.get(name).unwrap_or(name);
+            let is_key_of_ours = [names::PK, names::SK].contains(&name.as_str()) && self.keys.contains(name);
+            if is_key_of_ours || (timestamp.is_some() && name == names::TIMESTAMP) {
+                continue;
+            }
+            if let Some(name) = RESERVED.into_iter().chain(OWN).find(|reserved| reserved == name) {
+                return Err(Refusal::Reserved { name });
+            }
+            if changes.insert(name.clone(), Change::Set(value.clone())).is_some() {
+                return Err(Refusal::Twice { name: name.clone() });
+            }
+        }
+        if changes.len() > MAX_ATTRIBUTES {
+            return Err(Refusal::TooManyAttributes { count: changes.len() });
+        }
+        Ok(Update {
+            entity,
+            request_id: self.request_id(item)?,
+            expected: Some(ExpectedVersion::Absent),
+            deleted: false,
+            timestamp,
+            changes,
+            asked: None,
+        })
+    }
+
+    /// The same for the same item in every run, and another for every other item.
+    pub fn request_id(&self, item: &Item) -> Result<RequestId, Refusal> {
+        let mut hash = Sha256::new();
+        for name in &self.keys {
+            let (kind, text) = match item.get(name) {
+                Some(AttributeValue::S(text)) => (b"S", text.as_bytes()),
+                Some(AttributeValue::N(text)) => (b"N", text.as_bytes()),
+                Some(AttributeValue::B(bytes)) => (b"B", bytes.as_slice()),
+                _ => return Err(Refusal::NoText { name: name.clone() }),
+            };
+            hash.update(kind);
+            hash.update(text.len().to_be_bytes());
+            hash.update(text);
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        let mut id = format!("backfill#{}#", self.table);
+        for byte in digest {
+            // A String takes all that is written.
+            let _ = write!(id, "{byte:02x}");
+        }
+        Ok(RequestId::new(id)?)
+    }
+}
+
+/// What keeps an item from being brought under versioning. It tells names, and no values.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The name of its entity needs an attribute that is neither text nor number.
+    #[error("{name} is neither a string nor a number")]
+    NoText {
+        /// Which.
+        name: String,
+    },
+    /// The name of its entity is no partition key.
+    #[error("it has no partition key")]
+    Id(#[from] InvalidEntityId),
+    /// It has an attribute that versions keep the books with.
+    #[error("{name} is reserved: give it another name")]
+    Reserved {
+        /// Which.
+        name: &'static str,
+    },
+    /// Two attributes would have this name.
+    #[error("two attributes would be {name}")]
+    Twice {
+        /// Which.
+        name: String,
+    },
+    /// More than one update takes.
+    #[error("it has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes {
+        /// How many.
+        count: usize,
+    },
+    /// Updates are ordered by time, and it has none.
+    #[error("it has neither a Timestamp nor a Time that can be read, and updates are ordered by time")]
+    NoTime,
+    /// The name of the table is too long for it.
+    #[error(transparent)]
+    RequestId(#[from] InvalidRequestId),
+    /// DynamoDB did not take it.
+    #[error("DynamoDB refuses it, as too large or for something else about it")]
+    Rejected,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn mapping(keys: &[&str], id: &str, rename: &[(&str, &str)], ordering: Ordering) -> Mapping {
+        let pair = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
+        Mapping {
+            table: "Old".to_owned(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            id: id.parse().unwrap(),
+            rename: rename.iter().map(pair).collect(),
+            ordering,
+        }
+    }
+
+    fn update(mapping: &Mapping, item: Value) -> Result<(String, Vec<String>), Refusal> {
+        let update = mapping.update(&serde_json::from_value(item).unwrap())?;
+        assert_eq!(update.expected, Some(ExpectedVersion::Absent));
+        Ok((update.entity.as_str().to_owned(), update.changes.into_keys().collect()))
+    }
+
+    #[test]
+    fn an_item_becomes_an_update() {
+        let arrival = Ordering::Arrival;
+        let named =
+            |id: &str, names: &[&str]| Ok((id.to_owned(), names.iter().map(|name| (*name).to_owned()).collect()));
+        let reserved = |name| Err(Refusal::Reserved { name });
+        let plain = json!({"Id": {"S": "a"}, "No": {"N": "1.5"}, "B": {"BS": ["AA=="]}});
+        for (mapping, item, expected) in [
+            (
+                mapping(&["Id"], "{Id}", &[], arrival),
+                plain.clone(),
+                named("a", &["B", "Id", "No"]),
+            ),
+            (
+                mapping(&["Id", "No"], "x{Id}#{No}y", &[], arrival),
+                plain.clone(),
+                named("xa#1.5y", &["B", "Id", "No"]),
+            ),
+            (
+                mapping(&["Id"], "{B}", &[], arrival),
+                plain.clone(),
+                Err(Refusal::NoText { name: "B".to_owned() }),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[("B", "No")], arrival),
+                plain.clone(),
+                Err(Refusal::Twice { name: "No".to_owned() }),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[("B", "TTL")], arrival),
+                plain.clone(),
+                reserved("TTL"),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[], Ordering::Time),
+                plain,
+                Err(Refusal::NoTime),
+            ),
+            (
+                mapping(&["PK", "SK"], "{PK}#{SK}", &[], arrival),
+                json!({"PK": {"S": "p"}, "SK": {"S": "s"}, "A": {"NULL": true}}),
+                named("p#s", &["A"]),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[], arrival),
+                json!({"Id": {"S": "a"}, "PK": {"S": "x"}}),
+                reserved("PK"),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[("TTL", "Ttl")], arrival),
+                json!({"Id": {"S": "a"}, "TTL": {"N": "1"}}),
+                named("a", &["Id", "Ttl"]),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[], arrival),
+                json!({"Id": {"S": "a"}, "RequestId": {"S": "x"}}),
+                reserved("RequestId"),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[], Ordering::Time),
+                json!({"Id": {"S": "a"}, "Timestamp": {"N": "5"}}),
+                named("a", &["Id"]),
+            ),
+            (
+                mapping(&["Id"], "{Id}", &[], arrival),
+                json!({"Id": {"S": ""}}),
+                Err(Refusal::Id(InvalidEntityId::Empty)),
+            ),
+        ] {
+            assert_eq!(update(&mapping, item.clone()), expected, "{mapping:?} {item}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_of_one_item() {
+        let mapping = mapping(&["A", "B"], "{A}{B}", &[], Ordering::Arrival);
+        let id = |a: Value, b: Value| {
+            let item = serde_json::from_value(json!({"A": a, "B": b})).unwrap();
+            mapping.request_id(&item).unwrap().as_str().to_owned()
+        };
+        let s = |text: &str| json!({"S": text});
+        assert_eq!(id(s("a"), s("bc")), id(s("a"), s("bc")));
+        assert_ne!(id(s("a"), s("bc")), id(s("ab"), s("c")));
+        assert_ne!(id(s("1"), s("x")), id(json!({"N": "1"}), s("x")));
+        assert!(id(s("a"), s("b")).starts_with("backfill#Old#"));
+        assert_eq!(id(s("a"), json!({"B": "AA=="})).len(), "backfill#Old#".len() + 64);
+    }
+
+    #[test]
+    fn what_is_no_template() {
+        for text in ["", "text", "{", "}", "{}", "{a}}", "}{a}", "{{a}}", "{a", "a{b}c}"] {
+            assert_eq!(text.parse::<Template>(), Err(InvalidTemplate), "{text}");
+        }
+        assert!("{a}".parse::<Template>().unwrap().names("a"));
+        assert!(!"a{b}".parse::<Template>().unwrap().names("a"));
+        assert_eq!("a{b}#{c}d".parse::<Template>().unwrap().to_string(), "a{b}#{c}d");
+    }
+}

@@ -1,0 +1,238 @@
+//! `vzero backfill`.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType as Kind,
+};
+use serde_json::{Value, json};
+use shared::domain::Item;
+
+use crate::support::{Ran, Table, ended, lines};
+
+/// Another table, with these keys and items.
+fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) {
+    table.runtime.block_on(async {
+        let mut request = table
+            .client
+            .create_table()
+            .table_name(name)
+            .billing_mode(BillingMode::PayPerRequest);
+        for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+            let definition = AttributeDefinition::builder()
+                .attribute_name(*key)
+                .attribute_type(kind.clone());
+            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
+            request = request
+                .attribute_definitions(definition.build().unwrap())
+                .key_schema(element.build().unwrap());
+        }
+        request.send().await.unwrap();
+        for item in items {
+            let item = serde_json::from_value::<Item>(item.clone()).unwrap();
+            let put = table.client.put_item().table_name(name).set_item(Some(item.into()));
+            put.send().await.unwrap();
+        }
+    });
+}
+
+fn summary(ran: &Ran) -> BTreeMap<&str, u64> {
+    let last = ran.lines.last().unwrap();
+    ["Items", "Written", "AlreadyThere", "Skipped", "Refused"]
+        .into_iter()
+        .map(|name| (name, last[name].as_u64().unwrap()))
+        .filter(|(_, count)| *count > 0)
+        .collect()
+}
+
+#[test]
+fn items_of_another_table_become_version_1() {
+    for mode in ["inline", "transaction"] {
+        let table = Table::new();
+        let typed = json!({
+            "Id": {"S": "a"}, "N": {"N": "12345678901234567890.5"}, "B": {"B": "AAE="}, "SS": {"SS": ["x", "y"]},
+            "Null": {"NULL": true}, "M": {"M": {"x": {"L": [{"N": "1"}, {"BOOL": false}]}}}, "Empty": {"S": ""},
+        });
+        let items = [
+            typed.clone(),
+            json!({"Id": {"S": "taken"}, "A": {"S": "old"}}),
+            json!({"Id": {"S": "mortal"}, "TTL": {"N": "1"}}),
+        ];
+        other(&table, "Old", &[("Id", Kind::S)], &items);
+        table.write(json!({"ID": "taken", "A": "new"}));
+        let run =
+            |arguments: &[&str]| table.run(&[&["--mode", mode, "backfill", "--from-table", "Old"], arguments].concat());
+        let planned = run(&["--dry-run"]);
+        assert_eq!(planned.code, 4);
+        let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Refused", 1)]);
+        assert_eq!(summary(&planned), expected);
+        assert!(table.items("a").is_empty());
+
+        let ran = run(&[]);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        assert_eq!(summary(&ran), expected);
+        let why = "TTL is reserved: give it another name";
+        assert_eq!(ran.lines[0], json!({"Key": {"Id": "mortal"}, "Refused": why}));
+        assert_eq!(ran.stderr, "error: 1 items could not be brought under versioning\n");
+        let units = &ran.lines[1];
+        assert!(
+            units["ReadUnits"].as_f64().unwrap() > 0.0 && units["WriteUnits"].as_f64().unwrap() >= 2.0,
+            "{units}"
+        );
+        let mut made = table.items("a")["v1"].clone();
+        for name in ["PK", "SK", "RequestId"] {
+            made.as_object_mut().unwrap().remove(name);
+        }
+        assert_eq!(
+            serde_json::from_value::<Item>(made).unwrap(),
+            serde_json::from_value::<Item>(typed).unwrap()
+        );
+        // What was written before wins.
+        assert_eq!(table.items("taken")["v0"]["A"]["S"], "new");
+        assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+
+        // Again, nothing is made twice.
+        let ran = run(&["--rename", "TTL=Expires"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(
+            summary(&ran),
+            BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 2)])
+        );
+        assert_eq!(table.items("mortal")["v0"]["Expires"]["N"], "1");
+        assert_eq!(table.items("a")["v0"]["Latest"]["N"], "1");
+    }
+}
+
+#[test]
+fn two_keys_need_a_name() {
+    let table = Table::new();
+    let items: Vec<_> = (1..=3)
+        .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
+        .collect();
+    other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
+    let run = |arguments: &[&str]| {
+        table.run(&[&["--mode", "inline", "backfill", "--from-table", "Orders"], arguments].concat())
+    };
+    for (arguments, said) in [
+        (
+            &[][..],
+            "error: Orders has two keys: name its entities, such as --id '{Customer}#{Order}'",
+        ),
+        (
+            &["--id", "{Customer}"],
+            "error: --id: without {Order}, two items can be one entity",
+        ),
+        (&["--id", "Customer"], "error: "),
+        (&["--id", "{Customer}#{Order}", "--rename", "x"], "error: "),
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.starts_with(said), "{}", ran.stderr);
+    }
+    assert_eq!(summary(&run(&["--id", "{Customer}#{Order}"]))["Written"], 3);
+    let two = table.run(&["get", "c#2"]);
+    let attributes = json!({"A": "x", "Customer": "c", "Order": 2});
+    assert_eq!(two.lines[0]["Attributes"], attributes);
+    assert_eq!(table.run(&["backfill", "--from-table", "Nowhere"]).code, 5);
+}
+
+#[test]
+fn items_of_the_table_itself() {
+    let table = Table::new();
+    table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "RequestId": {"S": "mine"}}));
+    table.put(json!({"PK": {"S": "Mortal"}, "SK": {"S": "v0"}, "TTL": {"N": "9999999999"}}));
+    table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "2020-01-01T00:00:00"}, "A": {"S": "x"}}));
+    table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "Metadata"}}));
+    table.write(json!({"ID": "Counted", "State": 1}));
+    let run = |arguments: &[&str]| table.run(&[&["--mode", "inline", "backfill"], arguments].concat());
+    let ran = run(&[]);
+    assert_eq!(
+        (ran.code, summary(&ran)["Written"], summary(&ran)["Refused"]),
+        (4, 1, 1),
+        "{ran:?}"
+    );
+    let hand = table.items("Hand");
+    assert_eq!(
+        (&hand["v0"]["Latest"]["N"], &hand["v0"]["RequestId"]["S"]),
+        (&json!("1"), &json!("mine"))
+    );
+    assert_eq!(hand["v1"]["State"]["S"], "x");
+    assert_eq!(table.items("Order").len(), 2);
+    assert!(table.items("Mortal")["v0"].get("Latest").is_none());
+    // With a name, other items become entities of their own.
+    table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "mine"}, "A": {"S": "y"}}));
+    let ran = run(&["--id", "{PK}/{SK}"]);
+    assert_eq!(summary(&ran)["Written"], 1, "{ran:?}");
+    assert_eq!(table.items("Order/mine")["v1"]["A"]["S"], "y");
+    assert_eq!(table.items("Counted")["v0"]["Latest"]["N"], "1");
+    // The versions are written on from there.
+    assert_eq!(table.write(json!({"ID": "Hand", "State": "z"})), 2);
+    table.take_away("Mortal", "v0");
+    assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+}
+
+#[test]
+fn a_killed_backfill_beside_a_writer_loses_nothing() {
+    let table = Table::new();
+    let items: Vec<_> = (0..150)
+        .map(|number| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}}))
+        .collect();
+    other(&table, "Old", &[("Id", Kind::S)], &items);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let arguments = [
+        "--mode",
+        "inline",
+        "backfill",
+        "--from-table",
+        "Old",
+        "--segments",
+        "2",
+        "--max-read-units",
+        "10",
+    ];
+    let arguments = [&arguments[..], &["--state", path.to_str().unwrap()]].concat();
+    let (mut kills, mut number) = (0, 0);
+    let last = loop {
+        let mut child = table.start(&arguments);
+        let before = std::fs::read_to_string(&path).ok();
+        let is_ended = loop {
+            // The application goes on meanwhile.
+            table.write(json!({"ID": format!("E{}", number * 7 % 150), "State": "new"}));
+            number += 1;
+            if child.try_wait().unwrap().is_some() {
+                break true;
+            }
+            let now = std::fs::read_to_string(&path).ok();
+            if now.is_some() && now != before {
+                break false;
+            }
+        };
+        if is_ended {
+            break ended(child);
+        }
+        child.kill().unwrap();
+        assert_eq!(lines(&ended(child).stdout), Vec::<Value>::new());
+        kills += 1;
+        assert!(kills < 100, "it gets nowhere");
+    };
+    assert!(kills > 1 && !path.exists());
+    assert_eq!((last.code, summary(&last)["Items"]), (0, 150), "{last:?}");
+    let audited = table.run(&["audit", "--all", "--lag", "0"]);
+    assert_eq!(audited.code, 0, "{audited:?}");
+    for written in 0..number.min(150) {
+        let id = format!("E{}", written * 7 % 150);
+        assert_eq!(table.items(&id)["v0"]["State"]["S"], "new", "{id}");
+    }
+    let all = table.runtime.block_on(table.store.scan_items()).unwrap();
+    let all: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();
+    assert_eq!(all.iter().filter(|item| item["SK"]["S"] == "v0").count(), 150);
+    // The state of the table before is version 1, or nowhere.
+    let old = all
+        .iter()
+        .filter(|item| item["State"]["S"] == "old" && item["SK"]["S"] != "v0");
+    assert!(old.clone().count() > 0);
+    for item in old {
+        assert_eq!(item["SK"]["S"], "v1");
+    }
+}

@@ -1,0 +1,288 @@
+//! `vzero prune`, `pin` and `purge`.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{Item, version_item::VersionItem},
+    dynamodb::record_version::RecordOutcome,
+};
+
+use crate::support::{Table, latest, version};
+
+/// Versions 1 to `count`, a day apart, the last one today.
+fn days(table: &Table, count: i64) {
+    let now = i64::try_from(shared::clock::since_epoch().as_millis()).unwrap();
+    for number in 1..=count {
+        let time = now - (count - number) * 86_400_000;
+        table.write(json!({"ID": "E", "State": number, "Timestamp": time}));
+    }
+}
+
+fn numbers(lines: &[Value]) -> Vec<u64> {
+    lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
+}
+
+fn line(table: &Table, arguments: &[&str]) -> Value {
+    let ran = table.run(arguments);
+    assert_eq!((ran.code, ran.lines.len()), (0, 1), "{arguments:?} {ran:?}");
+    ran.lines[0].clone()
+}
+
+#[test]
+fn what_is_pruned_is_gone_at_once_and_no_gap() {
+    for digits in [1, 3] {
+        let table = Table::with_digits(digits);
+        days(&table, 12);
+        let key = |number: u64| format!("v{number:0width$}", width = usize::from(digits));
+        assert_eq!(
+            line(&table, &["pin", "E", "3"]),
+            json!({"ID": "E", "Version": 3, "Pinned": true})
+        );
+        let planned = line(&table, &["prune", "E", "--keep", "4", "--dry-run"]);
+        assert_eq!((&planned["Floor"], &planned["Marked"]), (&json!(9), &json!(7)));
+        assert_eq!(numbers(&table.run(&["history", "E"]).lines).len(), 12);
+        assert!(!table.items("E").contains_key("floor"));
+
+        let pruned = line(&table, &["prune", "E", "--keep", "4"]);
+        assert_eq!(
+            (&pruned["Floor"], &pruned["Marked"], &pruned["Left"]),
+            (&json!(9), &json!(7), &json!(1))
+        );
+        let ran = table.run(&["history", "E"]);
+        assert_eq!((numbers(&ran.lines), ran.stderr.as_str()), (vec![12, 11, 10, 9, 3], ""));
+        let ran = table.run(&["get", "E", "--version", "8"]);
+        assert_eq!(
+            (ran.code, ran.stderr.as_str()),
+            (3, "error: it was pruned: the history of E begins at version 9\n")
+        );
+        let three = line(&table, &["get", "E", "--version", "3"]);
+        let members: Vec<_> = three["Attributes"].as_object().unwrap().keys().collect();
+        assert_eq!(members, ["State", "Timestamp"]);
+        assert_eq!(
+            line(&table, &["lag", "E"]),
+            json!({"ID": "E", "Head": 12, "Through": 12})
+        );
+        let ran = table.run(&["audit", "E", "--all", "--lag", "0"]);
+        assert_eq!(ran.code, 2);
+        let ran = table.run(&["audit", "--all", "--lag", "0"]);
+        assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
+        // What DynamoDB deletes in its time is no gap either, but what is missing above the floor is.
+        for number in [1, 2, 4, 5, 6, 7, 8] {
+            let items = table.items("E");
+            let ttl = &items[&key(number)]["TTL"]["N"];
+            assert_eq!(ttl.as_str().unwrap(), pruned["Expires"].to_string(), "{number}");
+            table.take_away("E", &key(number));
+        }
+        assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+        table.take_away("E", &key(10));
+        let ran = table.run(&["audit", "E", "--lag", "0"]);
+        assert_eq!(ran.code, 4);
+        assert_eq!(ran.lines[0], json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10}));
+        let ran = table.run(&["history", "E"]);
+        assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
+        // Never v0, never the pinned one.
+        let items = table.items("E");
+        assert!(items[&key(0)].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
+        // Again, it has nothing to do.
+        let again = line(&table, &["prune", "E", "--keep", "100"]);
+        assert_eq!((&again["Floor"], &again["Marked"]), (&json!(9), &json!(0)));
+    }
+}
+
+#[test]
+fn by_age_the_version_of_every_time_since_is_kept() {
+    let table = Table::new();
+    days(&table, 12);
+    // At the beginning of the last five days, the version of the day before was the latest.
+    let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
+    assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
+    let ago = |hours: i64| {
+        let now = i64::try_from(shared::clock::since_epoch().as_secs()).unwrap();
+        jiff_text(now - hours * 3600)
+    };
+    assert_eq!(line(&table, &["get", "E", "--at", &ago(36)])["Version"], 10);
+    assert_eq!(line(&table, &["get", "E", "--at", &ago(5 * 24 - 1)])["Version"], 7);
+    let ran = table.run(&["get", "E", "--at", &ago(24 * 8)]);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (3, "error: it was pruned: history begins at version 7\n")
+    );
+    for (arguments, said) in [
+        (&["prune", "E"][..], "error: "),
+        (&["prune", "E", "--keep", "0"], "error: "),
+        (&["prune", "E", "--keep", "1", "--older-than", "1d"], "error: "),
+        (&["prune", "E", "--older-than", "1 month"], "error: "),
+        (&["prune", "E", "--older-than", "-1d"], "error: "),
+    ] {
+        let ran = table.run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}");
+        assert!(ran.stderr.starts_with(said));
+    }
+    assert_eq!(table.run(&["prune", "F", "--keep", "1"]).code, 3);
+}
+
+fn jiff_text(seconds: i64) -> String {
+    jiff::Timestamp::from_second(seconds).unwrap().to_string()
+}
+
+#[test]
+fn a_gap_is_not_pruned_over_unless_asked() {
+    let table = Table::new();
+    days(&table, 6);
+    table.take_away("E", "v3");
+    let ran = table.run(&["prune", "E", "--keep", "1"]);
+    assert_eq!(
+        (&ran.lines[0]["Floor"], &ran.lines[0]["Marked"]),
+        (&json!(3), &json!(2))
+    );
+    assert!(ran.stderr.starts_with("note: version 3 is missing"), "{}", ran.stderr);
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 4);
+    let pruned = line(&table, &["prune", "E", "--keep", "1", "--over-gaps"]);
+    assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(6), &json!(2)));
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    // The latest version is never pruned.
+    assert_eq!(line(&table, &["get", "E", "--version", "6"])["Version"], 6);
+}
+
+#[test]
+fn until_its_time_a_marked_version_can_be_read_and_pinned() {
+    let table = Table::new();
+    days(&table, 4);
+    line(&table, &["prune", "E", "--keep", "1", "--grace", "1h"]);
+    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
+    assert_eq!(line(&table, &["pin", "E", "2"])["Pinned"], true);
+    assert!(table.items("E")["v2"].get("TTL").is_none());
+    // A prune without grace leaves marks as they are.
+    line(&table, &["prune", "E", "--keep", "1"]);
+    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    let ran = table.run(&["pin", "E", "2", "--unpin"]);
+    assert_eq!(ran.stderr, "note: it is below the floor: the next prune marks it\n");
+    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    assert_eq!(
+        ran.lines[0],
+        json!({"ID": "E", "Finding": "Unpruned", "From": 2, "To": 2})
+    );
+    line(&table, &["prune", "E", "--keep", "1"]);
+    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 1]);
+    // What is over, or was never there, cannot be pinned.
+    for number in ["2", "9"] {
+        assert_eq!(table.run(&["pin", "E", number]).code, 3);
+        assert_eq!(table.run(&["pin", "E", "9", "--unpin"]).code, 3);
+    }
+    assert_eq!(table.run(&["pin", "E", "0"]).code, 2);
+    assert!(!table.items("E").contains_key("v9"));
+}
+
+#[test]
+fn a_pruned_version_delivered_again_is_recorded_already() {
+    let table = Table::new();
+    days(&table, 2);
+    let first = table.items("E")["v1"].clone();
+    let mut image: Value = first.clone();
+    image["SK"] = json!({"S": "v0"});
+    image["Latest"] = json!({"N": "1"});
+    let redelivered = || {
+        let image: Item = serde_json::from_value(image.clone()).unwrap();
+        let made = VersionItem::from_image(image, table.store.digits()).unwrap();
+        table.runtime.block_on(table.store.record_version(&made)).unwrap()
+    };
+    line(&table, &["pin", "E", "1"]);
+    assert_eq!(redelivered(), RecordOutcome::AlreadyRecorded);
+    table.run(&["pin", "E", "1", "--unpin"]);
+    line(&table, &["prune", "E", "--keep", "1"]);
+    assert_eq!(redelivered(), RecordOutcome::AlreadyRecorded);
+    assert!(table.items("E")["v1"].get("TTL").is_some());
+    // Deleted and delivered again, it is back: the audit tells, and the next prune takes it away.
+    table.take_away("E", "v1");
+    assert_eq!(redelivered(), RecordOutcome::Recorded);
+    assert_eq!(table.items("E")["v1"], first);
+    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    assert_eq!((ran.code, &ran.lines[0]["Finding"]), (4, &json!("Unpruned")));
+    assert_eq!(line(&table, &["prune", "E", "--keep", "1"])["Marked"], 1);
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+}
+
+#[test]
+fn a_prune_that_was_killed_is_finished_by_the_next() {
+    let table = Table::new();
+    table.put(latest("E", 400));
+    for number in 1..=400 {
+        table.put(version("E", number));
+    }
+    let mut child = table.start(&["prune", "E", "--keep", "1", "--max-write-units", "50"]);
+    let began = std::time::Instant::now();
+    while !table.items("E").values().any(|item| item.get("TTL").is_some()) {
+        assert!(began.elapsed().as_secs() < 30);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let marked = table
+        .items("E")
+        .values()
+        .filter(|item| item.get("TTL").is_some())
+        .count();
+    assert!((1..399).contains(&marked), "{marked}");
+    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    assert!(ran.lines.iter().any(|line| line["Finding"] == "Unpruned"), "{ran:?}");
+    // What the killed one had under way may have come after it was counted.
+    let left = line(&table, &["prune", "E", "--keep", "1"])["Marked"].as_u64().unwrap();
+    assert!(0 < left && left <= 399 - marked as u64, "{left} and {marked}");
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+}
+
+#[test]
+fn a_purge_deletes_everything_after_asking() {
+    let table = Table::new();
+    days(&table, 60);
+    table.write(json!({"ID": "F", "State": 1}));
+    for key in ["Metadata", "2020-01-01T00:00:00", "request#1", "mine"] {
+        table.put(json!({"PK": {"S": "E"}, "SK": {"S": key}}));
+    }
+    line(&table, &["prune", "E", "--keep", "1"]);
+    let all = json!({"v0": 1, "versions": 60, "floor": 1, "metadata": 1, "requests": 1, "states": 1, "other": 1});
+    let planned = line(&table, &["purge", "E", "--dry-run"]);
+    assert_eq!(planned, json!({"ID": "E", "WouldDelete": all}));
+    let refused = table.run(&["purge", "E"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
+    assert_eq!(table.items("E").len(), 66);
+    assert_eq!(
+        line(&table, &["purge", "E", "--yes"]),
+        json!({"ID": "E", "Deleted": all})
+    );
+    assert!(table.items("E").is_empty());
+    assert_eq!(table.items("F").len(), 2);
+    assert_eq!(table.run(&["purge", "E", "--yes"]).code, 3);
+    // What a killed purge leaves, without a latest item or with one.
+    table.put(version("G", 7));
+    assert_eq!(
+        line(&table, &["purge", "G", "--yes"])["Deleted"],
+        json!({"versions": 1})
+    );
+    table.put(json!({"PK": {"S": "H"}, "SK": {"S": "v0"}}));
+    assert_eq!(line(&table, &["purge", "H", "--yes"])["Deleted"], json!({"v0": 1}));
+}
+
+#[test]
+fn a_purge_loses_no_update_unseen() {
+    let table = Table::new();
+    for _ in 0..3 {
+        for number in 1..=40 {
+            table.write(json!({"ID": "E", "State": number}));
+        }
+        let child = table.start(&["purge", "E", "--yes", "--wait", "1s"]);
+        for number in 1..=20 {
+            table.write(json!({"ID": "E", "State": number}));
+        }
+        let ran = crate::support::ended(child);
+        // Either it was all gone at the end, and began again, or it is said that it is still written.
+        assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
+        if ran.code == 4 {
+            assert!(ran.stderr.contains("it is being written"), "{}", ran.stderr);
+        }
+        let head = table.items("E").get("v0").map(|item| item["Latest"]["N"].clone());
+        assert!(ran.code == 4 || head.is_none(), "{ran:?} {head:?}");
+        table.run(&["purge", "E", "--yes"]);
+        assert!(table.items("E").is_empty());
+    }
+}
