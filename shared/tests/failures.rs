@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use shared::{
     domain::{
         entity::EntityId,
-        keys::VersionDigits,
+        keys::{ItemKind, VersionDigits},
         ledger::{Marker, Payload, Retention},
         update::{Ordering, Update},
         version::Version,
@@ -20,6 +20,7 @@ use shared::{
         Store,
         client::{retries, timeouts},
         error::ErrorKind,
+        purge::{PurgeError, Tally},
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
@@ -307,4 +308,67 @@ async fn unprocessed_keys_are_asked_for_again() {
     let (store, _) = answering(&vec![nothing; 20]);
     let error = store.batch_get(&entity, &keys[..1], true).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Throttled);
+}
+
+/// The answers of one round of a purge: the latest item, the keys, and what became of the deletions.
+fn round(latest: Option<&str>, keys: &[&str], then: &[Value]) -> Vec<Value> {
+    let read = latest.map_or_else(|| json!({}), |latest| json!({"Item": v0(latest, "r")}));
+    let keys: Vec<_> = keys.iter().map(|key| json!({"SK": {"S": key}})).collect();
+    let mut answers = vec![read, json!({"Items": keys})];
+    answers.extend_from_slice(then);
+    answers
+}
+
+async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec<String>) {
+    let (store, http) = answering(&rounds.concat());
+    let mut deleted = Tally::new();
+    let done = store.purge(&EntityId::new("E").unwrap(), &mut deleted).await;
+    let counts = [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default());
+    (done, counts.to_vec(), operations(&http))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_sends_again_what_was_not_processed() {
+    let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
+    let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
+    let first = round(
+        Some("2"),
+        &["v0", "v1", "v2"],
+        &[unprocessed.clone(), json!({}), json!({})],
+    );
+    let (done, counts, operations) = purged(&[first, round(None, &[], &[])]).await;
+    assert_eq!((done, counts), (Ok(()), vec![1, 2]));
+    let expected = [
+        "GetItem",
+        "Query",
+        "BatchWriteItem",
+        "BatchWriteItem",
+        "DeleteItem",
+        "GetItem",
+        "Query",
+    ];
+    assert_eq!(operations, expected);
+    // Nothing is processed for long: it is throttled, and the latest item is still there.
+    let never = vec![unprocessed; 20];
+    let (done, counts, operations) = purged(&[round(Some("2"), &["v0", "v2"], &never)]).await;
+    assert!(matches!(done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
+    assert_eq!(counts, [0, 0]);
+    assert!(!operations.contains(&"DeleteItem".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_beside_a_writer() {
+    let counted = json!({"__type": "ConditionalCheckFailedException"});
+    // Somebody counted meanwhile: what that made is deleted too, before the latest item.
+    let first = round(Some("2"), &["v0", "v1", "v2"], &[json!({}), counted.clone()]);
+    let second = round(Some("3"), &["v0", "v3"], &[json!({}), json!({})]);
+    let (done, counts, _) = purged(&[first, second, round(None, &[], &[])]).await;
+    assert_eq!((done, counts), (Ok(()), vec![1, 3]));
+    // Begun again after it was gone: that is another life, and left alone.
+    let first = round(Some("1"), &["v0", "v1"], &[json!({}), json!({})]);
+    let (done, counts, _) = purged(&[first, round(Some("1"), &[], &[])]).await;
+    assert_eq!((done, counts), (Err(PurgeError::WrittenAgain), vec![1, 1]));
+    // Counted each time.
+    let rounds = vec![round(Some("1"), &["v0"], &[counted]); 9];
+    assert_eq!(purged(&rounds).await.0, Err(PurgeError::WrittenAgain));
 }
