@@ -286,3 +286,25 @@ fn a_purge_loses_no_update_unseen() {
         assert!(table.items("E").is_empty());
     }
 }
+
+#[test]
+fn an_expired_state_is_left_out() {
+    let table = Table::new();
+    for (day, ttl) in [
+        ("01", None),
+        ("02", Some("9999999999")),
+        ("03", Some("1")),
+        ("04", Some("1")),
+    ] {
+        let mut state = json!({"PK": {"S": "E"}, "SK": {"S": format!("2020-01-{day}T00:00:00")}});
+        if let Some(ttl) = ttl {
+            state["TTL"] = json!({"N": ttl});
+        }
+        table.put(state);
+    }
+    assert_eq!(line(&table, &["state", "latest", "E"])["Time"], "2020-01-02T00:00:00");
+    assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
+    table.take_away("E", "2020-01-01T00:00:00");
+    table.take_away("E", "2020-01-02T00:00:00");
+    assert_eq!(table.run(&["state", "latest", "E"]).code, 3);
+}
