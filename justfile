@@ -11,6 +11,10 @@ run *ARGS:
 test:
     cargo test --workspace
 
+# redrive, against S3 and SQS (moto)
+queues:
+    tools/cli/tests/with-moto cargo test --workspace --test queues
+
 # what CI checks besides
 lint:
     cargo fmt --all --check

@@ -57,16 +57,26 @@ impl Recorder {
         }
     }
 
+    /// A recorder for records that come another way than by the stream.
+    pub fn of(store: Store) -> Self {
+        Self { store, log_keys: false }
+    }
+
     /// Answers one invocation: which records failed, or were not reached in time.
     pub async fn handle(&self, event: &RawValue, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
         let records = record::split(event)?;
+        self.answer(self.record_all(records, deadline).await)
+    }
+
+    /// Writes down what these records ask for, and says what became of each, in their order.
+    pub async fn record_all(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
         let mut done: Vec<_> = stream::iter(0..records.len())
             .map(|index| self.work_off(index, records[index], deadline))
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
         done.sort_unstable_by_key(|(index, ..)| *index);
-        self.answer(done.into_iter().map(|(_, number, outcome)| (number, outcome)))
+        done.into_iter().map(|(_, number, outcome)| (number, outcome)).collect()
     }
 
     async fn work_off(
@@ -101,10 +111,7 @@ impl Recorder {
         put.await.map_err(|failure| (Some(version), failure))
     }
 
-    fn answer(
-        &self,
-        done: impl Iterator<Item = (Option<SequenceNumber>, Outcome)>,
-    ) -> Result<DynamoDbEventResponse, Error> {
+    fn answer(&self, done: Vec<Done>) -> Result<DynamoDbEventResponse, Error> {
         let mut summary = Summary::default();
         let mut response = DynamoDbEventResponse::default();
         let mut unnamed = None;
@@ -138,4 +145,7 @@ impl Recorder {
 }
 
 /// What became of a record: put (`None` where there was nothing to put), or failed, and for which version.
-type Outcome = Result<Option<RecordOutcome>, (Option<VersionItem>, RecordFailure)>;
+pub type Outcome = Result<Option<RecordOutcome>, (Option<VersionItem>, RecordFailure)>;
+
+/// A record, by its sequence number, and what became of it.
+pub type Done = (Option<SequenceNumber>, Outcome);

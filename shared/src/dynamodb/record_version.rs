@@ -29,6 +29,25 @@ impl Store {
         let answer = request(version, &self.table).send_with(&self.client).await;
         outcome(version, answer)
     }
+
+    /// What [`Self::record_version`] would come to now. Nothing is written.
+    pub async fn would_record(&self, version: &VersionItem) -> Result<RecordOutcome, RecordError> {
+        let key = self.digits.version_key(version.version());
+        let stored = self.get(version.entity(), &key, true).await.map_err(RecordError)?;
+        Ok(stored.map_or(RecordOutcome::Recorded, |stored| {
+            RecordOutcome::beside(&stored, version)
+        }))
+    }
+}
+
+impl RecordOutcome {
+    /// What a put comes to where this item has the key.
+    fn beside(stored: &Item, version: &VersionItem) -> Self {
+        match version.is_same_as(stored) {
+            true => Self::AlreadyRecorded,
+            false => Self::Conflict,
+        }
+    }
 }
 
 /// The request.
@@ -55,12 +74,9 @@ where
         Err(error) => match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
-                let identical = stored.is_some_and(|stored| version.is_same_as(&stored));
-                Ok(if identical {
-                    RecordOutcome::AlreadyRecorded
-                } else {
-                    RecordOutcome::Conflict
-                })
+                Ok(stored.map_or(RecordOutcome::Conflict, |stored| {
+                    RecordOutcome::beside(&stored, version)
+                }))
             }
             _ => Err(RecordError(ServiceError::new(OPERATION, &error))),
         },

@@ -12,10 +12,11 @@ use shared::{
 
 use operations::AUDIT;
 pub(crate) use operations::{Audit, Backfill, Pin, Prune, Purge, SEGMENTS};
+use crate::redrive::Redrive;
 
 /// Versions of the items of a DynamoDB table: write, read, compare, restore.
 ///
-/// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale or something wrong, 5 service or network.
+/// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale, or something wrong or not in, 5 service or network.
 #[derive(Debug, Parser)]
 #[command(name = "vzero", version, after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -150,6 +151,9 @@ pub(crate) enum Command {
     /// Delete an entity with all its items, for good
     #[command(after_help = "Example: vzero purge Equipment#1 --dry-run")]
     Purge(Purge),
+    /// Replay failure documents: what could not be written down then is written down now
+    #[command(after_help = REDRIVE)]
+    Redrive(Redrive),
     /// Write a completion script for a shell
     Completions {
         /// Which shell
@@ -286,6 +290,11 @@ pub(crate) enum Format {
     /// One object a line
     Json,
 }
+
+const REDRIVE: &str = "\
+Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
+
+A message is deleted when all of its records are in history. What is not in stays in the queue, and is named.";
 
 const EXAMPLES: &str = "\
 Examples:

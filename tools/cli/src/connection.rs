@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_config::{
-    BehaviorVersion, Region,
+    BehaviorVersion, Region, SdkConfig,
     environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
     meta::{
         credentials::CredentialsProviderChain,
@@ -17,7 +17,12 @@ use aws_sdk_dynamodb::{
 };
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits},
-    dynamodb::{Store, capacity::Meter, client, table_config::WidthError},
+    dynamodb::{
+        Store,
+        capacity::Meter,
+        client::{retries, timeouts},
+        table_config::WidthError,
+    },
 };
 
 use crate::{
@@ -39,13 +44,18 @@ pub(crate) struct Connection {
     pub(crate) table: String,
     /// Whether what was written before is sure to be read.
     pub(crate) consistent: bool,
+    /// Credentials, Region and waiting, for clients of other services.
+    pub(crate) sdk: SdkConfig,
+    /// Where DynamoDB and its streams are, if not at AWS.
+    pub(crate) endpoint_url: Option<String>,
 }
 
 impl Connection {
     pub(crate) async fn open(args: &Args) -> Result<Self, CliError> {
         let meter = Meter::default();
         let pace_meter = Meter::default();
-        let client = connect(args, &meter, &pace_meter).await?;
+        let sdk = sdk_config(args).await?;
+        let client = client(args, &sdk, &meter, &pace_meter);
         let digits = match &args.command {
             // States have no version keys.
             Command::State(_) => VersionDigits::default(),
@@ -61,6 +71,8 @@ impl Connection {
             pace_meter,
             table: args.table.clone(),
             consistent: !args.eventual,
+            sdk,
+            endpoint_url: args.endpoint_url.clone(),
         })
     }
 }
@@ -70,15 +82,15 @@ pub(crate) fn entity(id: &str) -> Result<EntityId, CliError> {
     EntityId::new(id).map_err(|error| CliError::usage("the entity", error))
 }
 
-async fn connect(args: &Args, meter: &Meter, pace_meter: &Meter) -> Result<Client, CliError> {
+async fn sdk_config(args: &Args) -> Result<SdkConfig, CliError> {
     let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(
-            client::timeouts()
+            timeouts()
                 .to_builder()
                 .operation_timeout(Duration::from_secs(20))
                 .build(),
         )
-        .retry_config(client::retries());
+        .retry_config(retries());
     if let Some(profile) = &args.profile {
         // What is asked for goes before what the environment says.
         let credentials = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
@@ -103,11 +115,14 @@ async fn connect(args: &Args, meter: &Meter, pace_meter: &Meter) -> Result<Clien
     if let Some(region) = &args.region {
         loader = loader.region(Region::new(region.clone()));
     }
+    Ok(loader.load().await)
+}
+
+fn client(args: &Args, sdk: &SdkConfig, meter: &Meter, pace_meter: &Meter) -> Client {
+    let mut config = aws_sdk_dynamodb::config::Builder::from(sdk);
     if let Some(url) = &args.endpoint_url {
-        loader = loader.endpoint_url(url);
+        config = config.endpoint_url(url);
     }
-    let config = loader.load().await;
-    let mut config = aws_sdk_dynamodb::config::Builder::from(&config);
     if args.consumed_capacity {
         config = config.interceptor(meter.clone());
     }
@@ -117,7 +132,7 @@ async fn connect(args: &Args, meter: &Meter, pace_meter: &Meter) -> Result<Clien
     ) {
         config = config.interceptor(pace_meter.clone());
     }
-    Ok(Client::from_conf(config.build()))
+    Client::from_conf(config.build())
 }
 
 fn is_this_machine(url: &str) -> bool {

@@ -12,6 +12,8 @@ use shared::dynamodb::{
 };
 use thiserror::Error;
 
+use crate::redrive::RequestError;
+
 /// An error that knows its exit code.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -27,6 +29,12 @@ pub(crate) enum CliError {
     /// The table is not as it should be.
     #[error("{0}")]
     Wrong(String),
+    /// What could not be done now may be done later.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A request to another service.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The width of version keys.
     #[error(transparent)]
     Width(#[from] WidthError),

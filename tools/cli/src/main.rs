@@ -11,6 +11,7 @@ mod output;
 mod progress;
 mod prune;
 mod reads;
+mod redrive;
 mod state;
 mod writes;
 
@@ -64,6 +65,7 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Pin(pin) => prune::pin(&connection, pin, &output).await,
         Command::Purge(purge) => prune::purge(&connection, purge, &output).await,
         Command::Audit(audit) => audit::run(&connection, audit, &output).await,
+        Command::Redrive(args) => redrive::run(&connection, args, &output).await,
         Command::Completions { .. } => Ok(()),
     };
     if args.consumed_capacity {

@@ -1,7 +1,10 @@
-//! A bar on standard error, where that is a terminal.
+//! How far long work has come, on standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// A bar, where that is a terminal.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -31,5 +34,44 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// A line that moves on a terminal, and few lines elsewhere.
+pub(crate) struct Count {
+    what: &'static str,
+    bar: Option<ProgressBar>,
+}
+
+impl Count {
+    /// Elsewhere than on a terminal, a line is written for so many things.
+    const A_LINE: u64 = 1000;
+
+    pub(crate) fn new(what: &'static str) -> Self {
+        let bar = io::stderr().is_terminal().then(ProgressBar::new_spinner);
+        Self { what, bar }
+    }
+
+    /// So many are done.
+    pub(crate) fn at(&self, count: u64) {
+        let line = format!("{count} {}", self.what);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(line);
+                bar.tick();
+            }
+            None if count > 0 && count.is_multiple_of(Self::A_LINE) => {
+                let _ = writeln!(io::stderr(), "{line}");
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -1,0 +1,230 @@
+//! A failure document: records that a function could not write down, or where in the stream they were.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use shared::domain::sequence::SequenceNumber;
+use thiserror::Error;
+
+/// A failure document of a DynamoDB stream's mapping.
+#[derive(Debug)]
+pub struct Document {
+    /// Where its records were.
+    pub batch: Option<Batch>,
+    /// The records themselves, unread. A document that went to a queue or a topic has none.
+    pub records: Option<Vec<Box<RawValue>>>,
+}
+
+/// Where records were in a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The stream.
+    pub stream_arn: String,
+    /// The shard.
+    pub shard: String,
+    /// The number of the first record.
+    pub first: SequenceNumber,
+    /// The number of the last one.
+    pub last: SequenceNumber,
+    /// How many they were.
+    pub size: u64,
+}
+
+/// Not a failure document, or one that names neither records nor where they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is not a failure document of a table's stream")]
+pub struct NotADocument;
+
+/// Reads a document. Only what is needed is looked at.
+pub fn parse(text: &str) -> Result<Document, NotADocument> {
+    // The parser's own words can hold a part of the document.
+    let raw: RawDocument = serde_json::from_str(text).map_err(|_| NotADocument)?;
+    let records = raw.payload.filter(|payload| payload.get() != "null").map(records);
+    let document = Document {
+        batch: raw
+            .batch
+            .and_then(|batch| serde_json::from_str(batch.get()).ok())
+            .and_then(batch),
+        records: records.transpose()?,
+    };
+    match document {
+        Document {
+            batch: None,
+            records: None,
+        } => Err(NotADocument),
+        document => Ok(document),
+    }
+}
+
+/// The table that an ARN of its stream names.
+pub fn table_of(stream_arn: &str) -> Option<&str> {
+    let (_, resource) = stream_arn.split_once(":table/")?;
+    resource.split('/').next().filter(|name| !name.is_empty())
+}
+
+#[derive(Deserialize)]
+struct RawDocument<'a> {
+    #[serde(rename = "DDBStreamBatchInfo", borrow)]
+    batch: Option<&'a RawValue>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawBatch {
+    stream_arn: String,
+    shard_id: String,
+    start_sequence_number: String,
+    end_sequence_number: String,
+    batch_size: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    #[serde(rename = "Records")]
+    records: Vec<Box<RawValue>>,
+}
+
+fn batch(raw: RawBatch) -> Option<Batch> {
+    let batch = Batch {
+        stream_arn: raw.stream_arn,
+        shard: raw.shard_id,
+        first: SequenceNumber::new(raw.start_sequence_number)?,
+        last: SequenceNumber::new(raw.end_sequence_number)?,
+        size: raw.batch_size.unwrap_or(1).max(1),
+    };
+    (batch.first <= batch.last).then_some(batch)
+}
+
+/// The event of an invocation, as it was, or as a text that holds it.
+fn records(payload: &RawValue) -> Result<Vec<Box<RawValue>>, NotADocument> {
+    let text: Option<String> = serde_json::from_str(payload.get()).ok();
+    let event = text.as_deref().unwrap_or(payload.get());
+    let payload: Payload = serde_json::from_str(event).map_err(|_| NotADocument)?;
+    Ok(payload.records)
+}
+
+#[cfg(test)]
+mod tests {
+    use local::mapping::{
+        Identity,
+        failure::{Failure, Reason},
+        record::Record,
+    };
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn number(number: u64) -> SequenceNumber {
+        SequenceNumber::new(format!("{number:021}")).unwrap()
+    }
+
+    /// A document as the mapping writes it.
+    fn written(numbers: &[u64]) -> Value {
+        let record = |n: &u64| {
+            let json = json!({"dynamodb": {"SequenceNumber": number(*n), "N": 0.10}, "n": n});
+            Record::new(number(*n), std::time::Duration::from_secs(*n), json)
+        };
+        let failure = Failure {
+            identity: &Identity {
+                uuid: "mapping".to_owned(),
+                function_arn: "function".to_owned(),
+                stream_arn: "arn:aws:dynamodb:r:1:table/T/stream/1".to_owned(),
+            },
+            shard: "shard-1",
+            records: &numbers.iter().map(record).collect::<Vec<_>>(),
+            reason: Reason::RecordAgeExceeded {
+                request_id: None,
+                invoke_count: 1,
+            },
+            now: std::time::Duration::from_secs(1),
+            id: "id".to_owned(),
+        };
+        failure.document().body
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_mapping_writes_is_read_back(
+            mut numbers in prop::collection::vec(any::<u64>(), 1..20), kept in any::<bool>(), as_text in any::<bool>(),
+        ) {
+            numbers.sort_unstable();
+            let mut body = written(&numbers);
+            let records: Vec<String> = body["payload"]["Records"].as_array().unwrap().iter().map(Value::to_string).collect();
+            if !kept {
+                body.as_object_mut().unwrap().remove("payload");
+            } else if as_text {
+                body["payload"] = json!(body["payload"].to_string());
+            }
+            let document = parse(&body.to_string()).unwrap();
+            prop_assert_eq!(document.batch, Some(Batch {
+                stream_arn: "arn:aws:dynamodb:r:1:table/T/stream/1".to_owned(),
+                shard: "shard-1".to_owned(),
+                first: number(numbers[0]),
+                last: number(numbers[numbers.len() - 1]),
+                size: numbers.len() as u64,
+            }));
+            let read = document.records.map(|records| records.iter().map(|raw| raw.get().to_owned()).collect::<Vec<_>>());
+            prop_assert_eq!(read, kept.then_some(records));
+        }
+
+        #[test]
+        fn no_text_is_too_odd(text in "\\PC{0,64}", payload in "\\PC{0,32}") {
+            let _ = parse(&text);
+            let _ = parse(&json!({"payload": payload}).to_string());
+            let _ = table_of(&text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_document() {
+        let batch = written(&[1, 2])["DDBStreamBatchInfo"].clone();
+        let with = |name: &str, value: Value| {
+            let mut batch = batch.clone();
+            batch[name] = value;
+            json!({"DDBStreamBatchInfo": batch})
+        };
+        for odd in [
+            json!({}),
+            json!([]),
+            json!(null),
+            json!("text"),
+            json!({"Records": []}),
+            json!({"payload": null}),
+            json!({"payload": 7, "DDBStreamBatchInfo": batch}),
+            json!({"payload": {"Records": 7}, "DDBStreamBatchInfo": batch}),
+            json!({"payload": "{", "DDBStreamBatchInfo": batch}),
+            json!({"DDBStreamBatchInfo": {}}),
+            json!({"KinesisBatchInfo": batch}),
+            with("startSequenceNumber", json!("")),
+            with("startSequenceNumber", json!("3")),
+            with("endSequenceNumber", json!(null)),
+            with("shardId", json!(7)),
+            with("batchSize", json!(-1)),
+        ] {
+            assert_eq!(parse(&odd.to_string()).unwrap_err(), NotADocument, "{odd}");
+        }
+        assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
+        // A record of any form is handed on: it is for stream-fn to say what is wrong with it.
+        let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
+        let records: Vec<_> = document.records.iter().flatten().map(|raw| raw.get()).collect();
+        assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
+    }
+
+    #[test]
+    fn an_arn_names_its_table() {
+        for (arn, table) in [
+            (
+                "arn:aws:dynamodb:us-east-1:000000000000:table/T.a_b-1/stream/2025",
+                Some("T.a_b-1"),
+            ),
+            ("arn:aws:dynamodb:us-east-1:000000000000:table/T", Some("T")),
+            ("arn:aws:dynamodb:us-east-1:000000000000:table/", None),
+            ("arn:aws:kinesis:us-east-1:000000000000:stream/T", None),
+            ("", None),
+        ] {
+            assert_eq!(table_of(arn), table, "{arn}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A message of the dead-letter queue: word of objects in a bucket, or a document itself.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use thiserror::Error;
+
+use super::document::{self, Document};
+
+/// What a message brings.
+#[derive(Debug)]
+pub enum Message {
+    /// The bucket's trial of its queue, when the notification was set up. It holds nothing.
+    Trial,
+    /// Objects, each of which should be a document.
+    Objects(Vec<Object>),
+    /// A document.
+    Document(Document),
+}
+
+/// An object in a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// The bucket.
+    pub bucket: String,
+    /// Its key, as it is.
+    pub key: String,
+}
+
+/// Neither a notification nor a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is neither a notification of a bucket nor a failure document")]
+pub struct NotAMessage;
+
+/// Reads a message. What came by a topic is taken out of its envelope.
+pub fn parse(body: &str) -> Result<Message, NotAMessage> {
+    let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
+    match &message["Message"] {
+        Value::String(inner) if message["Type"] == "Notification" => read(inner),
+        _ => read(body),
+    }
+}
+
+fn read(body: &str) -> Result<Message, NotAMessage> {
+    let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
+    if message["Event"] == "s3:TestEvent" {
+        return Ok(Message::Trial);
+    }
+    if let Value::Array(records) = &message["Records"] {
+        let objects: Option<Vec<_>> = records.iter().map(object).collect();
+        let objects = objects.filter(|objects| !objects.is_empty());
+        return objects.map(Message::Objects).ok_or(NotAMessage);
+    }
+    document::parse(body).map(Message::Document).map_err(|_| NotAMessage)
+}
+
+fn object(record: &Value) -> Option<Object> {
+    let bucket = record["s3"]["bucket"]["name"].as_str()?;
+    let key = record["s3"]["object"]["key"].as_str()?;
+    // As forms are encoded: a blank is a plus.
+    let key = key.replace('+', " ");
+    let key = percent_decode_str(&key).decode_utf8().ok()?;
+    (!bucket.is_empty() && !key.is_empty()).then(|| Object {
+        bucket: bucket.to_owned(),
+        key: key.into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn notification(keys: &[&str]) -> Value {
+        let record = |key: &&str| json!({"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "b"}, "object": {"key": key}}});
+        json!({"Records": keys.iter().map(record).collect::<Vec<_>>()})
+    }
+
+    fn keys(body: &Value) -> Vec<String> {
+        match parse(&body.to_string()) {
+            Ok(Message::Objects(objects)) => objects.into_iter().map(|object| object.key).collect(),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn keys_are_decoded_as_forms_are() {
+        let encoded = ["a/b-c_d.e", "a+b%2Bc", "%C3%A9%20x", "100%25", "a%2Fb"];
+        assert_eq!(
+            keys(&notification(&encoded)),
+            ["a/b-c_d.e", "a b+c", "é x", "100%", "a/b"]
+        );
+        let envelope = json!({"Type": "Notification", "Message": notification(&["k"]).to_string()});
+        assert_eq!(keys(&envelope), ["k"]);
+    }
+
+    #[test]
+    fn every_kind_is_told_apart() {
+        let trial = json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b"});
+        assert!(matches!(parse(&trial.to_string()), Ok(Message::Trial)));
+        let document = json!({"payload": {"Records": []}});
+        assert!(matches!(parse(&document.to_string()), Ok(Message::Document(_))));
+        for odd in [
+            json!({}),
+            json!([]),
+            json!(7),
+            json!({"Records": []}),
+            json!({"Records": [{}]}),
+            json!({"Records": [{"dynamodb": {}}]}),
+            notification(&["good", ""]),
+            notification(&["%FF"]),
+            json!({"Type": "Notification", "Message": "text"}),
+            json!({"Type": "Notification", "Message": trial}),
+        ] {
+            assert_eq!(parse(&odd.to_string()).unwrap_err(), NotAMessage, "{odd}");
+        }
+        assert_eq!(parse("").unwrap_err(), NotAMessage);
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_survives_its_encoding(key in "\\PC{1,40}") {
+            use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+            let encoded = utf8_percent_encode(&key, NON_ALPHANUMERIC).to_string();
+            prop_assert_eq!(keys(&notification(&[&encoded])), std::slice::from_ref(&key));
+            let with_plus = encoded.replace("%20", "+");
+            prop_assert_eq!(keys(&notification(&[&with_plus])), [key]);
+        }
+
+        #[test]
+        fn no_message_is_too_odd(text in "\\PC{0,64}") {
+            let _ = parse(&text);
+            let _ = parse(&notification(&[&text]).to_string());
+            let _ = parse(&json!({"Type": "Notification", "Message": text}).to_string());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Where documents are, by what the user called it.
+
+use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+
+/// Where documents are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file, or a folder of them.
+    Path(PathBuf),
+    /// The objects of a bucket whose keys begin so.
+    Bucket {
+        /// The bucket.
+        bucket: String,
+        /// How their keys begin.
+        prefix: String,
+    },
+    /// The queue of this URL.
+    Queue(String),
+}
+
+impl FromStr for Source {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(if let Some(name) = text.strip_prefix("s3://") {
+            let (bucket, prefix) = name.split_once('/').unwrap_or((name, ""));
+            Self::Bucket {
+                bucket: bucket.to_owned(),
+                prefix: prefix.to_owned(),
+            }
+        } else if text.starts_with("https://") || text.starts_with("http://") {
+            Self::Queue(text.to_owned())
+        } else {
+            Self::Path(text.into())
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Self::Queue(url) => f.write_str(url),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_source_is_told_by_how_it_begins() {
+        let bucket = |bucket: &str, prefix: &str| Source::Bucket {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+        };
+        for (text, source) in [
+            ("s3://b", bucket("b", "")),
+            ("s3://b/", bucket("b", "")),
+            ("s3://b/a/b c", bucket("b", "a/b c")),
+            (
+                "https://sqs.eu-west-1.amazonaws.com/1/q",
+                Source::Queue("https://sqs.eu-west-1.amazonaws.com/1/q".to_owned()),
+            ),
+            (
+                "http://127.0.0.1:5000/1/q",
+                Source::Queue("http://127.0.0.1:5000/1/q".to_owned()),
+            ),
+            ("failed", Source::Path("failed".into())),
+            ("./s3://b", Source::Path("./s3://b".into())),
+        ] {
+            assert_eq!(text.parse(), Ok(source), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_source_that_is_shown_is_read_as_the_same(text in "(s3://[a-z]{1,5}(/\\PC{0,9})?|https?://\\PC{0,9}|\\PC{1,9})") {
+            let Ok(source) = text.parse::<Source>();
+            prop_assert_eq!(source.to_string().parse(), Ok(source));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Documents in files.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::error::CliError;
+
+/// A file itself, or every file below a folder, in the order of their names.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let read = |error| CliError::file(path, &error);
+    if fs::metadata(path).map_err(read)?.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            // A link is followed to a file, and to no folder: it could lead around in circles.
+            if entry.file_type().map_err(read)?.is_dir() {
+                folders.push(entry.path());
+            } else if fs::metadata(entry.path()).is_ok_and(|file| file.is_file()) {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What is in a file. `None` where it is no text.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, CliError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
+        Err(error) => Err(CliError::file(path, &error)),
+    }
+}
+
+impl CliError {
+    fn file(path: &Path, error: &io::Error) -> Self {
+        let said = format!("{}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound(said),
+            _ => Self::Unavailable(said),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Failure documents, replayed: what could not be written down then is written down now.
+//!
+//! Data runs one way: a source → its documents → their records, from the document or from the stream → stream-fn's own
+//! code → what became of each → a summary.
+
+mod bucket;
+mod feed;
+mod folder;
+mod queue;
+mod replay;
+mod request_error;
+mod stream;
+mod tally;
+
+use std::time::Duration;
+
+pub(crate) use feed::{Feed, Sink};
+pub(crate) use request_error::RequestError;
+pub(crate) use stream::TableStream;
+pub(crate) use tally::Tally;
+use vzero::failures::source::Source;
+
+use self::replay::Replay;
+use crate::{connection::Connection, error::CliError, output::Output};
+
+/// What to redrive, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Redrive {
+    #[command(flatten)]
+    pub(crate) sources: Sources,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Delete a message though records of it met different items, which are never overwritten
+    #[arg(long)]
+    pub(crate) drop_conflicts: bool,
+    /// Take documents of this table instead, such as the one that this was restored from
+    #[arg(long, value_name = "TABLE")]
+    pub(crate) from_table: Option<String>,
+}
+
+/// Where documents are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sources {
+    /// A failure document, a folder of them, <s3://bucket/prefix>, or the URL of the dead-letter queue
+    #[arg(required = true, value_name = "SOURCE")]
+    pub(crate) sources: Vec<Source>,
+    #[command(flatten)]
+    pub(crate) services: Services,
+}
+
+/// How to reach what documents are in.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Services {
+    /// Another endpoint of S3 than AWS
+    #[arg(long, value_name = "URL")]
+    pub(crate) s3_endpoint_url: Option<String>,
+    /// Another endpoint of SQS than AWS
+    #[arg(long, value_name = "URL")]
+    pub(crate) sqs_endpoint_url: Option<String>,
+    /// How long a message is hidden from others while its documents are worked on, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u16).range(1..=43200))]
+    pub(crate) visibility_timeout: u16,
+}
+
+pub(crate) async fn run(connection: &Connection, args: &Redrive, output: &Output) -> Result<(), CliError> {
+    let services = &args.sources.services;
+    let feed = Feed::new(connection, services);
+    let replay = Replay {
+        store: connection.store.clone(),
+        stream: TableStream::new(connection),
+        table: args.from_table.clone().unwrap_or_else(|| connection.table.clone()),
+        drop_conflicts: args.drop_conflicts,
+        // Whatever is not done by then is not done, and its message is still hidden.
+        patience: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
+        plan: args.dry_run.then(Default::default),
+    };
+    let mut tally = Tally::default();
+    let fed = feed.all(&args.sources.sources, &replay, &mut tally).await;
+    tally.say(args.dry_run, output)?;
+    fed.and(tally.verdict())
+}

@@ -1,0 +1,152 @@
+//! The table's stream, read by sequence number.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodbstreams::{
+    Client,
+    types::{self, ShardIteratorType},
+};
+use serde_json::{Value, json, value::RawValue};
+use shared::domain::{Item, sequence::SequenceNumber};
+use vzero::failures::document::Batch;
+
+use super::RequestError;
+use crate::{connection::Connection, error::CliError};
+
+/// How many empty pages in a row mean that nothing more comes: a page can be empty before the end of a shard.
+const EMPTY_PAGES: u32 = 50;
+/// What a shard that is gone, or a part of it, is answered with. A number that never was is refused.
+const GONE: [&str; 3] = [
+    "TrimmedDataAccessException",
+    "ResourceNotFoundException",
+    "ValidationException",
+];
+
+/// DynamoDB Streams.
+#[derive(Debug, Clone)]
+pub(crate) struct TableStream(Client);
+
+/// What a stream still has of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    /// The records between the batch's first and its last number, as they are delivered.
+    pub(crate) records: Vec<Box<RawValue>>,
+    /// The number of the first of them.
+    pub(crate) first: Option<SequenceNumber>,
+    /// Whether the batch's own first and last record are among them, and with them all between.
+    pub(crate) is_whole: bool,
+}
+
+impl TableStream {
+    pub(crate) fn new(connection: &Connection) -> Self {
+        let mut config = aws_sdk_dynamodbstreams::config::Builder::from(&connection.sdk);
+        if let Some(url) = &connection.endpoint_url {
+            config = config.endpoint_url(url);
+        }
+        Self(Client::from_conf(config.build()))
+    }
+
+    /// The records of a batch, as far as the stream still has them.
+    pub(crate) async fn fetch(&self, batch: &Batch) -> Result<Fetched, CliError> {
+        let mut fetched = Fetched::default();
+        let Some(mut iterator) = self.start(batch).await? else {
+            return Ok(fetched);
+        };
+        let mut empty_pages = 0;
+        while empty_pages < EMPTY_PAGES {
+            let Some((records, next)) = self.page(&iterator).await? else {
+                break;
+            };
+            empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
+            if records.into_iter().any(|record| fetched.take(record, batch)) {
+                break;
+            }
+            match next {
+                Some(next) => iterator = next,
+                None => break,
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// Where the batch begins, or, if that is trimmed, the oldest record. `None` where there is no such shard.
+    async fn start(&self, batch: &Batch) -> Result<Option<String>, CliError> {
+        let request = self
+            .0
+            .get_shard_iterator()
+            .stream_arn(&batch.stream_arn)
+            .shard_id(&batch.shard);
+        let at = request.clone().shard_iterator_type(ShardIteratorType::AtSequenceNumber);
+        let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
+        for request in [at.sequence_number(batch.first.as_str()), horizon] {
+            match request.send().await {
+                Ok(answer) => return Ok(answer.shard_iterator),
+                Err(error) => {
+                    let error = RequestError::new("GetShardIterator", &error);
+                    if !error.is(&GONE) {
+                        return Err(error.into());
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next records, and how to go on. `None` where they were trimmed meanwhile.
+    async fn page(&self, iterator: &str) -> Result<Option<(Vec<types::Record>, Option<String>)>, CliError> {
+        match self.0.get_records().shard_iterator(iterator).send().await {
+            Ok(page) => Ok(Some((page.records.unwrap_or_default(), page.next_shard_iterator))),
+            Err(error) => {
+                let error = RequestError::new("GetRecords", &error);
+                match error.is(&GONE) {
+                    true => Ok(None),
+                    false => Err(error.into()),
+                }
+            }
+        }
+    }
+}
+
+impl Fetched {
+    /// Takes a record if it is one of the batch. Whether the batch ends here.
+    fn take(&mut self, record: types::Record, batch: &Batch) -> bool {
+        let number = record
+            .dynamodb
+            .as_ref()
+            .and_then(|change| change.sequence_number.clone());
+        let Some(number) = number.and_then(SequenceNumber::new) else {
+            return false;
+        };
+        if number > batch.last {
+            return true;
+        }
+        if number >= batch.first {
+            self.first.get_or_insert_with(|| number.clone());
+            self.is_whole = number == batch.last && self.first.as_ref() == Some(&batch.first);
+            self.records.extend(delivered(record, &batch.stream_arn));
+        }
+        number == batch.last
+    }
+}
+
+/// A record in the form that functions get, as far as stream-fn looks at it.
+pub(crate) fn delivered(record: types::Record, stream_arn: &str) -> Option<Box<RawValue>> {
+    let change = record.dynamodb?;
+    let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
+    for (name, image) in [("Keys", change.keys), ("NewImage", change.new_image)] {
+        if let Some(image) = image {
+            dynamodb[name] = json_of(image);
+        }
+    }
+    let json = json!({
+        "eventName": record.event_name.map(|name| name.as_str().to_owned()),
+        "dynamodb": dynamodb,
+        "eventSourceARN": stream_arn,
+    });
+    RawValue::from_string(json.to_string()).ok()
+}
+
+fn json_of(image: HashMap<String, types::AttributeValue>) -> Value {
+    // Attribute values always have a JSON form.
+    serde_json::to_value(Item::from(image)).unwrap_or_default()
+}

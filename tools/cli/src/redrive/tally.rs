@@ -1,0 +1,203 @@
+//! What became of records: counts, and the names of those that are not in.
+
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::{sequence::SequenceNumber, version_item::VersionItem},
+    dynamodb::record_version::RecordOutcome,
+};
+use stream_fn::{Done, error::RecordFailure};
+use vzero::failures::document::{Batch, table_of};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+};
+
+/// What became of the records of documents.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    documents: u64,
+    recorded: u64,
+    already_recorded: u64,
+    skipped: u64,
+    lost: u64,
+    other_table: u64,
+    /// Messages that are deleted.
+    pub(crate) messages_deleted: u64,
+    /// Messages that stay.
+    pub(crate) messages_kept: u64,
+    conflicts: Vec<Value>,
+    lost_records: Vec<Value>,
+    malformed: Vec<Value>,
+    failed: Vec<Value>,
+    other_tables: Vec<Value>,
+    /// What is no document, and stays as it is.
+    left: Vec<Value>,
+}
+
+impl Tally {
+    /// Something that is no document.
+    pub(crate) fn left(name: &str, why: &str) -> Self {
+        Self {
+            left: vec![json!({"Source": name, "Reason": why})],
+            ..Self::default()
+        }
+    }
+
+    /// Records of another table, which are not touched.
+    pub(crate) fn other_table(name: &str, stream_arn: &str, records: u64) -> Self {
+        let table = table_of(stream_arn).unwrap_or("unknown");
+        Self {
+            documents: 1,
+            other_table: records,
+            other_tables: vec![json!({"Source": name, "Table": table})],
+            ..Self::default()
+        }
+    }
+
+    /// This is the tally of one document.
+    pub(crate) fn set_document(&mut self) {
+        self.documents = 1;
+        self.other_tables.dedup();
+    }
+
+    /// Records that the stream no longer has: all of the document's up to this number.
+    pub(crate) fn lose(&mut self, batch: &Batch, first_found: Option<&SequenceNumber>, records: u64) {
+        self.lost += records;
+        let mut lost = json!({"Shard": batch.shard, "From": batch.first, "Through": batch.last, "Records": records});
+        if let (Some(found), Value::Object(lost)) = (first_found.filter(|found| **found > batch.first), &mut lost) {
+            lost.remove("Through");
+            lost.insert("Before".to_owned(), json!(found));
+        }
+        self.lost_records.push(lost);
+    }
+
+    /// What became of the records of a document.
+    pub(crate) fn count_all(&mut self, name: &str, done: Vec<Done>) {
+        for (number, outcome) in done {
+            match outcome {
+                Ok(Some(RecordOutcome::Recorded)) => self.recorded += 1,
+                Ok(Some(RecordOutcome::AlreadyRecorded)) => self.already_recorded += 1,
+                Ok(None) => self.skipped += 1,
+                // The recorder tells it as a failure.
+                Ok(Some(RecordOutcome::Conflict)) => {
+                    self.conflicts.push(json!({"Source": name, "SequenceNumber": number}));
+                }
+                Err((version, failure)) => self.fail(name, number.as_ref(), version.as_ref(), &failure),
+            }
+        }
+    }
+
+    fn fail(
+        &mut self,
+        name: &str,
+        number: Option<&SequenceNumber>,
+        version: Option<&VersionItem>,
+        failure: &RecordFailure,
+    ) {
+        let mut named = Map::new();
+        if let Some(version) = version {
+            named.insert("ID".to_owned(), json!(version.entity().as_str()));
+            named.insert("Version".to_owned(), json!(version.version()));
+        }
+        named.insert("Source".to_owned(), json!(name));
+        named.insert("SequenceNumber".to_owned(), json!(number));
+        let list = match failure {
+            RecordFailure::Conflict => &mut self.conflicts,
+            failure => {
+                named.insert("Reason".to_owned(), json!(failure.chain()));
+                match failure {
+                    RecordFailure::Malformed(_) => &mut self.malformed,
+                    _ => &mut self.failed,
+                }
+            }
+        };
+        list.push(Value::Object(named));
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.documents += other.documents;
+        self.recorded += other.recorded;
+        self.already_recorded += other.already_recorded;
+        self.skipped += other.skipped;
+        self.lost += other.lost;
+        self.other_table += other.other_table;
+        self.messages_deleted += other.messages_deleted;
+        self.messages_kept += other.messages_kept;
+        self.conflicts.extend(other.conflicts);
+        self.lost_records.extend(other.lost_records);
+        self.malformed.extend(other.malformed);
+        self.failed.extend(other.failed);
+        self.other_tables.extend(other.other_tables);
+        self.left.extend(other.left);
+    }
+
+    /// How many documents were read.
+    pub(crate) fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// Whether every record is in history, conflicts aside where they are to be let go.
+    pub(crate) fn is_in(&self, but_conflicts: bool) -> bool {
+        let named = [&self.malformed, &self.failed, &self.left];
+        let conflicts = !but_conflicts && !self.conflicts.is_empty();
+        !conflicts && named.iter().all(|list| list.is_empty()) && self.lost == 0 && self.other_table == 0
+    }
+
+    fn records(&self) -> u64 {
+        let named = self.conflicts.len() + self.malformed.len() + self.failed.len();
+        named as u64 + self.recorded + self.already_recorded + self.skipped + self.lost + self.other_table
+    }
+
+    /// The summary.
+    pub(crate) fn say(&self, is_dry: bool, output: &Output) -> Result<(), CliError> {
+        let mut summary = json!({
+            "Documents": self.documents, "Records": self.records(),
+            "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
+            "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
+            "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
+            "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept, "DryRun": is_dry,
+        });
+        let lists = [
+            ("Conflicts", &self.conflicts),
+            ("LostRecords", &self.lost_records),
+            ("MalformedRecords", &self.malformed),
+            ("FailedRecords", &self.failed),
+            ("OtherTables", &self.other_tables),
+            ("Left", &self.left),
+        ];
+        if output.is_json() {
+            for (name, list) in lists {
+                summary[name] = json!(list);
+            }
+            return output.object(&summary);
+        }
+        output.object(&summary)?;
+        for (name, list) in lists {
+            for one in list {
+                output::say_note(&format!("{name}: {one}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// An error where anything is not in.
+    pub(crate) fn verdict(&self) -> Result<(), CliError> {
+        let parts = [
+            (self.conflicts.len() as u64, "in conflict with what is there"),
+            (self.lost, "lost"),
+            (self.malformed.len() as u64, "malformed"),
+            (self.failed.len() as u64, "failed, to be tried again"),
+            (self.other_table, "of another table"),
+            (self.left.len() as u64, "no document"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let said: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        let said = format!("not all is in history: {}", said.join(", "));
+        match (self.failed.is_empty(), self.is_in(false)) {
+            (false, _) => Err(CliError::Unavailable(said)),
+            (true, false) => Err(CliError::Wrong(said)),
+            (true, true) => Ok(()),
+        }
+    }
+}

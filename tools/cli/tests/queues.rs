@@ -1,0 +1,364 @@
+//! Redrive out of buckets and queues, against the real APIs of S3 and SQS.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod table;
+
+use std::fs;
+
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_sqs::types::QueueAttributeName;
+use futures::{StreamExt as _, stream};
+use local::mapping::{failure::Document, record::Record};
+use serde_json::{Value, json};
+use table::{Ran, Table, counts};
+
+const COUNTS: [&str; 6] = [
+    "Documents",
+    "Records",
+    "Recorded",
+    "AlreadyRecorded",
+    "MessagesDeleted",
+    "MessagesKept",
+];
+
+/// A table, a bucket and a queue of its own.
+struct Failures {
+    table: Table,
+    moto: String,
+    s3: aws_sdk_s3::Client,
+    sqs: aws_sdk_sqs::Client,
+    bucket: String,
+    queue: String,
+}
+
+impl Failures {
+    fn new() -> Self {
+        let moto = shared_endpoint();
+        let table = Table::new();
+        let name = format!("failures-{}", uuid::Uuid::new_v4());
+        let (s3, sqs, queue) = table.runtime.block_on(async {
+            let config = local::dynamodb::sdk_config(&moto).await;
+            let s3 = aws_sdk_s3::config::Builder::from(&config)
+                .force_path_style(true)
+                .build();
+            let s3 = aws_sdk_s3::Client::from_conf(s3);
+            s3.create_bucket().bucket(&name).send().await.unwrap();
+            let sqs = aws_sdk_sqs::Client::new(&config);
+            let queue = sqs.create_queue().queue_name(&name).send().await.unwrap();
+            (s3, sqs, queue.queue_url.unwrap())
+        });
+        Self {
+            table,
+            moto,
+            s3,
+            sqs,
+            bucket: name,
+            queue,
+        }
+    }
+
+    fn object(&self, key: &str, body: &str) {
+        let request = self.s3.put_object().bucket(&self.bucket).key(key);
+        let request = request.body(ByteStream::from(body.to_owned().into_bytes()));
+        self.table.runtime.block_on(request.send()).unwrap();
+    }
+
+    /// A document of these records in the bucket, and its key.
+    fn document(&self, records: &[Record]) -> String {
+        let Document { key, body } = self.table.document(records);
+        self.object(&key, &body.to_string());
+        key
+    }
+
+    fn message(&self, body: &Value) {
+        let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+        let request = self.sqs.send_message().queue_url(&self.queue).message_body(text);
+        self.table.runtime.block_on(request.send()).unwrap();
+    }
+
+    /// Word of these objects, as S3 sends it.
+    fn notification(&self, keys: &[&str]) -> Value {
+        let record = |key: &&str| {
+            let key: String = key
+                .chars()
+                .map(|c| match c {
+                    ' ' => "+".to_owned(),
+                    'é' => "%C3%A9".to_owned(),
+                    c if c.is_ascii_alphanumeric() || "-_./".contains(c) => c.to_string(),
+                    c => format!("%{:02X}", u32::from(c)),
+                })
+                .collect();
+            json!({
+                "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1", "eventName": "ObjectCreated:Put",
+                "s3": {"s3SchemaVersion": "1.0", "bucket": {"name": self.bucket}, "object": {"key": key, "size": 1}},
+            })
+        };
+        json!({"Records": keys.iter().map(record).collect::<Vec<_>>()})
+    }
+
+    fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        let endpoints = [
+            "redrive",
+            "--s3-endpoint-url",
+            &self.moto,
+            "--sqs-endpoint-url",
+            &self.moto,
+        ];
+        [&endpoints[..], arguments].concat()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        self.table.run(&self.arguments(arguments))
+    }
+
+    fn answer(&self, arguments: &[&str], code: i32) -> Value {
+        self.table.answer(&self.arguments(arguments), code)
+    }
+
+    /// How many messages can be received, and how many are hidden.
+    fn waiting(&self) -> (u32, u32) {
+        let request = self.sqs.get_queue_attributes().queue_url(&self.queue);
+        let answer = self
+            .table
+            .runtime
+            .block_on(request.attribute_names(QueueAttributeName::All).send())
+            .unwrap();
+        let attributes = answer.attributes.unwrap();
+        let count = |name| attributes[&name].parse().unwrap();
+        (
+            count(QueueAttributeName::ApproximateNumberOfMessages),
+            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+        )
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the endpoint is what the script hands in")]
+fn shared_endpoint() -> String {
+    let endpoint = std::env::var("VZERO_TEST_MOTO");
+    endpoint.unwrap_or_else(|_| panic!("run it by tools/cli/tests/with-moto"))
+}
+
+#[test]
+fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
+    let failures = Failures::new();
+    failures.table.write("E", 2);
+    let records = failures.table.records();
+    failures.document(&records[..1]);
+    let second = failures.document(&records[1..]);
+    let odd = "odd/a plus+and é %";
+    failures.object(odd, &failures.table.document(&records).body.to_string());
+    failures.object(&format!("{odd}2"), "no document");
+    failures.object("folder/", "");
+    let source = |prefix: &str| format!("s3://{}/{prefix}", failures.bucket);
+    let dry = failures.answer(&[&source("aws/"), "--dry-run"], 0);
+    assert_eq!(counts(&dry, &COUNTS[..4]), json!([2, 2, 2, 0]));
+    assert_eq!(failures.table.versions(), 0);
+    let one = failures.answer(&[&source(&second)], 0);
+    assert_eq!(counts(&one, &COUNTS[..4]), json!([1, 1, 1, 0]));
+    let both = failures.answer(&[&source("aws/lambda/")], 0);
+    assert_eq!(counts(&both, &COUNTS[..4]), json!([2, 2, 1, 1]));
+    assert_eq!(
+        counts(&failures.answer(&[&source(odd)], 0), &COUNTS[..4]),
+        json!([1, 2, 0, 2])
+    );
+    // Objects stay.
+    let all = failures.answer(&[&format!("s3://{}", failures.bucket)], 4);
+    assert_eq!(counts(&all, &COUNTS[..4]), json!([3, 4, 0, 4]));
+    let left =
+        json!([{"Source": source(&format!("{odd}2")), "Reason": "it is not a failure document of a table's stream"}]);
+    assert_eq!(all["Left"], left);
+    assert_eq!(
+        counts(&failures.answer(&[&source("nothing")], 0), &COUNTS[..4]),
+        json!([0, 0, 0, 0])
+    );
+    let missing = failures.run(&["s3://there-is-no-such-bucket/x"]);
+    assert_eq!(
+        (missing.code, missing.stderr.as_str()),
+        (3, "error: there is no bucket there-is-no-such-bucket\n")
+    );
+}
+
+#[test]
+fn more_objects_than_a_page_holds() {
+    const OBJECTS: usize = 1003;
+    let failures = Failures::new();
+    failures.table.write("E", 1);
+    let body = failures.table.document(&failures.table.records()).body.to_string();
+    let put = stream::iter(0..OBJECTS).map(|n| {
+        let request = failures
+            .s3
+            .put_object()
+            .bucket(&failures.bucket)
+            .key(format!("documents/{n:04}"));
+        request.body(ByteStream::from(body.clone().into_bytes())).send()
+    });
+    let put = failures
+        .table
+        .runtime
+        .block_on(put.buffer_unordered(16).collect::<Vec<_>>());
+    assert!(put.iter().all(Result::is_ok));
+    let ran = failures.run(&[&format!("s3://{}/documents/", failures.bucket)]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(
+        counts(&ran.answer, &COUNTS[..4]),
+        json!([OBJECTS, OBJECTS, 1, OBJECTS - 1])
+    );
+    assert_eq!(ran.stderr, "1000 documents\n");
+}
+
+#[test]
+fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
+    let failures = Failures::new();
+    failures.table.write("E", 6);
+    let records = failures.table.records();
+    let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
+    failures.table.put(taken.clone());
+    let documents: Vec<_> = (0..4).map(|n| failures.document(&records[n..=n])).collect();
+    // Whole: one document; two of them; the trial; a document itself; a pointer into the stream; by a topic.
+    failures.message(&failures.notification(&[&documents[0]]));
+    failures.message(&failures.notification(&[&documents[2], &documents[3]]));
+    failures.message(&json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": failures.bucket}));
+    failures.message(&failures.table.document(&records[4..5]).body);
+    let mut pointer = failures.table.document(&records[5..]).body;
+    pointer.as_object_mut().unwrap().remove("payload");
+    failures.message(&json!({"Type": "Notification", "Message": pointer.to_string()}));
+    // Not whole: a conflict beside a good one, lost records, no such object, no document, no message.
+    failures.message(&failures.notification(&[&documents[2], &documents[1]]));
+    pointer["DDBStreamBatchInfo"]["shardId"] = json!("shardId-gone");
+    failures.message(&pointer);
+    failures.message(&failures.notification(&["no such key"]));
+    failures.object("a b+c", "no document");
+    failures.message(&failures.notification(&["a b+c"]));
+    failures.message(&json!("no message"));
+
+    let dry = failures.answer(&[&failures.queue, "--dry-run"], 4);
+    assert_eq!(counts(&dry, &COUNTS), json!([8, 8, 5, 1, 0, 10]), "{dry}");
+    assert_eq!((failures.waiting(), failures.table.versions()), ((10, 0), 1));
+
+    let first = failures.answer(&[&failures.queue], 4);
+    assert_eq!(counts(&first, &COUNTS), json!([8, 8, 5, 1, 5, 5]), "{first}");
+    assert_eq!(
+        counts(&first, &["Conflict", "Lost", "Malformed", "NotDocuments"]),
+        json!([1, 1, 0, 3])
+    );
+    assert_eq!(counts(&first["Conflicts"][0], &["ID", "Version"]), json!(["E", 2]));
+    let reasons: Vec<_> = first["Left"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| &left["Reason"])
+        .collect();
+    for reason in [
+        "there is no such object",
+        "it is not a failure document of a table's stream",
+    ] {
+        assert!(reasons.contains(&&json!(reason)), "{reasons:?}");
+    }
+    let named = format!("s3://{}/a b+c", failures.bucket);
+    assert!(
+        first["Left"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|left| left["Source"] == named),
+        "{first}"
+    );
+    // What stays can be received at once.
+    assert_eq!((failures.waiting(), failures.table.versions()), ((5, 0), 6));
+    assert_eq!(failures.table.items()["E v2"], taken);
+
+    let second = failures.answer(&[&failures.queue], 4);
+    assert_eq!(counts(&second, &COUNTS), json!([3, 3, 0, 1, 0, 5]), "{second}");
+    let third = failures.answer(&[&failures.queue, "--drop-conflicts"], 4);
+    assert_eq!(counts(&third, &COUNTS), json!([3, 3, 0, 1, 1, 4]), "{third}");
+    assert_eq!(failures.waiting(), (4, 0));
+    // The conflict's own item is as it was, and its document is still in the bucket.
+    assert_eq!(failures.table.items()["E v2"], taken);
+    failures.answer(&[&format!("s3://{}/{}", failures.bucket, documents[1])], 4);
+}
+
+#[test]
+fn a_message_of_a_table_that_cannot_be_written_to_stays() {
+    let failures = Failures::new();
+    failures.table.write("E", 1);
+    let records = failures.table.records();
+    let mut body = failures.table.document(&records).body;
+    let text = body.to_string().replace("table/VersionControl/", "table/Other/");
+    failures.message(&json!(text));
+    let answer = failures.answer(&[&failures.queue], 4);
+    assert_eq!(counts(&answer, &COUNTS), json!([1, 1, 0, 0, 0, 1]));
+    assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 0));
+    // A version that DynamoDB refuses has failed, whatever its message is worth.
+    let long = "x".repeat(410_000);
+    body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Long"] = json!({"S": long});
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("document"), body.to_string()).unwrap();
+    let answer = failures.answer(&[folder.path().to_str().unwrap()], 5);
+    assert_eq!(counts(&answer, &["Failed", "Recorded"]), json!([1, 0]));
+    assert!(!answer.to_string().contains("xxxx"));
+}
+
+#[test]
+fn killed_in_the_middle_every_message_comes_back() {
+    const MESSAGES: usize = 60;
+    let failures = Failures::new();
+    failures.table.write("E", 1);
+    let record = failures.table.records().remove(0);
+    for version in 1..=MESSAGES {
+        let mut body = failures.table.document(std::slice::from_ref(&record)).body;
+        body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});
+        failures.message(&body);
+    }
+    let arguments = failures.arguments(&[&failures.queue, "--visibility-timeout", "1"]);
+    let mut child = failures.table.start(&arguments);
+    while failures.table.versions() == 0 {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before anything was written"
+        );
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().code(), None, "it was not killed");
+    assert!((1..MESSAGES).contains(&failures.table.versions()));
+    // Some are hidden from the killed one, and come back when their time is over.
+    while failures.waiting() != (0, 0) {
+        let ran = failures.run(&[&failures.queue]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+    assert_eq!(failures.table.versions(), MESSAGES);
+}
+
+#[test]
+fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
+    let failures = Failures::new();
+    let missing = failures.run(&[&format!("{}/123456789012/no-such-queue", failures.moto)]);
+    assert_eq!(missing.code, 3, "{}", missing.stderr);
+    assert!(
+        missing.stderr.starts_with("error: there is no queue http"),
+        "{}",
+        missing.stderr
+    );
+    // The bucket cannot be reached: what came before is in, its message is gone, and the other can be received again.
+    failures.table.write("E", 1);
+    let records = failures.table.records();
+    failures.message(&failures.table.document(&records).body);
+    failures.message(&failures.notification(&["key"]));
+    let endpoints = [
+        "--s3-endpoint-url",
+        "http://127.0.0.1:1",
+        "--sqs-endpoint-url",
+        &failures.moto,
+    ];
+    let ran = failures
+        .table
+        .run(&[&["redrive", failures.queue.as_str()][..], &endpoints].concat());
+    assert_eq!(ran.code, 5, "{}", ran.stderr);
+    assert!(
+        ran.stderr.starts_with("error: GetObject could not be sent"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(counts(&ran.answer, &COUNTS), json!([1, 1, 1, 0, 1, 1]));
+    assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 1));
+}

@@ -1,0 +1,266 @@
+//! Redrive out of files.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod table;
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use table::{Table, counts};
+
+fn keep(folder: &Path, name: &str, body: &Value) {
+    fs::write(folder.join(name), body.to_string()).unwrap();
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+const COUNTS: [&str; 5] = ["Documents", "Records", "Recorded", "AlreadyRecorded", "Conflict"];
+
+#[test]
+fn twice_is_once_and_a_dry_run_is_nothing() {
+    let table = Table::new();
+    table.write("E", 3);
+    table.write("F", 2);
+    let records = table.records();
+    let folder = tempfile::tempdir().unwrap();
+    // The layout of the bucket, and a record that is in two documents.
+    for (index, part) in [&records[..2], &records[2..], &records[..1]].into_iter().enumerate() {
+        let below = folder.path().join(format!("aws/lambda/{index}"));
+        fs::create_dir_all(&below).unwrap();
+        keep(&below, "document", &table.document(part).body);
+    }
+    let redrive = ["redrive", text(folder.path())];
+    let before = table.items();
+    let dry = table.answer(&[&redrive[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(counts(&dry, &COUNTS), json!([3, 6, 5, 1, 0]));
+    assert_eq!(dry["DryRun"], true);
+    assert_eq!(table.items(), before);
+
+    let first = table.answer(&redrive, 0);
+    assert_eq!(counts(&first, &COUNTS), json!([3, 6, 5, 1, 0]));
+    let after = table.items();
+    assert_eq!(after.len(), before.len() + 5);
+    let mut expected = after["E v0"].clone();
+    expected.as_object_mut().unwrap().remove("Latest");
+    expected["SK"] = json!({"S": "v3"});
+    expected["N"] = json!({"N": "2.1"});
+    let v3 = after["E v3"].clone();
+    assert_eq!(v3["N"]["N"].as_str().unwrap().trim_end_matches('0'), "2.1");
+    assert_eq!((&v3["SK"], &v3["RequestId"]), (&expected["SK"], &expected["RequestId"]));
+
+    let second = table.answer(&redrive, 0);
+    assert_eq!(counts(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
+    assert_eq!(table.items(), after);
+    // One file, named itself, twice.
+    let file = folder.path().join("aws/lambda/0/document");
+    let one = table.answer(&["redrive", text(&file), text(&file)], 0);
+    assert_eq!(counts(&one, &COUNTS), json!([2, 4, 0, 4, 0]));
+}
+
+#[test]
+fn killed_in_the_middle_and_run_again_all_is_in() {
+    const VERSIONS: usize = 300;
+    let table = Table::new();
+    let folder = tempfile::tempdir().unwrap();
+    table.write("E", 1);
+    let record = table.records().remove(0);
+    for version in 1..=VERSIONS {
+        let mut body = table.document(std::slice::from_ref(&record)).body;
+        body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});
+        keep(folder.path(), &format!("{version:03}"), &body);
+    }
+    let mut child = table.start(&["redrive", text(folder.path())]);
+    while table.versions() == 0 {
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended before anything was written"
+        );
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().code(), None, "it was not killed");
+    let recorded = table.versions();
+    assert!((1..VERSIONS).contains(&recorded), "{recorded}");
+    let again = table.answer(&["redrive", text(folder.path())], 0);
+    assert_eq!(
+        counts(&again, &COUNTS),
+        json!([VERSIONS, VERSIONS, VERSIONS - recorded, recorded, 0])
+    );
+    assert_eq!(table.versions(), VERSIONS);
+}
+
+#[test]
+fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
+    let table = Table::new();
+    table.write("E", 3);
+    table.write("secret", 1);
+    let records = table.records();
+    let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
+    table.put(taken.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let mut body = table.document(&records).body;
+    let malformed = &mut body["payload"]["Records"][3]["dynamodb"];
+    malformed["NewImage"]["N"] = json!({"N": {"secret": "value"}});
+    let number = malformed["SequenceNumber"].clone();
+    body["payload"]["Records"]
+        .as_array_mut()
+        .unwrap()
+        .extend([json!("no record"), json!({"eventName": "REMOVE", "dynamodb": {}})]);
+    keep(folder.path(), "a", &body);
+    // Of other tables: by the record, by the document, and by a name that is none.
+    let other = |arn: &str| table.stream_arn.replace("VersionControl", arn);
+    let mut body = table.document(&records[..2]).body;
+    body["payload"]["Records"][1]["eventSourceARN"] = json!(other("VersionControl2"));
+    keep(folder.path(), "b", &body);
+    body["payload"]["Records"][0]["eventSourceARN"] = json!(7);
+    keep(folder.path(), "c", &body);
+    let mut body = table.document(&records[..1]).body;
+    body["payload"]["Records"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("eventSourceARN");
+    body["DDBStreamBatchInfo"]["streamArn"] = json!(other("Other"));
+    keep(folder.path(), "d", &body);
+    body.as_object_mut().unwrap().remove("payload");
+    keep(folder.path(), "e", &body);
+    keep(folder.path(), "f", &json!({"no": "document"}));
+    fs::write(folder.path().join("g"), [0xff]).unwrap();
+
+    let check = |recorded: u64, already: u64, dry: &[&str]| {
+        let path = text(folder.path());
+        let answer = table.answer(&[&["redrive", path][..], dry].concat(), 4);
+        let names = [
+            "Documents",
+            "Records",
+            "Recorded",
+            "AlreadyRecorded",
+            "Skipped",
+            "Conflict",
+            "Malformed",
+        ];
+        assert_eq!(
+            counts(&answer, &names),
+            json!([5, 12, recorded, already, 1, 1, 2]),
+            "{answer}"
+        );
+        assert_eq!(
+            counts(&answer, &["OtherTable", "NotDocuments", "Lost", "Failed"]),
+            json!([5, 2, 0, 0])
+        );
+        let source = |name: &str| format!("{path}/{name}");
+        let conflict = &answer["Conflicts"][0];
+        assert_eq!(
+            counts(conflict, &["ID", "Version", "Source"]),
+            json!(["E", 2, source("a")])
+        );
+        let reason = "the record is malformed: the attribute N cannot be read: it is of an unknown type, its value is not \
+                      of that type, or it is not valid base64";
+        let named = json!({"Source": source("a"), "SequenceNumber": number, "Reason": reason});
+        assert_eq!(answer["MalformedRecords"][0], named);
+        let mut tables: Vec<_> = answer["OtherTables"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(Value::to_string)
+            .collect();
+        tables.sort();
+        let of = |name: &str, table: &str| json!({"Source": source(name), "Table": table}).to_string();
+        let named = [
+            of("b", "VersionControl2"),
+            of("c", "VersionControl2"),
+            of("c", "unknown"),
+            of("d", "Other"),
+            of("e", "Other"),
+        ];
+        assert_eq!(tables, named);
+        assert!(!answer.to_string().contains("value\""), "{answer}");
+        assert_eq!(table.items()["E v2"], taken);
+    };
+    check(2, 1, &["--dry-run"]);
+    check(2, 1, &[]);
+    check(0, 3, &[]);
+    let keys: Vec<_> = table.items().into_keys().collect();
+    assert_eq!(keys, ["E v0", "E v1", "E v2", "E v3", "secret v0"]);
+    // A table that was restored under another name.
+    let answer = table.answer(&["redrive", text(&folder.path().join("d")), "--from-table", "Other"], 0);
+    assert_eq!(counts(&answer, &COUNTS), json!([1, 1, 0, 1, 0]));
+}
+
+#[test]
+fn without_payload_records_are_fetched_from_the_stream() {
+    let table = Table::new();
+    table.write("E", 4);
+    let records = table.records();
+    let folder = tempfile::tempdir().unwrap();
+    let pointer = |records: &[_]| {
+        let mut body = table.document(records).body;
+        body.as_object_mut().unwrap().remove("payload");
+        body
+    };
+    // Version items are in the stream as well, between the records of the batch.
+    keep(folder.path(), "first", &table.document(&records[..1]).body);
+    table.answer(&["redrive", text(folder.path())], 0);
+    table.write("E", 1);
+    let records = [records, table.records().split_off(4)].concat();
+    let check = |name: &str, body: &Value, code: i32, expected: Value| {
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), "document", body);
+        let answer = table.answer(&["redrive", text(folder.path())], code);
+        let names = ["Records", "Recorded", "AlreadyRecorded", "Skipped", "Lost"];
+        assert_eq!(counts(&answer, &names), expected, "{name}: {answer}");
+        answer["LostRecords"].clone()
+    };
+    check("one", &pointer(&records[2..3]), 0, json!([1, 1, 0, 0, 0]));
+    assert_eq!(table.versions(), 2);
+    check("all", &pointer(&records), 0, json!([5, 3, 2, 0, 0]));
+    check("again", &pointer(&records), 0, json!([5, 0, 5, 0, 0]));
+
+    // What the stream does not have: a shard, or numbers before its first and behind its last.
+    let mut body = pointer(&records[1..]);
+    let batch = body["DDBStreamBatchInfo"].clone();
+    body["DDBStreamBatchInfo"]["shardId"] = json!("shardId-gone");
+    let (first, last) = (batch["startSequenceNumber"].clone(), batch["endSequenceNumber"].clone());
+    let lost = json!([{"Shard": "shardId-gone", "From": first, "Through": last, "Records": 4}]);
+    assert_eq!(check("shard", &body, 4, json!([4, 0, 0, 0, 4])), lost);
+
+    let mut body = pointer(&records[..2]);
+    let before = "0".repeat(21);
+    body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(before);
+    body["DDBStreamBatchInfo"]["batchSize"] = json!(5);
+    let lost = check("before", &body, 4, json!([5, 0, 2, 0, 3]));
+    assert_eq!(
+        counts(&lost[0], &["From", "Through", "Records"]),
+        json!([before, null, 3])
+    );
+    // The oldest record of all is the one that keeps the table's width.
+    assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
+
+    let mut body = pointer(&records[4..]);
+    body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(format!("9{}", "0".repeat(20)));
+    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(21));
+    assert_eq!(check("behind", &body, 4, json!([1, 0, 0, 0, 1]))[0]["Records"], 1);
+
+    let mut body = pointer(&records[4..]);
+    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(21));
+    check("beyond", &body, 4, json!([2, 0, 1, 0, 1]));
+}
+
+#[test]
+fn a_source_that_is_not_there_is_not_found() {
+    let table = Table::new();
+    let ran = table.run(&["redrive", "/no/such/folder"]);
+    assert_eq!(ran.code, 3);
+    assert_eq!(
+        ran.stderr,
+        "error: /no/such/folder: No such file or directory (os error 2)\n"
+    );
+    assert_eq!(table.run(&["redrive"]).code, 2);
+    let folder = tempfile::tempdir().unwrap();
+    let answer = table.answer(&["redrive", text(folder.path())], 0);
+    assert_eq!(counts(&answer, &COUNTS), json!([0, 0, 0, 0, 0]));
+    // Nothing listens there: no answer is better than a wrong one.
+    let elsewhere = ["redrive", "s3://bucket", "--s3-endpoint-url", "http://127.0.0.1:1"];
+    assert_eq!(table.run(&elsewhere).code, 5);
+}
