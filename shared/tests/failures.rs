@@ -84,6 +84,30 @@ fn v0(latest: &str, request: &str) -> Value {
     json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest}, "RequestId": {"S": request}})
 }
 
+#[tokio::test]
+async fn a_counter_is_raised_once_and_not_past_a_writer() {
+    let refused = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
+    let lost = json!({"__type": "InternalServerError"});
+    let (store, http) = answering(&[lost, refused("8"), refused("3")]);
+    let entity = EntityId::new("E").unwrap();
+    // The first attempt was applied, and its answer lost: the second one meets what it made.
+    let raised = store.raise_latest(&entity, version(2), version(8)).await.unwrap();
+    assert_eq!(serde_json::to_value(raised).unwrap(), v0("8", "r"));
+    assert!(
+        store
+            .raise_latest(&entity, version(2), version(8))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(operations(&http), ["UpdateItem"; 3]);
+
+    let (store, _) = answering(&[refused("7"), refused("1")]);
+    let latest = serde_json::from_value(v0("7", "r")).unwrap();
+    assert!(store.revive_latest(&latest).await.unwrap());
+    assert!(!store.revive_latest(&latest).await.unwrap());
+}
+
 fn cancelled(codes: [&str; 2]) -> Value {
     let reasons = codes.map(|code| json!({"Code": code}));
     json!({"__type": "TransactionCanceledException", "CancellationReasons": reasons})

@@ -14,6 +14,7 @@ pub mod number;
 pub mod plain;
 pub mod prune;
 pub mod recent;
+pub mod repair;
 pub mod request_id;
 pub mod sequence;
 pub mod time;

@@ -11,8 +11,8 @@ use super::{
     Store, backfill, batch_get_items, describe_table, get_item,
     memory::Memory,
     optimistic_lock::{Check, Locked},
-    prune, purge, query_items, ratchet, record_version, s, scan_items, scan_segment, table_config, time_series,
-    two_tables, update_metadata,
+    prune, purge, query_items, raise_latest, ratchet, record_version, revive_latest, s, scan_items, scan_segment,
+    table_config, time_series, two_tables, update_metadata,
     write::{WriteMode, WriteOptions},
     write_transaction, write_version,
 };
@@ -324,5 +324,21 @@ async fn optimistic_lock() {
     insta::assert_json_snapshot!(
         "optimistic_lock_load",
         sent(async |client| books(client).load(&value).await.map(drop)).await
+    );
+}
+
+#[tokio::test]
+async fn repair() {
+    let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
+    let raise = raise_latest::request(&equipment(), from, to, "Table", VersionDigits::default());
+    insta::assert_json_snapshot!(
+        "raise_latest",
+        sent(async |client| raise.send_with(&client).await).await
+    );
+    let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
+    let revive = revive_latest::request(&latest, "Table");
+    insta::assert_json_snapshot!(
+        "revive_latest",
+        sent(async |client| revive.send_with(&client).await).await
     );
 }

@@ -10,9 +10,9 @@ use shared::{
     dynamodb::write::WriteMode,
 };
 
+use crate::{redrive::Redrive, repair::Repair};
 use operations::AUDIT;
 pub(crate) use operations::{Audit, Backfill, Pin, Prune, Purge, SEGMENTS};
-use crate::redrive::Redrive;
 
 /// Versions of the items of a DynamoDB table: write, read, compare, restore.
 ///
@@ -154,6 +154,9 @@ pub(crate) enum Command {
     /// Replay failure documents: what could not be written down then is written down now
     #[command(after_help = REDRIVE)]
     Redrive(Redrive),
+    /// Put back what an audit finds to be missing, and let counters go on that were set back
+    #[command(after_help = REPAIR)]
+    Repair(Repair),
     /// Write a completion script for a shell
     Completions {
         /// Which shell
@@ -295,6 +298,13 @@ const REDRIVE: &str = "\
 Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
 
 A message is deleted when all of its records are in history. What is not in stays in the queue, and is named.";
+
+const REPAIR: &str = "\
+Examples:
+  vzero repair Equipment#1
+  vzero repair --all --from s3://failed-records --stream --yes
+
+The plan is shown first. No version is overwritten.";
 
 const EXAMPLES: &str = "\
 Examples:

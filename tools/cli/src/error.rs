@@ -44,6 +44,9 @@ pub(crate) enum CliError {
     /// A write.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A version that could not be written down.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A read.
     #[error(transparent)]
     Read(#[from] ReadError),

@@ -12,6 +12,7 @@ mod progress;
 mod prune;
 mod reads;
 mod redrive;
+mod repair;
 mod state;
 mod writes;
 
@@ -66,6 +67,7 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Purge(purge) => prune::purge(&connection, purge, &output).await,
         Command::Audit(audit) => audit::run(&connection, audit, &output).await,
         Command::Redrive(args) => redrive::run(&connection, args, &output).await,
+        Command::Repair(args) => repair::run(&connection, args, &output).await,
         Command::Completions { .. } => Ok(()),
     };
     if args.consumed_capacity {

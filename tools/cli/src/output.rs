@@ -157,6 +157,21 @@ fn say(text: &str) -> Result<(), CliError> {
     }
 }
 
+/// Whether there is somebody who can be asked.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks. Anything but a yes is a no.
+pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{question} [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
 /// Something beside the answer.
 pub(crate) fn say_note(note: &str) {
     let _ = writeln!(io::stderr(), "note: {note}");

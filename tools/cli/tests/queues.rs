@@ -300,6 +300,33 @@ fn a_message_of_a_table_that_cannot_be_written_to_stays() {
 }
 
 #[test]
+fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
+    let failures = Failures::new();
+    failures.table.write("E", 4);
+    let records = failures.table.records();
+    let documents: Vec<_> = (0..2).map(|n| failures.document(&records[n..=n])).collect();
+    failures.message(&failures.notification(&[&documents[0], &documents[1]]));
+    let mut pointer = failures.table.document(&records[2..3]).body;
+    pointer.as_object_mut().unwrap().remove("payload");
+    failures.message(&pointer);
+    let endpoints = [
+        "--s3-endpoint-url",
+        &failures.moto,
+        "--sqs-endpoint-url",
+        &failures.moto,
+    ];
+    let repair = ["repair", "E", "--lag", "0", "--yes", "--from", &failures.queue];
+    let lines = failures.table.lines(&[&repair[..], &endpoints].concat(), 0);
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert_eq!(counts(&lines[4], &["Recorded", "Left"]), json!([4, 0]));
+    assert_eq!((failures.waiting(), failures.table.versions()), ((2, 0), 4));
+    failures.table.lines(&["audit", "E", "--lag", "0"], 0);
+    let redriven = failures.answer(&[&failures.queue], 0);
+    assert_eq!(counts(&redriven, &COUNTS), json!([3, 3, 0, 3, 2, 0]));
+    assert_eq!(failures.waiting(), (0, 0));
+}
+
+#[test]
 fn killed_in_the_middle_every_message_comes_back() {
     const MESSAGES: usize = 60;
     let failures = Failures::new();

@@ -7,6 +7,7 @@ mod bucket;
 mod feed;
 mod folder;
 mod queue;
+mod reader;
 mod replay;
 mod request_error;
 mod stream;
@@ -15,6 +16,7 @@ mod tally;
 use std::time::Duration;
 
 pub(crate) use feed::{Feed, Sink};
+pub(crate) use reader::Reader;
 pub(crate) use request_error::RequestError;
 pub(crate) use stream::TableStream;
 pub(crate) use tally::Tally;
@@ -68,8 +70,10 @@ pub(crate) async fn run(connection: &Connection, args: &Redrive, output: &Output
     let feed = Feed::new(connection, services);
     let replay = Replay {
         store: connection.store.clone(),
-        stream: TableStream::new(connection),
-        table: args.from_table.clone().unwrap_or_else(|| connection.table.clone()),
+        reader: Reader {
+            stream: TableStream::new(connection),
+            table: args.from_table.clone().unwrap_or_else(|| connection.table.clone()),
+        },
         drop_conflicts: args.drop_conflicts,
         // Whatever is not done by then is not done, and its message is still hidden.
         patience: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,

@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
@@ -22,9 +21,9 @@ use stream_fn::{
     error::RecordFailure,
     record::{self, Record},
 };
-use vzero::failures::document::{Batch, Document, table_of};
+use vzero::failures::document::Document;
 
-use super::{Sink, TableStream, Tally};
+use super::{Sink, Tally, reader::Reader};
 use crate::error::CliError;
 
 /// How many versions a dry run reads at once.
@@ -33,9 +32,7 @@ const READS: usize = 32;
 /// Where records go.
 pub(crate) struct Replay {
     pub(crate) store: Store,
-    pub(crate) stream: TableStream,
-    /// The table that records must come from.
-    pub(crate) table: String,
+    pub(crate) reader: Reader,
     /// Whether a message may go though records of it were in conflict.
     pub(crate) drop_conflicts: bool,
     /// How long one document may take.
@@ -49,19 +46,19 @@ pub(crate) type Plan = Mutex<HashMap<(EntityId, Version), VersionItem>>;
 
 impl Sink for Replay {
     async fn document(&self, name: &str, document: Document) -> Result<Tally, CliError> {
-        match (document.records, document.batch) {
-            (Some(records), batch) => {
-                let origin = batch.as_ref().map(|batch| batch.stream_arn.as_str());
-                let (own, mut tally) = self.own(name, &records, origin);
-                tally.count_all(name, self.replay(own).await);
-                Ok(tally)
+        let read = self.reader.read(name, document).await?;
+        let mut tally = read.tally;
+        let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
+        if let Some((batch, fetched)) = read.fetched {
+            // The stream also holds what the mapping leaves out.
+            done.retain(|(_, outcome)| !matches!(outcome, Ok(None)));
+            if !fetched.is_whole {
+                let lost = batch.size.saturating_sub(done.len() as u64).max(1);
+                tally.lose(&batch, fetched.first.as_ref(), lost);
             }
-            (None, Some(batch)) if !self.is_own(Some(&batch.stream_arn)) => {
-                Ok(Tally::other_table(name, &batch.stream_arn, batch.size))
-            }
-            (None, Some(batch)) => self.fetched(name, &batch).await,
-            (None, None) => Ok(Tally::left(name, "it names no records")),
         }
+        tally.count_all(name, done);
+        Ok(tally)
     }
 
     fn lets_go(&self, tally: &Tally) -> bool {
@@ -70,46 +67,6 @@ impl Sink for Replay {
 }
 
 impl Replay {
-    /// Tells the records of this table from those of others.
-    fn own<'a>(&self, name: &str, records: &'a [Box<RawValue>], origin: Option<&str>) -> (Vec<&'a RawValue>, Tally) {
-        let mut tally = Tally::default();
-        let mut own = Vec::new();
-        for record in records {
-            let source = source_of(record);
-            let source = source.as_deref().or(origin);
-            if self.is_own(source) {
-                own.push(&**record);
-            } else {
-                tally.add(Tally::other_table(name, source.unwrap_or_default(), 1));
-            }
-        }
-        tally.set_document();
-        (own, tally)
-    }
-
-    /// Whether a record of this stream is one of the table. One that names no stream is taken to be.
-    fn is_own(&self, stream_arn: Option<&str>) -> bool {
-        let own = table_of(&self.table).unwrap_or(&self.table);
-        stream_arn.is_none_or(|arn| table_of(arn) == Some(own))
-    }
-
-    /// The records of a document without them, from the stream.
-    async fn fetched(&self, name: &str, batch: &Batch) -> Result<Tally, CliError> {
-        let fetched = self.stream.fetch(batch).await?;
-        let records = fetched.records.iter().map(|record| &**record).collect();
-        // The stream also holds what the mapping leaves out.
-        let mut done = self.replay(records).await;
-        done.retain(|(_, outcome)| !matches!(outcome, Ok(None)));
-        let mut tally = Tally::default();
-        if !fetched.is_whole {
-            let lost = batch.size.saturating_sub(done.len() as u64).max(1);
-            tally.lose(batch, fetched.first.as_ref(), lost);
-        }
-        tally.count_all(name, done);
-        tally.set_document();
-        Ok(tally)
-    }
-
     async fn replay(&self, records: Vec<&RawValue>) -> Vec<Done> {
         match &self.plan {
             None => {
@@ -161,18 +118,4 @@ fn planned(
             }
         }
     }
-}
-
-/// The stream that a record says it comes from.
-fn source_of(record: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Origin<'a> {
-        #[serde(rename = "eventSourceARN", borrow)]
-        arn: Option<&'a RawValue>,
-    }
-    let origin: Origin = serde_json::from_str(record.get()).ok()?;
-    // What is no text names no table that could be this one.
-    origin
-        .arn
-        .map(|arn| serde_json::from_str(arn.get()).unwrap_or_default())
 }

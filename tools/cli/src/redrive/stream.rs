@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodbstreams::{
     Client,
+    operation::get_shard_iterator::builders::GetShardIteratorFluentBuilder,
     types::{self, ShardIteratorType},
 };
 use serde_json::{Value, json, value::RawValue};
 use shared::domain::{Item, sequence::SequenceNumber};
-use vzero::failures::document::Batch;
+use vzero::failures::document::{Batch, table_of};
 
 use super::RequestError;
 use crate::{connection::Connection, error::CliError};
@@ -69,6 +70,93 @@ impl TableStream {
         Ok(fetched)
     }
 
+    /// Every record that the streams of a table still have, the shards one after the other.
+    pub(crate) async fn all(&self, table: &str, mut take: impl FnMut(Box<RawValue>)) -> Result<(), CliError> {
+        let table = table_of(table).unwrap_or(table);
+        for stream_arn in self.streams(table).await? {
+            for shard in self.shards(&stream_arn).await? {
+                let request = self.0.get_shard_iterator().stream_arn(&stream_arn).shard_id(&shard);
+                let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
+                let Some(mut iterator) = iterator(horizon).await? else {
+                    continue;
+                };
+                let mut empty_pages = 0;
+                while empty_pages < EMPTY_PAGES {
+                    let Some((records, next)) = self.page(&iterator).await? else {
+                        break;
+                    };
+                    empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
+                    let records = records.into_iter();
+                    records
+                        .filter_map(|record| delivered(record, &stream_arn))
+                        .for_each(&mut take);
+                    match next {
+                        Some(next) => iterator = next,
+                        None => break,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The table's streams: one that was switched off can be read for a day.
+    async fn streams(&self, table: &str) -> Result<Vec<String>, CliError> {
+        let mut arns = Vec::new();
+        let mut start = None;
+        loop {
+            let request = self
+                .0
+                .list_streams()
+                .table_name(table)
+                .set_exclusive_start_stream_arn(start);
+            let page = request
+                .send()
+                .await
+                .map_err(|error| RequestError::new("ListStreams", &error))?;
+            arns.extend(
+                page.streams
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|stream| stream.stream_arn),
+            );
+            start = page.last_evaluated_stream_arn;
+            if start.is_none() {
+                return Ok(arns);
+            }
+        }
+    }
+
+    async fn shards(&self, stream_arn: &str) -> Result<Vec<String>, CliError> {
+        let mut shards = Vec::new();
+        let mut start = None;
+        loop {
+            let request = self
+                .0
+                .describe_stream()
+                .stream_arn(stream_arn)
+                .set_exclusive_start_shard_id(start);
+            let page = request
+                .send()
+                .await
+                .map_err(|error| RequestError::new("DescribeStream", &error))?;
+            let Some(stream) = page.stream_description else {
+                return Ok(shards);
+            };
+            shards.extend(
+                stream
+                    .shards
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|shard| shard.shard_id),
+            );
+            start = stream.last_evaluated_shard_id;
+            if start.is_none() {
+                return Ok(shards);
+            }
+        }
+    }
+
     /// Where the batch begins, or, if that is trimmed, the oldest record. `None` where there is no such shard.
     async fn start(&self, batch: &Batch) -> Result<Option<String>, CliError> {
         let request = self
@@ -79,14 +167,8 @@ impl TableStream {
         let at = request.clone().shard_iterator_type(ShardIteratorType::AtSequenceNumber);
         let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
         for request in [at.sequence_number(batch.first.as_str()), horizon] {
-            match request.send().await {
-                Ok(answer) => return Ok(answer.shard_iterator),
-                Err(error) => {
-                    let error = RequestError::new("GetShardIterator", &error);
-                    if !error.is(&GONE) {
-                        return Err(error.into());
-                    }
-                }
+            if let Some(iterator) = iterator(request).await? {
+                return Ok(Some(iterator));
             }
         }
         Ok(None)
@@ -102,6 +184,20 @@ impl TableStream {
                     true => Ok(None),
                     false => Err(error.into()),
                 }
+            }
+        }
+    }
+}
+
+/// `None` where there is no such shard, or it no longer goes back so far.
+async fn iterator(request: GetShardIteratorFluentBuilder) -> Result<Option<String>, CliError> {
+    match request.send().await {
+        Ok(answer) => Ok(answer.shard_iterator),
+        Err(error) => {
+            let error = RequestError::new("GetShardIterator", &error);
+            match error.is(&GONE) {
+                true => Ok(None),
+                false => Err(error.into()),
             }
         }
     }
@@ -130,7 +226,7 @@ impl Fetched {
 }
 
 /// A record in the form that functions get, as far as stream-fn looks at it.
-pub(crate) fn delivered(record: types::Record, stream_arn: &str) -> Option<Box<RawValue>> {
+fn delivered(record: types::Record, stream_arn: &str) -> Option<Box<RawValue>> {
     let change = record.dynamodb?;
     let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
     for (name, image) in [("Keys", change.keys), ("NewImage", change.new_image)] {

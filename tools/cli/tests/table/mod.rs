@@ -1,6 +1,8 @@
 //! A table in an embedded database, the command run on it as its user runs it, and failure documents as the mapping
 //! writes them.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},
@@ -86,6 +88,17 @@ impl Table {
         }
     }
 
+    /// A run that ends with this code, and each line of its answer.
+    pub(crate) fn lines(&self, arguments: &[&str], code: i32) -> Vec<Value> {
+        let output = self.start(arguments).wait_with_output().unwrap();
+        let (stdout, stderr) = (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stdout} {stderr}");
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// A run that ends with this code, and what it answers.
     pub(crate) fn answer(&self, arguments: &[&str], code: i32) -> Value {
         let ran = self.run(arguments);
@@ -152,6 +165,13 @@ impl Table {
             .put_item()
             .table_name("VersionControl")
             .set_item(Some(item.into()));
+        self.runtime.block_on(request.send()).unwrap();
+    }
+
+    pub(crate) fn delete(&self, pk: &str, sk: &str) {
+        let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+        let request = self.client.delete_item().table_name("VersionControl");
+        let request = request.key("PK", key(pk)).key("SK", key(sk));
         self.runtime.block_on(request.send()).unwrap();
     }
 

@@ -1,0 +1,270 @@
+//! What can be put back of an entity, by what an audit found of it. Nothing of it overwrites a version.
+
+use super::{
+    AttributeValue, Item,
+    audit::Finding,
+    keys::VersionDigits,
+    marks::unmarked,
+    names,
+    version::Version,
+    version_item::{VersionItem, latest_of},
+    version_set::VersionSet,
+};
+
+/// One thing that can be done.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// The version that the latest item says it is, is not there: it is made of the latest item.
+    Record(VersionItem),
+    /// The latest item counts from a version that others have reached before: it goes on from the highest of them. Its
+    /// state becomes the version after, unless it is that of the highest.
+    Raise {
+        /// What it says it is.
+        from: Version,
+        /// What it becomes.
+        to: Version,
+    },
+    /// There is no latest item: the highest version becomes it again.
+    Revive {
+        /// The version.
+        version: Version,
+        /// The latest item.
+        latest: Item,
+    },
+}
+
+/// What can be done for an entity.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What can be done without anything but its items.
+    pub steps: Vec<Step>,
+    /// The versions that something else has to bring back.
+    pub missing: VersionSet,
+    /// What stays as it is.
+    pub left: Vec<Finding>,
+}
+
+/// The highest version that stands against the latest item, or without one.
+pub fn highest(findings: &[Finding]) -> Option<Version> {
+    let highest = findings.iter().filter_map(|finding| match finding {
+        Finding::Stray { to, .. } | Finding::Orphan { to, .. } => Some(*to),
+        Finding::HeadDiffers { version } => Some(*version),
+        _ => None,
+    });
+    highest.max()
+}
+
+/// What can be done about these findings. `top` is the item of the [`highest`] version; a latest item that is not there is
+/// made again only where that is wanted.
+pub fn plan(
+    findings: &[Finding],
+    latest: Option<&Item>,
+    top: Option<&Item>,
+    revive: bool,
+    digits: VersionDigits,
+) -> Plan {
+    let mut plan = Plan::default();
+    let mut there = VersionSet::default();
+    for finding in findings {
+        match finding {
+            Finding::Gap { from, to } => plan.missing.insert_range(from.get(), to.get()),
+            Finding::Stray { from, to } => there.insert_range(from.get(), to.get()),
+            Finding::Orphan { from, to } if revive && latest.is_none() => there.insert_range(from.get(), to.get()),
+            Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
+            Finding::HeadDiffers { .. } | Finding::Lagging { .. } => {}
+        }
+    }
+    let head = latest.map(latest_of).and_then(Result::ok);
+    match (latest, head, highest(findings).zip(top)) {
+        // With the counter set back, what the latest item says it is was another state once.
+        (Some(latest), Some(head), Some((highest, top))) if highest >= head => {
+            let beyond = head.get().saturating_add(1);
+            plan.miss(&there.gaps(beyond, highest.get()));
+            plan.steps.extend(raise(latest, head, highest, top, digits));
+        }
+        (Some(latest), Some(head), _) if plan.missing.contains(head.get()) => {
+            if let Ok(version) = VersionItem::from_image(latest.clone(), digits) {
+                plan.missing = plan.missing.without(&VersionSet::from_iter([head.get()]));
+                plan.steps.push(Step::Record(version));
+            }
+        }
+        (None, _, Some((highest, top))) if revive => {
+            let first = there.ranges().next().map_or(1, |(first, _)| first);
+            plan.miss(&there.gaps(first, highest.get()));
+            plan.steps.push(Step::Revive {
+                version: highest,
+                latest: at(&unmarked(top), highest, digits),
+            });
+        }
+        _ => {}
+    }
+    plan
+}
+
+impl Plan {
+    fn miss(&mut self, versions: &VersionSet) {
+        for (from, to) in versions.ranges() {
+            self.missing.insert_range(from, to);
+        }
+    }
+}
+
+fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: VersionDigits) -> Option<Step> {
+    let same = VersionItem::from_image(at(latest, highest, digits), digits).is_ok_and(|made| made.is_same_as(top));
+    let to = match same {
+        true => highest,
+        false => highest.get().checked_add(1).and_then(Version::new)?,
+    };
+    (to > from).then_some(Step::Raise { from, to })
+}
+
+/// This state as the latest item of that version.
+fn at(item: &Item, version: Version, digits: VersionDigits) -> Item {
+    let mut latest = item.clone();
+    latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
+    latest.insert(names::LATEST.to_owned(), AttributeValue::N(version.to_string()));
+    latest
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::version_item::InvalidImage;
+
+    fn version(number: u64) -> Version {
+        Version::new(number).unwrap()
+    }
+
+    fn item(json: Value) -> Item {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn v0(latest: u64, state: &str) -> Item {
+        item(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "A": {"S": state}}))
+    }
+
+    fn vn(number: u64, state: &str) -> Item {
+        item(json!({"PK": {"S": "E"}, "SK": {"S": format!("v{number}")}, "A": {"S": state}, "Pinned": {"BOOL": true}}))
+    }
+
+    fn gap(from: u64, to: u64) -> Finding {
+        let (from, to) = (version(from), version(to));
+        Finding::Gap { from, to }
+    }
+
+    fn stray(from: u64, to: u64) -> Finding {
+        let (from, to) = (version(from), version(to));
+        Finding::Stray { from, to }
+    }
+
+    fn orphan(from: u64, to: u64) -> Finding {
+        let (from, to) = (version(from), version(to));
+        Finding::Orphan { from, to }
+    }
+
+    /// The steps in words, the missing versions, and how many findings are left.
+    fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive: bool) -> Value {
+        let plan = plan(
+            findings,
+            latest.as_ref(),
+            top.as_ref(),
+            revive,
+            VersionDigits::default(),
+        );
+        let step = |step: &Step| match step {
+            Step::Record(version) => format!("record {}", version.version()),
+            Step::Raise { from, to } => format!("raise {from} to {to}"),
+            Step::Revive { version, .. } => format!("revive {version}"),
+        };
+        let steps: Vec<_> = plan.steps.iter().map(step).collect();
+        json!([steps, plan.missing, plan.left.len()])
+    }
+
+    #[test]
+    fn what_can_be_done() {
+        let differs = Finding::HeadDiffers { version: version(3) };
+        let lagging = Finding::Lagging {
+            through: 1,
+            head: version(3),
+        };
+        let no_version = Finding::NoVersion {
+            why: InvalidImage::NoLatest,
+        };
+        let unpruned = Finding::Unpruned {
+            from: version(1),
+            to: version(2),
+        };
+        for (findings, latest, top, expected) in [
+            (&[][..], Some(v0(3, "x")), None, json!([[], [], 0])),
+            (&[lagging], Some(v0(3, "x")), None, json!([[], [], 0])),
+            // The latest item makes its own version, and no other.
+            (&[gap(3, 3)], Some(v0(3, "x")), None, json!([["record 3"], [], 0])),
+            (&[gap(1, 3)], Some(v0(3, "x")), None, json!([["record 3"], [[1, 2]], 0])),
+            (&[gap(1, 2)], Some(v0(3, "x")), None, json!([[], [[1, 2]], 0])),
+            // A writer went on since: what is missing is no longer the head.
+            (&[gap(3, 3)], Some(v0(4, "x")), None, json!([[], [[3, 3]], 0])),
+            // The counter was set back: the head is not taken for the version that it counts.
+            (
+                &[stray(3, 7)],
+                Some(v0(2, "x")),
+                Some(vn(7, "y")),
+                json!([["raise 2 to 8"], [], 0]),
+            ),
+            (
+                &[stray(3, 7)],
+                Some(v0(2, "x")),
+                Some(vn(7, "x")),
+                json!([["raise 2 to 7"], [], 0]),
+            ),
+            (
+                &[gap(2, 2), stray(4, 4), stray(7, 7)],
+                Some(v0(2, "x")),
+                Some(vn(7, "y")),
+                json!([["raise 2 to 8"], [[2, 3], [5, 6]], 0]),
+            ),
+            (
+                &[differs],
+                Some(v0(3, "x")),
+                Some(vn(3, "y")),
+                json!([["raise 3 to 4"], [], 0]),
+            ),
+            (&[differs], Some(v0(3, "x")), Some(vn(3, "x")), json!([[], [], 0])),
+            (&[differs], Some(v0(9, "x")), Some(vn(3, "y")), json!([[], [], 0])),
+            (&[stray(3, 7)], Some(v0(2, "x")), None, json!([[], [], 0])),
+            (
+                &[stray(u64::MAX, u64::MAX)],
+                Some(v0(2, "x")),
+                Some(vn(u64::MAX, "y")),
+                json!([[], [[3, u64::MAX - 1]], 0]),
+            ),
+            // What nothing here can mend.
+            (&[no_version, unpruned], Some(item(json!({}))), None, json!([[], [], 2])),
+            (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
+        ] {
+            assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");
+        }
+        let orphans = [orphan(3, 4), orphan(7, 7)];
+        let revived = json!([["revive 7"], [[5, 6]], 0]);
+        assert_eq!(planned(&orphans, None, Some(vn(7, "x")), true), revived);
+        // Somebody made a new one since.
+        assert_eq!(planned(&orphans, Some(v0(1, "x")), Some(vn(7, "y")), true)[2], 2);
+    }
+
+    #[test]
+    fn a_revived_item_is_its_version_without_marks() {
+        let plan = plan(
+            &[orphan(1, 7)],
+            None,
+            Some(&vn(7, "x")),
+            true,
+            VersionDigits::new(3).unwrap(),
+        );
+        let [Step::Revive { latest, .. }] = &plan.steps[..] else {
+            panic!("{plan:?}")
+        };
+        let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v000"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
+        assert_eq!(serde_json::to_value(latest).unwrap(), expected);
+    }
+}

@@ -1,0 +1,38 @@
+//! A latest item that is gone, put back: one `PutItem` on condition that there is none.
+
+use aws_sdk_dynamodb::{
+    operation::put_item::{PutItemError, builders::PutItemInputBuilder},
+    types::ReturnValuesOnConditionCheckFailure,
+};
+
+use super::{Store, error::ServiceError};
+use crate::domain::{Item, attributes::same_item, names};
+
+const OPERATION: &str = "PutItem";
+
+impl Store {
+    /// Puts a latest item where there is none. False where there is another one.
+    pub async fn revive_latest(&self, latest: &Item) -> Result<bool, ServiceError> {
+        match request(latest, &self.table).send_with(&self.client).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failure)) => {
+                    let stored = failure.item().map(|item| Item::from(item.clone()));
+                    // The answer to an earlier attempt was lost, or another repair came to the same.
+                    Ok(stored.is_some_and(|stored| same_item(&stored, latest)))
+                }
+                _ => Err(ServiceError::new(OPERATION, &error)),
+            },
+        }
+    }
+}
+
+/// The request.
+pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
+    PutItemInputBuilder::default()
+        .table_name(table)
+        .set_item(Some(latest.clone().into()))
+        .condition_expression("attribute_not_exists(#pk)")
+        .expression_attribute_names("#pk", names::PK)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+}

@@ -1,0 +1,103 @@
+//! Missing versions, looked for in failure documents and in the stream.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::value::RawValue;
+use shared::domain::{
+    attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
+    version_set::VersionSet,
+};
+use stream_fn::record::{self, Record};
+use vzero::failures::document::Document;
+
+use crate::{
+    error::CliError,
+    redrive::{Reader, Sink, Tally},
+};
+
+/// The versions that are missing, by entity.
+pub(crate) type Missing = BTreeMap<EntityId, VersionSet>;
+
+/// A missing version that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) version: VersionItem,
+    /// Where.
+    pub(crate) source: String,
+    /// Whether somewhere else there is another one, so that nobody can say which it was.
+    pub(crate) is_doubtful: bool,
+}
+
+/// What was found.
+pub(crate) type AllFound = BTreeMap<(EntityId, Version), Found>;
+
+/// A search for missing versions.
+pub(crate) struct Search<'a> {
+    missing: &'a Missing,
+    digits: VersionDigits,
+    reader: Reader,
+    found: Mutex<AllFound>,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(missing: &'a Missing, digits: VersionDigits, reader: Reader) -> Self {
+        Self {
+            missing,
+            digits,
+            reader,
+            found: Mutex::default(),
+        }
+    }
+
+    /// Looks through the streams of this table.
+    pub(crate) async fn stream(&self, table: &str) -> Result<(), CliError> {
+        let take = |record: Box<RawValue>| self.take(&record, "the stream");
+        self.reader.stream.all(table, take).await
+    }
+
+    pub(crate) fn found(self) -> AllFound {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, record: &RawValue, source: &str) {
+        let Ok(Record::Version(version)) = record::parse(record, self.digits).content else {
+            return;
+        };
+        let missing = self.missing.get(version.entity());
+        if !missing.is_some_and(|missing| missing.contains(version.version().get())) {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        match found.entry((version.entity().clone(), version.version())) {
+            Entry::Vacant(entry) => {
+                entry.insert(Found {
+                    version,
+                    source: source.to_owned(),
+                    is_doubtful: false,
+                });
+            }
+            Entry::Occupied(mut entry) => {
+                let other = entry.get_mut();
+                other.is_doubtful |= !same_item(other.version.item(), version.item());
+            }
+        }
+    }
+}
+
+impl Sink for Search<'_> {
+    async fn document(&self, name: &str, document: Document) -> Result<Tally, CliError> {
+        let read = self.reader.read(name, document).await?;
+        for record in &read.records {
+            self.take(record, name);
+        }
+        Ok(read.tally)
+    }
+
+    /// A repair only reads: a redrive deletes messages.
+    fn lets_go(&self, _: &Tally) -> bool {
+        false
+    }
+}

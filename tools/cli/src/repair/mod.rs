@@ -1,0 +1,99 @@
+//! What an audit finds, put back where that can be. No version is overwritten.
+//!
+//! Data runs one way: findings → a plan of each entity's own items → what is missing, out of failure documents and the
+//! stream → the plan is shown → it is carried out → a summary.
+
+mod apply;
+mod findings;
+mod missing;
+mod plan;
+
+use std::time::Duration;
+
+use serde_json::json;
+use vzero::failures::source::Source;
+
+use self::{apply::Done, missing::Search, plan::Plan};
+use crate::{
+    connection::Connection,
+    error::CliError,
+    output::{self, Output},
+    redrive::{Feed, Reader, Services, TableStream, Tally},
+};
+
+/// What to repair, and with what.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Repair {
+    /// The entities: their partition keys
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    pub(crate) ids: Vec<String>,
+    /// Repair every entity of the table
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Look for missing versions in failure documents: a file, a folder, <s3://bucket/prefix>, or the URL of a queue
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) from: Vec<Source>,
+    /// Look for missing versions in the table's stream
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Make a latest item that is gone again, of the highest version
+    #[arg(long)]
+    pub(crate) revive: bool,
+    /// Show the plan, and do nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
+    /// Do it without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// How many seconds a missing version may be on its way: so long is waited before it counts as missing
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) lag: u64,
+    #[command(flatten)]
+    pub(crate) services: Services,
+}
+
+pub(crate) async fn run(connection: &Connection, args: &Repair, output: &Output) -> Result<(), CliError> {
+    if !args.yes && !args.dry_run && !output::can_ask() {
+        return Err(CliError::Usage(
+            "there is nobody to ask whether to carry out the plan: --yes says so, --dry-run only shows it".to_owned(),
+        ));
+    }
+    let (found, not_found) = findings::find(connection, args).await?;
+    let mut plan = Plan::of(connection, &found, args.revive).await?;
+    look_for_missing(connection, args, &mut plan).await?;
+    plan.say(output)?;
+    let is_agreed = args.yes || (!args.dry_run && !plan.is_empty() && output::ask("Carry it out?")?);
+    let mut done = Done::default();
+    if is_agreed {
+        done.carry_out(connection, plan.steps).await;
+    }
+    let mut summary = done.summary();
+    summary["Entities"] = json!(found.len());
+    summary["Left"] = json!(plan.left.len());
+    summary["DryRun"] = json!(!is_agreed);
+    output.object(&summary)?;
+    done.verdict(plan.left.len())?;
+    not_found.map_or(Ok(()), |id| Err(CliError::NotFound(format!("there is no {id}"))))
+}
+
+async fn look_for_missing(connection: &Connection, args: &Repair, plan: &mut Plan) -> Result<(), CliError> {
+    let reader = Reader {
+        stream: TableStream::new(connection),
+        table: connection.table.clone(),
+    };
+    let search = Search::new(&plan.missing, connection.store.digits(), reader);
+    if !plan.missing.is_empty() {
+        let feed = Feed::new(connection, &args.services);
+        feed.all(&args.from, &search, &mut Tally::default()).await?;
+        if args.stream {
+            search.stream(&connection.table).await?;
+        }
+    }
+    plan.add_found(search.found());
+    Ok(())
+}
+
+fn lag(args: &Repair) -> Duration {
+    Duration::from_secs(args.lag)
+}

@@ -1,0 +1,221 @@
+//! Repair: what an audit finds, put back.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod table;
+
+use std::fs;
+
+use serde_json::{Value, json};
+use table::Table;
+
+/// A run of repair: its exit code, its plan, and its summary.
+fn repair(table: &Table, arguments: &[&str], code: i32) -> (Vec<Value>, Value) {
+    let mut lines = table.lines(&[&["repair", "--lag", "0"], arguments].concat(), code);
+    let summary = lines.pop().unwrap();
+    (lines, summary)
+}
+
+/// The counts of a summary that are not zero.
+fn done(summary: &Value) -> Value {
+    let counts = summary.as_object().unwrap().iter();
+    counts
+        .filter(|(_, count)| count.is_u64() && **count != 0)
+        .map(|(name, count)| (name.clone(), count.clone()))
+        .collect()
+}
+
+fn audit(table: &Table, code: i32) {
+    table.lines(&["audit", "--all", "--lag", "0"], code);
+}
+
+#[test]
+fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
+    let table = Table::new();
+    table.write("E", 5);
+    table.write("whole", 1);
+    let records = table.records();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let keep = |name: &str, records: &[_]| {
+        fs::write(folder.path().join(name), table.document(records).body.to_string()).unwrap();
+    };
+    keep("first", &[records[0].clone(), records[5].clone()]);
+    table.answer(&["redrive", path], 0);
+    keep("second", &records[1..2]);
+    let before = table.items();
+    assert_eq!(before.len(), 4);
+
+    // Nobody can be asked, and nobody was.
+    assert_eq!(table.run(&["repair", "E", "--lag", "0"]).code, 2);
+    let step = |version: u64, source: &str| json!({"ID": "E", "Step": "Record", "Version": version, "Source": source});
+    let none = |from: u64, to: u64| json!({"ID": "E", "Step": "None", "From": from, "To": to, "Why": "it is in none of the sources"});
+    let (plan, summary) = repair(&table, &["E", "--dry-run"], 4);
+    assert_eq!(plan, [step(5, "v0"), none(2, 4)]);
+    assert_eq!(
+        (done(&summary), &summary["DryRun"]),
+        (json!({"Entities": 1, "Left": 1}), &json!(true))
+    );
+    assert_eq!(table.items(), before);
+
+    let (_, summary) = repair(&table, &["E", "--yes"], 4);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 1, "Left": 1}));
+    let file = format!("{path}/second");
+    let (plan, summary) = repair(&table, &["--all", "--from", path, "--yes"], 4);
+    assert_eq!(plan, [step(2, &file), none(3, 4)]);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 1, "Left": 1}));
+    audit(&table, 4);
+    let (plan, summary) = repair(&table, &["--all", "--from", path, "--stream", "--yes"], 0);
+    assert_eq!(plan, [step(3, "the stream"), step(4, "the stream")]);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 2}));
+    audit(&table, 0);
+    let after = table.items();
+    assert!(before.iter().all(|(key, item)| after[key] == *item));
+    for number in 1..=5 {
+        let expected = &records[number - 1].json()["dynamodb"]["NewImage"];
+        let found = &after[&format!("E v{number}")];
+        assert_eq!(
+            (&found["N"], &found["RequestId"]),
+            (&expected["N"], &expected["RequestId"]),
+            "{number}"
+        );
+    }
+    // A second time there is nothing to do, and an entity that is not there is not found.
+    let (plan, summary) = repair(&table, &["--all", "--stream", "--yes"], 0);
+    assert_eq!((plan, done(&summary)), (vec![], json!({})));
+    repair(&table, &["nobody", "--yes"], 3);
+    assert_eq!(table.items(), after);
+}
+
+#[test]
+fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
+    for digits in ["1", "3"] {
+        let table = Table::new();
+        let put = |n: &str| {
+            let written = ["--version-digits", digits, "--mode", "inline", "put", "E", "--set", n];
+            table.lines(&written, 0)[0]["Version"].clone()
+        };
+        let width: usize = digits.parse().unwrap();
+        let key = |number: u64| format!("v{number:0width$}");
+        for n in ["A=1", "A=2", "A=3", "A=4"] {
+            put(n);
+        }
+        let history = table.items();
+        table.delete("E", &key(0));
+        table.lines(&["put", "E", "--set", "A=new life"], 0);
+        audit(&table, 4);
+        let (plan, summary) = repair(&table, &["E", "--yes"], 0);
+        assert_eq!(plan, [json!({"ID": "E", "Step": "Raise", "From": 1, "To": 5})]);
+        assert_eq!(done(&summary), json!({"Entities": 1, "Raised": 1}));
+        audit(&table, 0);
+        let items = table.items();
+        for number in 1..=4 {
+            let name = format!("E {}", key(number));
+            assert_eq!(items[&name], history[&name]);
+        }
+        assert_eq!(items[&format!("E {}", key(5))]["A"], json!({"S": "new life"}));
+        if digits == "1" {
+            // What the stream makes of it is what was written down.
+            let document = tempfile::NamedTempFile::new().unwrap();
+            let raised = table.records().split_off(5);
+            fs::write(document.path(), table.document(&raised).body.to_string()).unwrap();
+            let redriven = table.answer(&["redrive", document.path().to_str().unwrap()], 0);
+            assert_eq!(
+                (&redriven["Records"], &redriven["AlreadyRecorded"]),
+                (&json!(1), &json!(1))
+            );
+        }
+        assert_eq!(put("A=6"), 6);
+        audit(&table, 0);
+    }
+}
+
+#[test]
+fn a_counter_that_alone_was_set_back_makes_no_version() {
+    let table = Table::new();
+    for n in ["A=1", "A=2", "A=3"] {
+        table.lines(&["--mode", "inline", "put", "E", "--set", n], 0);
+    }
+    let before = table.items();
+    let mut v0 = before["E v0"].clone();
+    v0["Latest"] = json!({"N": "1"});
+    table.put(v0);
+    let (plan, summary) = repair(&table, &["E", "--yes"], 0);
+    assert_eq!(plan, [json!({"ID": "E", "Step": "Raise", "From": 1, "To": 3})]);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Raised": 1}));
+    assert_eq!(table.items(), before);
+    audit(&table, 0);
+    // A state that its version does not hold becomes the next one.
+    let mut v0 = before["E v0"].clone();
+    v0["A"] = json!({"S": "by hand"});
+    table.put(v0);
+    let (plan, _) = repair(&table, &["--all", "--yes"], 0);
+    assert_eq!(plan, [json!({"ID": "E", "Step": "Raise", "From": 3, "To": 4})]);
+    assert_eq!(table.items()["E v3"], before["E v3"]);
+    assert_eq!(table.items()["E v4"]["A"], json!({"S": "by hand"}));
+    audit(&table, 0);
+}
+
+#[test]
+fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
+    let table = Table::new();
+    for n in ["A=1", "A=2"] {
+        table.lines(&["--mode", "inline", "put", "E", "--set", n], 0);
+    }
+    let before = table.items();
+    table.delete("E", "v0");
+    let gone = table.items();
+    let (plan, summary) = repair(&table, &["--all", "--yes"], 4);
+    assert_eq!(
+        (&plan[0]["Finding"], &plan[0]["Step"]),
+        (&json!("Orphan"), &json!("None"))
+    );
+    assert_eq!(done(&summary), json!({"Entities": 1, "Left": 1}));
+    assert_eq!(table.items(), gone);
+    let (plan, summary) = repair(&table, &["--all", "--yes", "--revive"], 0);
+    assert_eq!(plan, [json!({"ID": "E", "Step": "Revive", "Version": 2})]);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Revived": 1}));
+    // It is as it was, but for what it remembered of its requests.
+    let mut expected = before["E v0"].clone();
+    expected.as_object_mut().unwrap().remove("RecentRequests");
+    assert_eq!(table.items()["E v0"], expected);
+    audit(&table, 0);
+    assert_eq!(
+        table.lines(&["--mode", "inline", "put", "E", "--set", "A=3"], 0)[0]["Version"],
+        3
+    );
+}
+
+#[test]
+fn where_sources_hold_different_ones_none_is_taken() {
+    let table = Table::new();
+    table.write("E", 2);
+    let records = table.records();
+    let folder = tempfile::tempdir().unwrap();
+    let mut body = table.document(&records[..1]).body;
+    fs::write(folder.path().join("a"), body.to_string()).unwrap();
+    body["payload"]["Records"][0]["dynamodb"]["NewImage"]["N"] = json!({"N": "7"});
+    fs::write(folder.path().join("b"), body.to_string()).unwrap();
+    // Of another table, it is no source.
+    let other = body
+        .to_string()
+        .replace("table/VersionControl/", "table/Other/")
+        .replace("\"7\"", "\"8\"");
+    fs::write(folder.path().join("c"), other).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (plan, summary) = repair(&table, &["E", "--from", path, "--yes"], 4);
+    let doubtful = json!({"ID": "E", "Step": "None", "From": 1, "To": 1, "Why": "the sources hold different ones"});
+    assert_eq!(plan[1], doubtful);
+    assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 1, "Left": 1}));
+    assert!(!table.items().contains_key("E v1"));
+    let first = format!("{path}/a");
+    repair(
+        &table,
+        &["E", "--from", &first, "--from", &format!("{path}/c"), "--yes"],
+        0,
+    );
+    assert_eq!(
+        table.items()["E v1"]["N"],
+        records[0].json()["dynamodb"]["NewImage"]["N"]
+    );
+}
