@@ -1,6 +1,9 @@
 //! How far long work has come, on standard error.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal as _, Write as _},
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -41,6 +44,8 @@ impl Drop for Progress {
 pub(crate) struct Count {
     what: &'static str,
     bar: Option<ProgressBar>,
+    /// How many lines were due so far.
+    lines: Cell<u64>,
 }
 
 impl Count {
@@ -49,7 +54,8 @@ impl Count {
 
     pub(crate) fn new(what: &'static str) -> Self {
         let bar = io::stderr().is_terminal().then(ProgressBar::new_spinner);
-        Self { what, bar }
+        let lines = Cell::new(0);
+        Self { what, bar, lines }
     }
 
     /// So many are done.
@@ -60,10 +66,12 @@ impl Count {
                 bar.set_message(line);
                 bar.tick();
             }
-            None if count > 0 && count.is_multiple_of(Self::A_LINE) => {
-                let _ = writeln!(io::stderr(), "{line}");
+            None => {
+                let lines = count / Self::A_LINE;
+                if lines > self.lines.replace(lines) {
+                    let _ = writeln!(io::stderr(), "{line}");
+                }
             }
-            None => {}
         }
     }
 }

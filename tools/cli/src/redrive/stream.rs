@@ -246,3 +246,108 @@ fn json_of(image: HashMap<String, types::AttributeValue>) -> Value {
     // Attribute values always have a JSON form.
     serde_json::to_value(Item::from(image)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodbstreams::config::{
+        BehaviorVersion, Config, Credentials, Region,
+        http::{HttpRequest, HttpResponse},
+    };
+    use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+
+    use super::*;
+
+    /// A stream that gives these answers, one after the other.
+    fn answering(answers: impl IntoIterator<Item = Value>) -> (TableStream, StaticReplayClient) {
+        let events = answers.into_iter().map(|body| {
+            let status: u16 = if body["__type"].is_null() { 200 } else { 400 };
+            let answer = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
+            ReplayEvent::new(HttpRequest::empty(), answer)
+        });
+        let http = StaticReplayClient::new(events.collect());
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::v2026_01_12())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(Credentials::for_tests())
+            .http_client(http.clone())
+            .build();
+        (TableStream(Client::from_conf(config)), http)
+    }
+
+    fn number(number: u64) -> SequenceNumber {
+        SequenceNumber::new(number.to_string()).unwrap()
+    }
+
+    fn error(code: &str) -> Value {
+        json!({"__type": code})
+    }
+
+    fn iterator() -> Value {
+        json!({"ShardIterator": "iterator"})
+    }
+
+    fn page(numbers: &[u64]) -> Value {
+        let record = |n: &u64| json!({"eventName": "INSERT", "dynamodb": {"SequenceNumber": n.to_string()}});
+        json!({"Records": numbers.iter().map(record).collect::<Vec<_>>(), "NextShardIterator": "next"})
+    }
+
+    /// How many records there are of a batch from 8 to 11, the first of them, whether that is all, and how often was asked.
+    async fn fetched(answers: impl IntoIterator<Item = Value>) -> (usize, Option<SequenceNumber>, bool, usize) {
+        let (stream, http) = answering(answers);
+        let batch = Batch {
+            stream_arn: "arn:aws:dynamodb:eu-central-1:1:table/T/stream/1".to_owned(),
+            shard: "shard-1".to_owned(),
+            first: number(8),
+            last: number(11),
+            size: 3,
+        };
+        let fetched = stream.fetch(&batch).await.unwrap();
+        let asked = http.actual_requests().count();
+        (fetched.records.len(), fetched.first, fetched.is_whole, asked)
+    }
+
+    #[tokio::test]
+    async fn what_is_trimmed_is_told_from_what_is_there() {
+        let (trimmed, gone) = ("TrimmedDataAccessException", "ResourceNotFoundException");
+        let whole = [iterator(), page(&[]), page(&[8, 9]), page(&[]), page(&[11, 12])];
+        assert_eq!(fetched(whole).await, (3, Some(number(8)), true, 5));
+        // The oldest record that is left is one of the batch, or comes after it.
+        let half = [error(trimmed), iterator(), page(&[10, 11])];
+        assert_eq!(fetched(half).await, (2, Some(number(10)), false, 3));
+        let after = [error(trimmed), iterator(), page(&[12])];
+        assert_eq!(fetched(after).await, (0, None, false, 3));
+        assert_eq!(fetched([error(trimmed), error(trimmed)]).await, (0, None, false, 2));
+        assert_eq!(fetched([error(gone), error(gone)]).await, (0, None, false, 2));
+        assert_eq!(fetched([iterator(), error(trimmed)]).await, (0, None, false, 2));
+        // The end of the shard, and one that has none.
+        let closed = [iterator(), json!({"Records": []})];
+        assert_eq!(fetched(closed).await, (0, None, false, 2));
+        let endless = std::iter::once(iterator()).chain((0..200).map(|_| page(&[])));
+        assert_eq!(fetched(endless).await, (0, None, false, 51));
+    }
+
+    #[tokio::test]
+    async fn what_may_be_there_is_not_called_lost() {
+        let batch = Batch {
+            stream_arn: String::new(),
+            shard: "shard-1".to_owned(),
+            first: number(8),
+            last: number(8),
+            size: 1,
+        };
+        let refused = error("AccessDeniedException");
+        for answers in [
+            vec![refused.clone()],
+            vec![iterator(), refused.clone()],
+            vec![error(GONE[0]), refused],
+        ] {
+            let (stream, _) = answering(answers);
+            let error = stream.fetch(&batch).await.unwrap_err();
+            assert_eq!(error.exit_code(), 5, "{error}");
+            assert!(
+                error.to_string().ends_with("failed with AccessDeniedException"),
+                "{error}"
+            );
+        }
+    }
+}
