@@ -81,6 +81,8 @@ pub(crate) async fn run(connection: &Connection, args: &Redrive, output: &Output
     };
     let mut tally = Tally::default();
     let fed = feed.all(&args.sources.sources, &replay, &mut tally).await;
+    // Its line would be in the way of the summary.
+    drop(feed);
     tally.say(args.dry_run, output)?;
     fed.and(tally.verdict())
 }

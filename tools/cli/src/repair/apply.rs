@@ -9,7 +9,7 @@ use shared::{
 };
 
 use super::plan::Planned;
-use crate::{connection::Connection, error::CliError, progress::Count};
+use crate::{connection::Connection, error::CliError, output, progress::Count};
 
 /// How many steps are under way at once. They are about different items.
 const CONCURRENCY: usize = 16;
@@ -71,6 +71,16 @@ impl Done {
             "Revived": self.revived, "Conflict": self.conflicts.len(), "Failed": self.failed.len(), "Left": 0, "DryRun": false,
             "Conflicts": self.conflicts, "FailedSteps": self.failed,
         })
+    }
+
+    /// On a terminal, what was not done is said line by line.
+    pub(crate) fn take_lists(&self, summary: &mut Value) {
+        for name in ["Conflicts", "FailedSteps"] {
+            let list = summary.as_object_mut().and_then(|summary| summary.shift_remove(name));
+            for one in list.as_ref().and_then(Value::as_array).into_iter().flatten() {
+                output::say_note(&format!("{name}: {one}"));
+            }
+        }
     }
 
     /// An error where not all is as it should be.

@@ -72,6 +72,9 @@ pub(crate) async fn run(connection: &Connection, args: &Repair, output: &Output)
     summary["Entities"] = json!(found.len());
     summary["Left"] = json!(plan.left.len());
     summary["DryRun"] = json!(!is_agreed);
+    if !output.is_json() {
+        done.take_lists(&mut summary);
+    }
     output.object(&summary)?;
     done.verdict(plan.left.len())?;
     not_found.map_or(Ok(()), |id| Err(CliError::NotFound(format!("there is no {id}"))))
