@@ -61,17 +61,14 @@ impl Count {
     /// So many are done.
     pub(crate) fn at(&self, count: u64) {
         let line = format!("{count} {}", self.what);
-        match &self.bar {
-            Some(bar) => {
-                bar.set_message(line);
-                bar.tick();
-            }
-            None => {
-                let lines = count / Self::A_LINE;
-                if lines > self.lines.replace(lines) {
-                    let _ = writeln!(io::stderr(), "{line}");
-                }
-            }
+        if let Some(bar) = &self.bar {
+            bar.set_message(line);
+            bar.tick();
+            return;
+        }
+        let lines = count / Self::A_LINE;
+        if lines > self.lines.replace(lines) {
+            let _ = writeln!(io::stderr(), "{line}");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Done {
     }
 
     /// On a terminal, what was not done is said line by line.
-    pub(crate) fn take_lists(&self, summary: &mut Value) {
+    pub(crate) fn say_lists(summary: &mut Value) {
         for name in ["Conflicts", "FailedSteps"] {
             let list = summary.as_object_mut().and_then(|summary| summary.shift_remove(name));
             for one in list.as_ref().and_then(Value::as_array).into_iter().flatten() {

@@ -73,7 +73,7 @@ pub(crate) async fn run(connection: &Connection, args: &Repair, output: &Output)
     summary["Left"] = json!(plan.left.len());
     summary["DryRun"] = json!(!is_agreed);
     if !output.is_json() {
-        done.take_lists(&mut summary);
+        Done::say_lists(&mut summary);
     }
     output.object(&summary)?;
     done.verdict(plan.left.len())?;
