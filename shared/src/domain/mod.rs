@@ -17,6 +17,7 @@ pub mod recent;
 pub mod repair;
 pub mod request_id;
 pub mod sequence;
+pub mod size;
 pub mod time;
 pub mod update;
 pub mod version;

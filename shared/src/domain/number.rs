@@ -4,6 +4,9 @@ use thiserror::Error;
 
 /// The most significant digits of a number.
 pub const MAX_DIGITS: usize = 38;
+/// The longest text of a number, in bytes. What DynamoDB holds takes 171 at most, the rest is zeros; a million of them
+/// keep Amazon's DynamoDB Local busy for more than a minute.
+pub const MAX_TEXT_BYTES: usize = 1000;
 /// The exponent of the largest number, `9.99…e125`.
 const MAX_EXPONENT: i64 = 125;
 /// The exponent of the smallest number that is not zero, `1e-130`.
@@ -36,6 +39,9 @@ impl Decimal {
 
     /// Reads a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
     pub fn parse(text: &str) -> Result<Self, InvalidNumber> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(InvalidNumber::TooLong { bytes: text.len() });
+        }
         let (negative, unsigned) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
             Some(b'+') => (false, &text[1..]),
@@ -102,6 +108,13 @@ impl Decimal {
         self.digits.is_empty() || self.exponent + 1 >= as_i64(self.digits.len())
     }
 
+    /// The bytes it takes in an item: one, one for a sign, and one for every two digits on either side of the point.
+    pub fn bytes(&self) -> usize {
+        let digits = self.digits.len();
+        let whole = usize::try_from(self.exponent + 1).unwrap_or(0).min(digits);
+        1 + usize::from(self.negative) + whole.div_ceil(2) + (digits - whole).div_ceil(2)
+    }
+
     /// Whether the number is below zero.
     pub fn is_negative(&self) -> bool {
         self.negative
@@ -142,6 +155,12 @@ pub enum InvalidNumber {
     /// Not in the notation of a number.
     #[error("it is not a number")]
     NotANumber,
+    /// Longer than [`MAX_TEXT_BYTES`].
+    #[error("it is written in {bytes} bytes, and {MAX_TEXT_BYTES} are allowed")]
+    TooLong {
+        /// How many.
+        bytes: usize,
+    },
     /// More than [`MAX_DIGITS`]: DynamoDB refuses it, and to round it would change it.
     #[error("it has {digits} significant digits, and {MAX_DIGITS} are allowed")]
     TooManyDigits {
@@ -207,6 +226,38 @@ mod tests {
             "1234567890123456789012345678901234567800000",
         ] {
             assert!(Decimal::parse(text).is_ok(), "{text}");
+        }
+        let zeros = |count: usize| format!("1.{}", "0".repeat(count - 2));
+        assert!(Decimal::parse(&zeros(1000)).is_ok());
+        assert_eq!(
+            Decimal::parse(&zeros(1001)),
+            Err(InvalidNumber::TooLong { bytes: 1001 })
+        );
+    }
+
+    /// As measured on Amazon's DynamoDB Local.
+    #[test]
+    fn the_bytes_of_a_number() {
+        for (text, bytes) in [
+            ("0", 1),
+            ("-0", 1),
+            ("1", 2),
+            ("12", 2),
+            ("123", 3),
+            ("100", 2),
+            ("-1", 3),
+            ("-12", 3),
+            ("0.1", 2),
+            ("0.12", 2),
+            ("1.5", 3),
+            ("12.5", 3),
+            ("1E125", 2),
+            ("1600000000", 2),
+            ("1604261041", 6),
+            ("11111111111111111111111111111111111111", 20),
+            ("-11111111111111111111111111111111111111", 21),
+        ] {
+            assert_eq!(Decimal::parse(text).unwrap().bytes(), bytes, "{text}");
         }
     }
 

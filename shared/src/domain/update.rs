@@ -12,6 +12,7 @@ use super::{
     names,
     number::{Decimal, InvalidNumber},
     request_id::{InvalidRequestId, RequestId},
+    size::{self, OverLimit},
     time::{EpochMillis, InvalidTime},
     version::Version,
 };
@@ -33,6 +34,9 @@ pub const RESERVED: [&str; 6] = [
 /// The most attributes of one update: an update expression has at most 300 operators and functions (DynamoDB's
 /// limits for expressions), and the version's own take a few.
 pub const MAX_ATTRIBUTES: usize = 290;
+/// The most bytes of the names and values of one update: an expression takes 2 MB of them, and the version's own take a
+/// few.
+pub const MAX_EXPRESSION_BYTES: usize = 2 * 1024 * 1024 - 8 * 1024;
 
 /// An update of one entity, checked: all that is left to go wrong is DynamoDB's to say.
 #[derive(Clone, PartialEq)]
@@ -134,7 +138,7 @@ impl Update {
             Some(_) => return Err(InvalidUpdate::IdIsNoString),
             None => return Err(InvalidUpdate::NoId),
         };
-        Ok(Self {
+        let update = Self {
             entity,
             request_id: request_id(&mut members, default_request_id)?,
             expected: expected_version(&mut members)?,
@@ -145,7 +149,50 @@ impl Update {
             },
             changes: changes(members)?,
             asked: None,
-        })
+        };
+        update.check()?;
+        Ok(update)
+    }
+
+    /// Refuses what can never be stored, whatever is stored already: names and values that DynamoDB does not hold, and
+    /// attributes that alone make a version item that is too large.
+    ///
+    /// What is stored already is DynamoDB's to add up, or the transaction's, which reads it.
+    pub fn check(&self) -> Result<(), InvalidUpdate> {
+        if self.changes.len() > MAX_ATTRIBUTES {
+            let count = self.changes.len();
+            return Err(InvalidUpdate::TooManyAttributes { count });
+        }
+        // The least that the version item has besides: its keys, and the request.
+        let mut stored = names::PK.len() + self.entity.as_str().len() + names::SK.len() + "v1".len();
+        stored += names::REQUEST_ID.len() + self.request_id.as_str().len();
+        let mut removed = 0;
+        for (name, change) in &self.changes {
+            let checked = match change {
+                Change::Set(value) => {
+                    stored += name.len() + size::of_value(value);
+                    size::check_attribute(name, value)
+                }
+                Change::Remove => {
+                    removed += name.len();
+                    size::check_name(name)
+                }
+            };
+            checked.map_err(|source| match source {
+                OverLimit::EmptyName if name.is_empty() => InvalidUpdate::EmptyName,
+                OverLimit::Name { bytes } if bytes == name.len() => InvalidUpdate::LongName { bytes },
+                source => InvalidUpdate::Attribute {
+                    name: name.clone(),
+                    source,
+                },
+            })?;
+        }
+        size::check_version_bytes(stored)?;
+        if stored + removed > MAX_EXPRESSION_BYTES {
+            let bytes = stored + removed;
+            return Err(InvalidUpdate::TooManyBytes { bytes });
+        }
+        Ok(())
     }
 }
 
@@ -202,13 +249,7 @@ fn take_timestamp(members: &mut Map<String, Value>) -> Result<EpochMillis, Inval
 }
 
 fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, InvalidUpdate> {
-    if members.len() > MAX_ATTRIBUTES {
-        return Err(InvalidUpdate::TooManyAttributes { count: members.len() });
-    }
     let change = |(name, value): (String, Value)| {
-        if name.is_empty() {
-            return Err(InvalidUpdate::EmptyName);
-        }
         let change = match value {
             Value::Null => Change::Remove,
             value => match attributes::from_json(value) {
@@ -276,6 +317,29 @@ pub enum InvalidUpdate {
         name: String,
         /// What is wrong with it.
         source: InvalidNumber,
+    },
+    /// A name longer than [`size::MAX_NAME_BYTES`]. It is not told: it is as long as it is.
+    #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
+    LongName {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A value that DynamoDB does not hold.
+    #[error("the value of {name} cannot be stored")]
+    Attribute {
+        /// The attribute.
+        name: String,
+        /// What is wrong with it.
+        source: OverLimit,
+    },
+    /// Its attributes alone make an item that is too large.
+    #[error(transparent)]
+    TooLarge(#[from] OverLimit),
+    /// More than [`MAX_EXPRESSION_BYTES`].
+    #[error("the update has {bytes} bytes of names and values, and {MAX_EXPRESSION_BYTES} are allowed")]
+    TooManyBytes {
+        /// How many it has.
+        bytes: usize,
     },
     /// More than [`MAX_ATTRIBUTES`].
     #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
@@ -380,11 +444,74 @@ mod tests {
         ] {
             assert_eq!(chain(&parse(json.clone()).err().unwrap()), message, "{json}");
         }
+        let nested = |levels: usize, innermost: &str| {
+            let text = format!("{}{innermost}{}", "[".repeat(levels), "]".repeat(levels));
+            parse(serde_json::from_str(&format!(r#"{{"ID": "E", "A": {text}}}"#)).unwrap())
+        };
+        let too_deep = "the value of A cannot be stored: its lists and maps are deeper than 32 levels";
+        assert!(nested(31, "7").is_ok() && nested(31, r#""x""#).is_ok() && nested(31, "").is_ok());
+        for (levels, innermost) in [
+            (32, "7"),
+            (32, ""),
+            (31, "[]"),
+            (31, "{}"),
+            (31, r#"{"a": 1}"#),
+            (100, ""),
+        ] {
+            assert_eq!(
+                chain(&nested(levels, innermost).err().unwrap()),
+                too_deep,
+                "{levels} {innermost}"
+            );
+        }
+        let named =
+            |name: String, value: Value| parse(json!({"ID": "E", name: value})).err().map(|error| chain(&error));
+        let long = "x".repeat(65_536);
+        assert_eq!(named("x".repeat(65_535), json!(1)), None);
+        let too_long = "the name of an attribute has 65536 bytes, and 65535 are allowed";
+        assert_eq!(named(long.clone(), json!(1)).unwrap(), too_long);
+        assert_eq!(named(long.clone(), json!(null)).unwrap(), too_long);
+        assert_eq!(
+            named("A".to_owned(), json!([{"a": 1, long: 1}])).unwrap(),
+            "the value of A cannot be stored: a name has 65536 bytes, and 65535 are allowed"
+        );
+        assert_eq!(
+            named("A".to_owned(), json!({"": 1})).unwrap(),
+            "the value of A cannot be stored: a name is empty"
+        );
+        let zeros = format!(r#"{{"ID": "E", "A": 1.{}}}"#, "0".repeat(1000));
+        assert_eq!(
+            chain(&parse(serde_json::from_str(&zeros).unwrap()).err().unwrap()),
+            "the number in A cannot be stored: it is written in 1002 bytes, and 1000 are allowed"
+        );
+        let removed: Map<_, _> = (0..40)
+            .map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null))
+            .chain([("ID".into(), json!("E"))])
+            .collect();
+        assert!(matches!(
+            parse(Value::Object(removed)).err().unwrap(),
+            InvalidUpdate::TooManyBytes { bytes: 2_400_090.. }
+        ));
         let long = r#"{"ID": "E", "A": {"b": [123456789012345678901234567890123456789]}}"#;
         assert_eq!(
             chain(&parse(serde_json::from_str(long).unwrap()).err().unwrap()),
             "the number in A cannot be stored: it has 39 significant digits, and 38 are allowed"
         );
+    }
+
+    #[test]
+    fn what_alone_makes_too_large_an_item_is_refused() {
+        // PK, SK, RequestId and A, with the marks that the version item may get.
+        let others = "PKE".len() + "SKv1".len() + "RequestIddefault".len() + "A".len() + size::MARKS_BYTES;
+        let most = size::MAX_ITEM_BYTES - others;
+        assert!(parse(json!({"ID": "E", "A": "x".repeat(most)})).is_ok());
+        assert_eq!(
+            chain(&parse(json!({"ID": "E", "A": "x".repeat(most + 1)})).err().unwrap()),
+            "the version item would have 409601 bytes, and 409600 are allowed"
+        );
+        // What is taken away is not stored.
+        let removed = (0..10).map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null));
+        assert!(parse(Value::Object(removed.chain([("ID".into(), json!("E"))]).collect())).is_ok());
     }
 
     #[test]

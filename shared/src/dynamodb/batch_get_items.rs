@@ -54,7 +54,11 @@ impl Store {
             items.extend(found.into_iter().map(Item::from));
             if !keys.is_empty() {
                 if empty_handed == EMPTY_HANDED {
-                    return Err(ServiceError::unbuilt(OPERATION).because(ErrorKind::Throttled, "UnprocessedKeys"));
+                    return Err(ServiceError::unbuilt(OPERATION).because(
+                        ErrorKind::Throttled,
+                        "UnprocessedKeys",
+                        None,
+                    ));
                 }
                 tokio::time::sleep(FIRST_WAIT * (1 << empty_handed)).await;
             }

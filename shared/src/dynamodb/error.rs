@@ -49,7 +49,8 @@ impl ServiceError {
             SdkError::ServiceError(_) => {
                 let code = error.code().unwrap_or("an error without a code");
                 let request = error.request_id().unwrap_or("unknown");
-                (kind_of(code), format!("failed with {code} (request {request})"))
+                let why = limit_of(code, error.message()).map_or(String::new(), |limit| format!(": {limit}"));
+                (kind_of(code), format!("failed with {code} (request {request}){why}"))
             }
             SdkError::TimeoutError(_) => (ErrorKind::Unavailable, "timed out".to_owned()),
             SdkError::DispatchFailure(failure) => {
@@ -81,15 +82,33 @@ impl ServiceError {
         }
     }
 
-    /// The same, with the reason that the answer gave.
-    pub(super) fn because(self, kind: ErrorKind, code: &str) -> Self {
+    /// The same, with the reason that the answer gave. Of its message, only a limit that it names is told.
+    pub(super) fn because(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
+        let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {
-            detail: format!("{} because of {code}", self.detail),
+            detail: format!("{} because of {code}{why}", self.detail),
             kind,
             ..self
         }
     }
 }
+
+/// The limit that a refusal names. The message itself is not passed on: it can hold names and values.
+fn limit_of(code: &str, message: Option<&str>) -> Option<&'static str> {
+    const LIMITS: [(&str, &str); 3] = [
+        ("Item size to update has exceeded", TOO_LARGE),
+        ("Item size has exceeded", TOO_LARGE),
+        (
+            "Nesting Levels have exceeded",
+            "an attribute would be deeper than 32 levels",
+        ),
+    ];
+    let message = message.filter(|_| code == "ValidationException")?;
+    let named = LIMITS.into_iter().find(|(words, _)| message.contains(words));
+    named.map(|(_, limit)| limit)
+}
+
+const TOO_LARGE: &str = "the item would be larger than 400 KB";
 
 fn kind_of(code: &str) -> ErrorKind {
     match code {
@@ -99,5 +118,43 @@ fn kind_of(code: &str) -> ErrorKind {
         | "TransactionConflictException" => ErrorKind::Throttled,
         "ValidationException" | "ItemCollectionSizeLimitExceededException" => ErrorKind::Rejected,
         _ => ErrorKind::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_in_words_of_our_own() {
+        for (code, message, limit) in [
+            (
+                "ValidationException",
+                "Item size to update has exceeded the maximum allowed size",
+                Some(TOO_LARGE),
+            ),
+            (
+                "ValidationException",
+                "Item size has exceeded the maximum allowed size",
+                Some(TOO_LARGE),
+            ),
+            (
+                "ValidationException",
+                "ExpressionAttributeValues contains invalid value: Nesting Levels have exceeded supported limits",
+                Some("an attribute would be deeper than 32 levels"),
+            ),
+            (
+                "ValidationException",
+                "The parameter cannot be converted to a numeric value: secret",
+                None,
+            ),
+            (
+                "InternalServerError",
+                "Item size has exceeded the maximum allowed size",
+                None,
+            ),
+        ] {
+            assert_eq!(limit_of(code, Some(message)), limit, "{message}");
+        }
     }
 }

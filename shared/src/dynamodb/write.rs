@@ -25,6 +25,7 @@ use crate::domain::{
     ledger::Retention,
     names,
     recent::Window,
+    size::OverLimit,
     update::Update,
     version::Version,
     version_item::{InvalidImage, latest_of},
@@ -214,6 +215,9 @@ pub enum WriteError {
         /// The version that the other one made.
         version: Version,
     },
+    /// With what is stored already, the version item would be too large. Nothing was changed.
+    #[error("the update does not fit beside what is stored already")]
+    TooLarge(#[source] OverLimit),
     /// Others were faster each time.
     #[error("lost {attempts} races for the next version")]
     Contended {
@@ -233,7 +237,7 @@ impl WriteError {
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // As DynamoDB refuses to count what is no number.
-            Self::Latest(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
+            Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }

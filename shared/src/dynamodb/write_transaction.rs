@@ -22,7 +22,7 @@ use crate::domain::{
     decision::{apply, decide},
     keys::VersionDigits,
     ledger::Marker,
-    names,
+    names, size,
     update::Update,
     version::Version,
     version_item::{VersionItem, latest_of},
@@ -64,6 +64,7 @@ impl Store {
             let image = apply(update, stored.as_ref(), self.digits)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
+            size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
             let parts = Parts {
                 memory: match options.idempotency {
                     Idempotency::Recent(window) => Memory::fitting(update, window, stored.as_ref())?,
@@ -253,16 +254,18 @@ where
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
         return plain;
     };
-    let mut codes = cancelled
+    let mut reasons = cancelled
         .cancellation_reasons()
         .iter()
-        .filter_map(CancellationReason::code);
-    match codes.find(|code| *code != "None") {
-        Some(code @ ("ThrottlingError" | "ProvisionedThroughputExceeded")) => plain.because(ErrorKind::Throttled, code),
-        Some(code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded")) => {
-            plain.because(ErrorKind::Rejected, code)
+        .filter_map(|reason| Some((reason.code()?, reason.message())));
+    match reasons.find(|(code, _)| *code != "None") {
+        Some((code @ ("ThrottlingError" | "ProvisionedThroughputExceeded"), message)) => {
+            plain.because(ErrorKind::Throttled, code, message)
         }
-        Some(code) => plain.because(ErrorKind::Unavailable, code),
+        Some((code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded"), message)) => {
+            plain.because(ErrorKind::Rejected, code, message)
+        }
+        Some((code, message)) => plain.because(ErrorKind::Unavailable, code, message),
         None => plain,
     }
 }

@@ -130,5 +130,6 @@ pub(crate) fn update(id: &str, args: &Args, mut members: Map<String, Value>) -> 
     let refused = |error| CliError::usage("the update", error);
     let mut update = Update::parse(Value::Object(own), &fresh, args.ordering).map_err(refused)?;
     update.changes.extend(changes(members)?);
+    update.check().map_err(refused)?;
     Ok(update)
 }
