@@ -34,9 +34,11 @@ pub const RESERVED: [&str; 6] = [
 /// The most attributes of one update: an update expression has at most 300 operators and functions (DynamoDB's
 /// limits for expressions), and the version's own take a few.
 pub const MAX_ATTRIBUTES: usize = 290;
-/// The most bytes of the names and values of one update: an expression takes 2 MB of them, and the version's own take a
-/// few.
-pub const MAX_EXPRESSION_BYTES: usize = 2 * 1024 * 1024 - 8 * 1024;
+/// What DynamoDB adds to the name and value of an attribute that an update sets, against the size of an item (measured on
+/// it by others; the embedded one does the same).
+const SET_BYTES: usize = 19;
+/// The same for the name of one that it takes away.
+const REMOVE_BYTES: usize = 1;
 
 /// An update of one entity, checked: all that is left to go wrong is DynamoDB's to say.
 #[derive(Clone, PartialEq)]
@@ -166,15 +168,18 @@ impl Update {
         // The least that the version item has besides: its keys, and the request.
         let mut stored = names::PK.len() + self.entity.as_str().len() + names::SK.len() + "v1".len();
         stored += names::REQUEST_ID.len() + self.request_id.as_str().len();
-        let mut removed = 0;
+        // What DynamoDB holds against the update itself, before it looks at what is stored.
+        let mut sent = SET_BYTES + names::REQUEST_ID.len() + self.request_id.as_str().len();
         for (name, change) in &self.changes {
             let checked = match change {
                 Change::Set(value) => {
-                    stored += name.len() + size::of_value(value);
+                    let bytes = name.len() + size::of_value(value);
+                    stored += bytes;
+                    sent += SET_BYTES + bytes;
                     size::check_attribute(name, value)
                 }
                 Change::Remove => {
-                    removed += name.len();
+                    sent += REMOVE_BYTES + name.len();
                     size::check_name(name)
                 }
             };
@@ -188,9 +193,8 @@ impl Update {
             })?;
         }
         size::check_version_bytes(stored)?;
-        if stored + removed > MAX_EXPRESSION_BYTES {
-            let bytes = stored + removed;
-            return Err(InvalidUpdate::TooManyBytes { bytes });
+        if sent > size::MAX_ITEM_BYTES {
+            return Err(InvalidUpdate::TooManyBytes { bytes: sent });
         }
         Ok(())
     }
@@ -335,8 +339,8 @@ pub enum InvalidUpdate {
     /// Its attributes alone make an item that is too large.
     #[error(transparent)]
     TooLarge(#[from] OverLimit),
-    /// More than [`MAX_EXPRESSION_BYTES`].
-    #[error("the update has {bytes} bytes of names and values, and {MAX_EXPRESSION_BYTES} are allowed")]
+    /// More than an item holds, counting what it takes away as well.
+    #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
     TooManyBytes {
         /// How many it has.
         bytes: usize,
@@ -490,7 +494,7 @@ mod tests {
             .collect();
         assert!(matches!(
             parse(Value::Object(removed)).err().unwrap(),
-            InvalidUpdate::TooManyBytes { bytes: 2_400_090.. }
+            InvalidUpdate::TooManyBytes { bytes: 2_400_130.. }
         ));
         let long = r#"{"ID": "E", "A": {"b": [123456789012345678901234567890123456789]}}"#;
         assert_eq!(
@@ -501,16 +505,24 @@ mod tests {
 
     #[test]
     fn what_alone_makes_too_large_an_item_is_refused() {
+        let id = "E".repeat(100);
         // PK, SK, RequestId and A, with the marks that the version item may get.
-        let others = "PKE".len() + "SKv1".len() + "RequestIddefault".len() + "A".len() + size::MARKS_BYTES;
+        let others = "PK".len() + 100 + "SKv1".len() + "RequestIddefault".len() + "A".len() + size::MARKS_BYTES;
         let most = size::MAX_ITEM_BYTES - others;
+        assert!(parse(json!({"ID": id, "A": "x".repeat(most)})).is_ok());
+        assert_eq!(
+            chain(&parse(json!({"ID": id, "A": "x".repeat(most + 1)})).err().unwrap()),
+            "the version item would have 409601 bytes, and 409600 are allowed"
+        );
+        // With a short key, what DynamoDB adds for the update itself is more.
+        let most = size::MAX_ITEM_BYTES - 2 * SET_BYTES - "RequestIddefault".len() - "A".len();
         assert!(parse(json!({"ID": "E", "A": "x".repeat(most)})).is_ok());
         assert_eq!(
             chain(&parse(json!({"ID": "E", "A": "x".repeat(most + 1)})).err().unwrap()),
-            "the version item would have 409601 bytes, and 409600 are allowed"
+            "the update has 409601 bytes, and 409600 are allowed"
         );
         // What is taken away is not stored.
-        let removed = (0..10).map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null));
+        let removed = (0..6).map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null));
         assert!(parse(Value::Object(removed.chain([("ID".into(), json!("E"))]).collect())).is_ok());
     }
 

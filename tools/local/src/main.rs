@@ -1,56 +1,17 @@
 //! The command `local`, which is also every function that it starts.
 
-use std::{
-    io::{Read as _, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::Parser as _;
-use local::{args::Args, run, stack::FUNCTION_ARGUMENT};
+use local::{args::Args, function, run};
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some(FUNCTION_ARGUMENT) {
-        return function(&arguments.next().unwrap_or_default());
+    if let Some(binary) = function::asked_for() {
+        return function::main(&binary);
     }
     let args = Args::parse();
     match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(run::main(args, this_program())),
+        Ok(runtime) => runtime.block_on(run::main(args, function::this_program())),
         Err(_) => ExitCode::FAILURE,
     }
-}
-
-/// This process is a function of the stack.
-fn function(binary: &str) -> ExitCode {
-    // The stack holds the other end of this pipe. However it goes, even killed, its functions go with it.
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return ExitCode::FAILURE;
-    };
-    let ended = match binary {
-        "writer-fn" => runtime.block_on(writer_fn::run()),
-        "stream-fn" => runtime.block_on(stream_fn::run()),
-        _ => return ExitCode::from(2),
-    };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // As the function's own program does: into its log.
-            let _ = writeln!(std::io::stderr(), "Error: {error:?}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// This program's own file. The kernel's name for it stays good when the file is built anew.
-fn this_program() -> PathBuf {
-    let itself = PathBuf::from("/proc/self/exe");
-    if itself.exists() {
-        return itself;
-    }
-    std::env::current_exe().unwrap_or(itself)
 }

@@ -20,13 +20,12 @@ use uuid::Uuid;
 
 use crate::{
     dynamodb::{Embedded, EmbeddedError, sdk_config, stream::TableStream, table},
+    function,
     lambda::{self, Host, Lambda, Target},
     mapping::{Identity, Mapping, destination::Folder, position::InFile},
     template::Template,
 };
 
-/// The hidden argument behind which the program is a function.
-pub const FUNCTION_ARGUMENT: &str = "__function";
 /// The most processes of one function.
 const CONCURRENCY: usize = 4;
 
@@ -43,7 +42,7 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Where failure documents go, a folder beside the database without it.
     pub failed: Option<PathBuf>,
-    /// The program that is a function behind [`FUNCTION_ARGUMENT`].
+    /// The program that is a function behind [`function::ARGUMENT`].
     pub program: PathBuf,
 }
 
@@ -64,7 +63,8 @@ pub struct Stack {
     pub failed: PathBuf,
     /// Where the functions log to.
     pub logs: PathBuf,
-    dynamodb: Embedded,
+    endpoint: String,
+    _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
     _home: Home,
 }
@@ -81,8 +81,13 @@ impl std::fmt::Debug for LocalMapping {
 }
 
 impl Stack {
-    /// Starts all of it.
+    /// Starts all of it, with an embedded DynamoDB.
     pub async fn start(options: Options) -> Result<Self, StackError> {
+        Self::start_on(options, None).await
+    }
+
+    /// Starts all of it, on the DynamoDB of this address, or an embedded one.
+    pub async fn start_on(options: Options, dynamodb: Option<String>) -> Result<Self, StackError> {
         let Options {
             template,
             dynamodb_port,
@@ -92,14 +97,20 @@ impl Stack {
             program,
         } = options;
         // Ports first: nothing is made where one is taken.
-        let dynamodb_listener = listen(dynamodb_port)?;
+        let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
         let home = Home::open(data_dir)?;
         let failed = failed.unwrap_or_else(|| home.path().join("failed"));
         let logs = home.path().join("logs");
 
-        let dynamodb = Embedded::serve(dynamodb_listener, home.database().as_deref())?;
-        let config = sdk_config(dynamodb.endpoint()).await;
+        let embedded = dynamodb_listener
+            .map(|listener| Embedded::serve(listener, home.database().as_deref()))
+            .transpose()?;
+        let endpoint = match &embedded {
+            Some(embedded) => embedded.endpoint().to_owned(),
+            None => dynamodb.unwrap_or_default(),
+        };
+        let config = sdk_config(&endpoint).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
@@ -109,8 +120,8 @@ impl Stack {
 
         let host = Host {
             program,
-            arguments: vec![FUNCTION_ARGUMENT.to_owned()],
-            environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), dynamodb.endpoint().to_owned())]),
+            arguments: vec![function::ARGUMENT.to_owned()],
+            environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
             concurrency: CONCURRENCY,
             logs: logs.clone(),
         };
@@ -146,7 +157,8 @@ impl Stack {
             mapping,
             failed,
             logs,
-            dynamodb,
+            endpoint,
+            _embedded: embedded,
             mapping_task: tokio::spawn(async move { running.run().await }),
             _home: home,
         })
@@ -154,7 +166,7 @@ impl Stack {
 
     /// Where DynamoDB is, `http://127.0.0.1:8000`.
     pub fn dynamodb_endpoint(&self) -> &str {
-        self.dynamodb.endpoint()
+        &self.endpoint
     }
 }
 

@@ -18,6 +18,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// The access key of everything local. The embedded DynamoDB takes any.
 pub const ACCESS_KEY: &str = "local";
 
+/// The access key of a function, by its binary: what tells its requests from those of others. DynamoDB Local takes letters
+/// and digits only.
+pub fn access_key(binary: &str) -> String {
+    binary.chars().filter(char::is_ascii_alphanumeric).collect()
+}
+
 /// An embedded DynamoDB that serves on a port of this machine, until it is dropped.
 #[derive(Debug)]
 pub struct Embedded {

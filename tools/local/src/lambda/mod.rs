@@ -7,7 +7,10 @@ use std::{
     collections::BTreeMap,
     net::TcpListener,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -48,6 +51,7 @@ pub struct Host {
 #[derive(Debug, Clone)]
 pub struct Lambda {
     functions: Arc<Vec<Arc<Running>>>,
+    begun: Arc<AtomicU64>,
     endpoint: String,
 }
 
@@ -92,6 +96,7 @@ impl Lambda {
         });
         let lambda = Self {
             functions: Arc::new(running.collect()),
+            begun: Arc::default(),
             endpoint: format!("http://{address}"),
         };
         let router = api::router(lambda.clone());
@@ -107,6 +112,7 @@ impl Lambda {
     /// Invokes a function and waits for its answer. `None` where there is no such function.
     pub async fn invoke(&self, name: &str, payload: Vec<u8>) -> Option<Invoked> {
         let function = self.find(name)?;
+        self.begun.fetch_add(1, Ordering::Relaxed);
         // On a task of its own, so that a caller who hangs up does not leave a process behind in the middle of it.
         let invoked = tokio::spawn(async move { function.invoke(Uuid::new_v4().to_string(), payload).await });
         invoked.await.ok()
@@ -127,6 +133,25 @@ impl Lambda {
             }
         });
         Some(request_id)
+    }
+
+    /// How many synchronous invocations have begun.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Kills one living process with SIGKILL: the one that `pick` chooses from this many. False where there is none.
+    pub fn kill_one(&self, pick: impl FnOnce(usize) -> usize) -> bool {
+        let mut alive = Vec::new();
+        for running in self.functions.iter() {
+            let processes = running.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            alive.extend(processes.iter().filter(|process| process.is_alive()).cloned());
+        }
+        if alive.is_empty() {
+            return false;
+        }
+        let picked = pick(alive.len());
+        alive.get(picked).map(|process| process.kill()).is_some()
     }
 
     /// A function by its binary, its logical id or its ARN, with or without a qualifier.

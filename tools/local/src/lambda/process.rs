@@ -17,7 +17,7 @@ use tokio::{
 
 use super::Host;
 use crate::{
-    dynamodb::ACCESS_KEY,
+    dynamodb::{ACCESS_KEY, access_key},
     template::{Function, resolve::REGION},
 };
 
@@ -206,7 +206,7 @@ fn command(function: &Function, host: &Host, runtime_api: &str) -> std::io::Resu
             ("AWS_LAMBDA_LOG_LEVEL", &function.log_level),
             ("AWS_REGION", REGION),
             ("AWS_DEFAULT_REGION", REGION),
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_ACCESS_KEY_ID", &access_key(&function.binary)),
             ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
         ])
         // The end of this pipe tells the process that the stack is gone, however it went.

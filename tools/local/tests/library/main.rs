@@ -5,6 +5,7 @@
 mod costs;
 mod idempotency;
 mod keys;
+mod limits;
 mod modes;
 mod seeds;
 mod support;

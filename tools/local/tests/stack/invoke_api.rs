@@ -148,7 +148,7 @@ async fn a_function_that_dies_or_hangs_is_an_error_and_does_not_block_the_next()
     let logs = tempfile::tempdir().unwrap();
     let update = br#"{"ID": "a"}"#.to_vec();
     let dies = lambda_of("/bin/false", &[], logs.path());
-    let hangs = lambda_of(PROGRAM, &[local::stack::FUNCTION_ARGUMENT], logs.path());
+    let hangs = lambda_of(PROGRAM, &[local::function::ARGUMENT], logs.path());
     for _ in 0..3 {
         for (lambda, kind) in [(&dies, "Runtime.ExitError"), (&hangs, "Sandbox.Timedout")] {
             let invoked = lambda.invoke("writer-fn", update.clone()).await.unwrap();

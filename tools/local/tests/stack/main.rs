@@ -6,4 +6,5 @@ mod command;
 mod events;
 mod invoke_api;
 mod promises;
+mod soak;
 mod support;

@@ -1,0 +1,149 @@
+//! What the writer refuses, against what DynamoDB does: nothing that is let through is refused there for its form, and the
+//! largest latest item has a version item that fits.
+
+use aws_sdk_dynamodb::types::ScalarAttributeType;
+use local::soak::edge;
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::{
+        size::{MARKS_BYTES, MAX_ITEM_BYTES},
+        update::{MAX_ATTRIBUTES, Ordering, Update},
+    },
+    dynamodb::{
+        error::ErrorKind,
+        write::{WriteMode, WriteOptions, WriteOutcome},
+    },
+    logging::chain,
+};
+
+use crate::support::Database;
+
+const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+
+#[tokio::test]
+async fn the_largest_latest_item_has_a_version_item_that_fits() {
+    let database = Database::start().await;
+    for digits in [1, 20] {
+        let table = format!("Edge{digits}");
+        let store = database.store(&table, digits).await;
+        for mode in MODES {
+            let id = format!("{mode:?}");
+            let edge = edge::find(&database.client, &table, &store, &id, mode).await.unwrap();
+            // What is refused beside what is stored is refused at the limit, and not before.
+            let least = MAX_ITEM_BYTES - MARKS_BYTES;
+            assert!((least..=MAX_ITEM_BYTES).contains(&edge.latest), "{mode:?} {edge:?}");
+            assert!(edge.version <= edge.latest, "{mode:?} {edge:?}");
+            // A transaction knows the version item beforehand. Without reading, DynamoDB decides by v0, and a v0 in its last
+            // bytes can be too large for the marks of its version.
+            assert_eq!(
+                edge.marked,
+                edge.version + MARKS_BYTES <= MAX_ITEM_BYTES,
+                "{mode:?} {edge:?}"
+            );
+            assert!(edge.marked || mode != WriteMode::Transaction, "{edge:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_writer_lets_through_dynamodb_takes() {
+    let database = Database::start().await;
+    let store = database.store("Limits", 1).await;
+    let nested = |levels: usize, innermost: &str| {
+        serde_json::from_str::<Value>(&format!("{}{innermost}{}", "[".repeat(levels), "]".repeat(levels))).unwrap()
+    };
+    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let attributes = |attributes: Vec<(String, Value)>| Map::from_iter(attributes);
+    let one = |value: Value| Map::from_iter([("A".to_owned(), value)]);
+    for (index, mut update) in [
+        one(nested(31, "7")),
+        one(nested(31, "")),
+        one(nested(15, r#"{"a": {"b": [{"c": [{}]}]}}"#)),
+        one(number("12345678901234567890123456789012345678")),
+        one(number("-9.9999999999999999999999999999999999999e125")),
+        one(number("1e-130")),
+        one(number("0e999")),
+        one(number(&format!("1.{}", "0".repeat(900)))),
+        one(json!({"x".repeat(65_535): ""})),
+        attributes(vec![("x".repeat(65_535), json!(""))]),
+        attributes(vec![("RequestId".to_owned(), json!("r".repeat(1000)))]),
+        attributes((0..MAX_ATTRIBUTES).map(|n| (format!("A{n}"), json!([n]))).collect()),
+        attributes(
+            (0..6)
+                .map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null))
+                .collect(),
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for mode in MODES {
+            let id = format!("{index}{mode:?}");
+            update.insert("ID".to_owned(), json!(format!("{id:x<2048}")));
+            let update = Update::parse(Value::Object(update.clone()), "r", Ordering::Arrival);
+            let update = update.unwrap_or_else(|error| panic!("{id}: {}", chain(&error)));
+            let options = WriteOptions {
+                mode,
+                skip_unchanged: false,
+            };
+            let written = store.write(&update, options).await;
+            assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_beside_what_is_stored_is_refused_with_the_reason_and_changes_nothing() {
+    let database = Database::start().await;
+    let store = database.store("Large", 1).await;
+    for mode in MODES {
+        let id = format!("{mode:?}");
+        let write = async |name: &str| {
+            let update = json!({"ID": id, name: "secret ".repeat(40_000)});
+            let update = Update::parse(update, name, Ordering::Arrival).unwrap();
+            store
+                .write(
+                    &update,
+                    WriteOptions {
+                        mode,
+                        skip_unchanged: false,
+                    },
+                )
+                .await
+        };
+        assert!(matches!(write("A").await, Ok(WriteOutcome::Written { .. })));
+        let error = write("B").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Rejected);
+        let line = chain(&error);
+        let reason = match mode {
+            WriteMode::Transaction => "the version item would have 5600",
+            _ => ": the item would be larger than 400 KB",
+        };
+        assert!(line.contains(reason) && !line.contains("secret"), "{line}");
+        assert!(!format!("{error:?}").contains("secret"));
+        let latest = store.latest(&update_entity(&id), true).await.unwrap().unwrap();
+        assert_eq!((latest.version.get(), latest.attributes.contains_key("B")), (1, false));
+    }
+}
+
+fn update_entity(id: &str) -> shared::domain::entity::EntityId {
+    shared::domain::entity::EntityId::new(id).unwrap()
+}
+
+/// The parser's own limit is DynamoDB's: one level more is refused there.
+#[tokio::test]
+async fn one_level_more_is_refused_by_dynamodb_too() {
+    let database = Database::start().await;
+    database.table("Deep", &[("PK", ScalarAttributeType::S)]).await;
+    let put = async |levels: usize| {
+        let value = (0..levels).fold(json!({"N": "7"}), |value, _| json!({"L": [value]}));
+        let item: shared::domain::Item = serde_json::from_value(json!({"PK": {"S": "E"}, "A": value})).unwrap();
+        let request = database
+            .client
+            .put_item()
+            .table_name("Deep")
+            .set_item(Some(item.into()));
+        request.send().await.is_ok()
+    };
+    assert_eq!((put(31).await, put(32).await), (true, false));
+}
