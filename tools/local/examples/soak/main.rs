@@ -11,7 +11,7 @@ use local::{
     stack::{Options, Stack},
     template::Template,
 };
-use shared::dynamodb::write::WriteMode;
+use shared::dynamodb::write::{WriteMode, WriteOptions};
 
 /// What goes wrong is shown as it is.
 type Failure = Box<dyn std::error::Error>;
@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, default_value_t = 16)]
     senders: usize,
     /// How many updates of one entity are under way at once
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 3)]
     of_one_entity: usize,
     /// How many invocations begin, on average, until the next process is killed; 0 for never
     #[arg(long, default_value_t = 20)]
@@ -118,7 +118,11 @@ async fn edges(stack: &Stack) -> Result<Vec<String>, Failure> {
         ("transaction", WriteMode::Transaction),
     ] {
         let id = format!("Edge#{name}");
-        let edge = edge::find(&client, &stack.table, &stack.store, &id, mode).await?;
+        let options = WriteOptions {
+            mode,
+            ..WriteOptions::default()
+        };
+        let edge = edge::find(&client, &stack.table, &stack.store, &id, options).await?;
         edges.push(format!(
             "{name}: v0 {} bytes, vN {}, marked: {}",
             edge.latest, edge.version, edge.marked

@@ -18,7 +18,7 @@ use shared::{
         Store,
         error::ErrorKind,
         record_version::RecordOutcome,
-        write::{WriteMode, WriteOptions, WriteOutcome},
+        write::{WriteOptions, WriteOutcome},
     },
 };
 
@@ -40,22 +40,30 @@ pub struct Edge {
 
 /// Grows the latest item of an entity, in steps that no single update shows, until the next byte is refused, and puts its
 /// version item.
-pub async fn find(client: &Client, table: &str, store: &Store, id: &str, mode: WriteMode) -> Result<Edge, String> {
+pub async fn find(
+    client: &Client,
+    table: &str,
+    store: &Store,
+    id: &str,
+    options: WriteOptions,
+) -> Result<Edge, String> {
     let entity = EntityId::new(id).map_err(|error| error.to_string())?;
-    write(store, id, "First", FIRST, mode)
+    write(store, id, "First", FIRST, options)
         .await?
         .ok_or("half an item is refused")?;
     let (mut fits, mut refused) = (0, FIRST);
     while refused - fits > 1 {
         let middle = usize::midpoint(fits, refused);
-        match write(store, id, "Second", middle, mode).await? {
+        match write(store, id, "Second", middle, options).await? {
             Some(()) => fits = middle,
             None => refused = middle,
         }
     }
-    write(store, id, "Second", fits, mode)
-        .await?
-        .ok_or("what fitted once no longer does")?;
+    // Each write makes the list of requests a little longer. What is refused changes nothing, so from here it is down, byte by
+    // byte.
+    while write(store, id, "Second", fits, options).await?.is_none() {
+        fits = fits.checked_sub(1).ok_or("what fitted once no longer does")?;
+    }
     let latest = store.get(&entity, &store.digits().latest_key(), true).await;
     let latest = latest
         .map_err(|error| error.to_string())?
@@ -93,16 +101,12 @@ pub async fn find(client: &Client, table: &str, store: &Store, id: &str, mode: W
 }
 
 /// Writes an attribute of this many bytes. `None` where it is refused for its size.
-async fn write(store: &Store, id: &str, name: &str, bytes: usize, mode: WriteMode) -> Result<Option<()>, String> {
+async fn write(store: &Store, id: &str, name: &str, bytes: usize, options: WriteOptions) -> Result<Option<()>, String> {
     let mut update = Map::from_iter([("ID".to_owned(), json!(id))]);
     update.insert(name.to_owned(), json!("x".repeat(bytes)));
-    let request = format!("{name}-{bytes}-{}", uuid::Uuid::new_v4());
+    let request = uuid::Uuid::new_v4().to_string();
     let update =
         Update::parse(Value::Object(update), &request, Ordering::Arrival).map_err(|error| error.to_string())?;
-    let options = WriteOptions {
-        mode,
-        skip_unchanged: false,
-    };
     match store.write(&update, options).await {
         Ok(WriteOutcome::Written { .. }) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::Rejected => {

@@ -6,12 +6,13 @@ use local::soak::edge;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
-        size::{MARKS_BYTES, MAX_ITEM_BYTES},
+        ledger::Retention,
+        size::MAX_ITEM_BYTES,
         update::{MAX_ATTRIBUTES, Ordering, Update},
     },
     dynamodb::{
         error::ErrorKind,
-        write::{WriteMode, WriteOptions, WriteOutcome},
+        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
 };
@@ -26,21 +27,24 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
     for digits in [1, 20] {
         let table = format!("Edge{digits}");
         let store = database.store(&table, digits).await;
-        for mode in MODES {
-            let id = format!("{mode:?}");
-            let edge = edge::find(&database.client, &table, &store, &id, mode).await.unwrap();
-            // What is refused beside what is stored is refused at the limit, and not before.
-            let least = MAX_ITEM_BYTES - MARKS_BYTES;
-            assert!((least..=MAX_ITEM_BYTES).contains(&edge.latest), "{mode:?} {edge:?}");
-            assert!(edge.version <= edge.latest, "{mode:?} {edge:?}");
-            // A transaction knows the version item beforehand. Without reading, DynamoDB decides by v0, and a v0 in its last
-            // bytes can be too large for the marks of its version.
-            assert_eq!(
-                edge.marked,
-                edge.version + MARKS_BYTES <= MAX_ITEM_BYTES,
-                "{mode:?} {edge:?}"
-            );
-            assert!(edge.marked || mode != WriteMode::Transaction, "{edge:?}");
+        for idempotency in [Idempotency::default(), Idempotency::Ledger(Retention::default())] {
+            for mode in MODES {
+                let options = WriteOptions {
+                    mode,
+                    idempotency,
+                    skip_unchanged: false,
+                };
+                let id = format!("{options:?}");
+                let edge = edge::find(&database.client, &table, &store, &id, options)
+                    .await
+                    .unwrap();
+                // What is refused beside what is stored is refused at the limit, and not long before.
+                assert!(
+                    (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
+                    "{id} {edge:?}"
+                );
+                assert!(edge.version <= edge.latest && edge.marked, "{id} {edge:?}");
+            }
         }
     }
 }
@@ -82,11 +86,7 @@ async fn what_the_writer_lets_through_dynamodb_takes() {
             update.insert("ID".to_owned(), json!(format!("{id:x<2048}")));
             let update = Update::parse(Value::Object(update.clone()), "r", Ordering::Arrival);
             let update = update.unwrap_or_else(|error| panic!("{id}: {}", chain(&error)));
-            let options = WriteOptions {
-                mode,
-                skip_unchanged: false,
-            };
-            let written = store.write(&update, options).await;
+            let written = store.write(&update, crate::support::mode(mode)).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
         }
     }
@@ -101,15 +101,7 @@ async fn what_is_too_large_beside_what_is_stored_is_refused_with_the_reason_and_
         let write = async |name: &str| {
             let update = json!({"ID": id, name: "secret ".repeat(40_000)});
             let update = Update::parse(update, name, Ordering::Arrival).unwrap();
-            store
-                .write(
-                    &update,
-                    WriteOptions {
-                        mode,
-                        skip_unchanged: false,
-                    },
-                )
-                .await
+            store.write(&update, crate::support::mode(mode)).await
         };
         assert!(matches!(write("A").await, Ok(WriteOutcome::Written { .. })));
         let error = write("B").await.unwrap_err();

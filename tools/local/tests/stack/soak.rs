@@ -14,7 +14,7 @@ async fn functions_that_are_killed_lose_and_repeat_nothing() {
         updates: 200,
         entities: 8,
         senders: 8,
-        of_one_entity: 1,
+        of_one_entity: 3,
         kill_one_in: 8,
         patience: Duration::from_secs(60),
     };
