@@ -1,5 +1,6 @@
 //! `template.yaml`, the one source of the stack's settings.
 
+pub mod policies;
 pub mod resolve;
 mod yaml;
 

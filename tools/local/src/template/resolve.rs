@@ -108,6 +108,13 @@ impl<'a> Resolver<'a> {
                 }
                 _ => Err(bad()),
             },
+            "Fn::Split" => match list()?.as_slice() {
+                [separator, whole] => {
+                    let whole = text(&self.resolve(whole)?);
+                    Ok(whole.split(&text(separator)).map(Value::from).collect())
+                }
+                _ => Err(bad()),
+            },
             "Fn::Select" => match list()?.as_slice() {
                 [index, values] => {
                     let index = text(&self.resolve(index)?).parse::<usize>().map_err(|_| bad())?;
@@ -128,6 +135,9 @@ impl<'a> Resolver<'a> {
             "AWS::AccountId" => ACCOUNT,
             "AWS::Partition" => "aws",
             "AWS::StackName" => "local",
+            "AWS::StackId" => {
+                "arn:aws:cloudformation:us-east-1:000000000000:stack/local/00000000-0000-4000-8000-000000000000"
+            }
             "AWS::URLSuffix" => "amazonaws.com",
             "AWS::NoValue" => return Ok(Value::Null),
             _ if self.has_resource(name) => name,
@@ -292,6 +302,8 @@ mod tests {
             (json!({"Fn::If": ["Either", 1, 2]}), json!(1)),
             (json!({"Fn::Join": ["-", ["a", {"Ref": "P"}]]}), json!("a-p")),
             (json!({"Fn::Select": [1, ["a", "b"]]}), json!("b")),
+            (json!({"Fn::Split": ["/", {"Fn::Sub": "a/${P}"}]}), json!(["a", "p"])),
+            (json!({"Fn::Select": [1, {"Fn::Split": ["/", "a/b"]}]}), json!("b")),
             (
                 json!({"a": {"Ref": "AWS::NoValue"}, "b": [{"Ref": "AWS::NoValue"}, 1]}),
                 json!({"b": [1]}),

@@ -1,0 +1,212 @@
+//! The policies of a template: who may do what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{TemplateError, object, resolve::Resolver, yaml};
+
+/// A statement, and the logical id of the role or policy it is in.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// The role, or the policy of a queue or a bucket.
+    pub owner: String,
+    /// The statement, without intrinsic functions.
+    pub body: Value,
+}
+
+impl Statement {
+    /// Its actions.
+    pub fn actions(&self) -> Vec<&str> {
+        texts(&self.body["Action"])
+    }
+
+    /// Its resources.
+    pub fn resources(&self) -> Vec<&str> {
+        texts(&self.body["Resource"])
+    }
+
+    /// Whether it allows something.
+    pub fn allows(&self) -> bool {
+        self.body["Effect"] == "Allow"
+    }
+}
+
+/// All statements of the template under these parameters, but for who may take a role.
+pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Statement>, TemplateError> {
+    let document = yaml::parse(text)?;
+    let resolver = Resolver::new(&document, overrides)?;
+    let mut found = Vec::new();
+    for (id, resource) in object(document.get("Resources"), "Resources")? {
+        let properties = resource.get("Properties").cloned().unwrap_or_default();
+        let policies = match resource["Type"].as_str() {
+            Some("AWS::IAM::Role") => properties["Policies"].as_array().cloned().unwrap_or_default(),
+            Some("AWS::SQS::QueuePolicy" | "AWS::S3::BucketPolicy") => vec![properties],
+            _ => Vec::new(),
+        };
+        for policy in policies {
+            let policy = resolver.resolve(&policy["PolicyDocument"])?;
+            let statements = policy["Statement"].as_array().cloned().unwrap_or_default();
+            found.extend(statements.into_iter().map(|body| Statement {
+                owner: id.clone(),
+                body,
+            }));
+        }
+    }
+    Ok(found)
+}
+
+/// The actions that each role is allowed.
+pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for statement in statements
+        .iter()
+        .filter(|statement| statement.owner.ends_with("Role") && statement.allows())
+    {
+        let actions = statement.actions().into_iter().map(str::to_owned);
+        allowed.entry(statement.owner.clone()).or_default().extend(actions);
+    }
+    allowed
+}
+
+/// One text, or a list of them.
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
+        value => value.as_str().into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+    fn all() -> Vec<Statement> {
+        statements(TEMPLATE, &[]).unwrap()
+    }
+
+    fn arn(id: &str) -> String {
+        format!("arn:aws:local:us-east-1:000000000000:{id}")
+    }
+
+    #[test]
+    fn no_statement_allows_everything() {
+        let found = all();
+        assert!(found.len() >= 15, "{found:?}");
+        for statement in found.iter().filter(|statement| statement.allows()) {
+            assert!(
+                !statement.resources().is_empty() && !statement.actions().is_empty(),
+                "{statement:?}"
+            );
+            for resource in statement.resources() {
+                assert!(resource.starts_with("arn:"), "{statement:?}");
+                let (_, named) = resource.rsplit_once(':').unwrap();
+                assert!(!named.starts_with('*'), "{statement:?}");
+            }
+            assert!(
+                statement.actions().iter().all(|action| !action.contains('*')),
+                "{statement:?}"
+            );
+            assert_ne!(statement.body["Principal"], "*", "{statement:?}");
+        }
+    }
+
+    #[test]
+    fn queues_and_bucket_take_encrypted_connections_only() {
+        for (id, kind) in [
+            ("Updates", "sqs"),
+            ("UpdatesDeadLetterQueue", "sqs"),
+            ("StreamDeadLetterQueue", "sqs"),
+            ("FailedRecords", "s3"),
+        ] {
+            let refuses = |statement: &&Statement| {
+                statement.body["Effect"] == "Deny"
+                    && statement.body["Principal"] == "*"
+                    && statement.actions() == [format!("{kind}:*")]
+                    && statement.resources().contains(&arn(id).as_str())
+                    && statement.body["Condition"] == json!({"Bool": {"aws:SecureTransport": "false"}})
+            };
+            let found = all();
+            let denial = found.iter().find(refuses);
+            let denial = denial.unwrap_or_else(|| panic!("{id} takes plain connections"));
+            let objects = format!("{}/*", arn(id));
+            assert!(kind == "sqs" || denial.resources().contains(&objects.as_str()));
+        }
+    }
+
+    #[test]
+    fn only_this_stack_sends_to_where_failures_go() {
+        let found = all();
+        let get = |sid: &str| {
+            let statement = found.iter().find(|statement| statement.body["Sid"] == sid);
+            statement.unwrap_or_else(|| panic!("there is no {sid}")).body.clone()
+        };
+        let document = yaml::parse(TEMPLATE).unwrap();
+        let resolver = Resolver::new(&document, &[]).unwrap();
+        let bucket = resolver
+            .resolve(&document["Resources"]["FailedRecords"]["Properties"]["BucketName"])
+            .unwrap();
+        let bucket = format!("arn:aws:s3:::{}", bucket.as_str().unwrap());
+        // A bucket's name has at most 63 characters.
+        assert!(bucket.len() - "arn:aws:s3:::".len() <= 63, "{bucket}");
+        let allow = get("NotificationsOfThisStacksBucket");
+        assert_eq!(allow["Principal"], json!({"Service": "s3.amazonaws.com"}));
+        assert_eq!(
+            allow["Condition"],
+            json!({"StringEquals": {"aws:SourceAccount": "000000000000"}, "ArnEquals": {"aws:SourceArn": bucket}})
+        );
+        let deny = get("NothingElseSends");
+        assert_eq!(
+            (&deny["Effect"], &deny["Action"]),
+            (&json!("Deny"), &json!("sqs:SendMessage"))
+        );
+        assert_eq!(deny["Condition"], json!({"ArnNotEquals": {"aws:SourceArn": bucket}}));
+        let writes = get("OnlyThisStacksMappingWrites");
+        assert_eq!(
+            (&writes["Effect"], &writes["Action"]),
+            (&json!("Deny"), &json!("s3:PutObject"))
+        );
+        assert_eq!(
+            writes["Condition"],
+            json!({"ArnNotEquals": {"aws:PrincipalArn": arn("StreamRole")}})
+        );
+        let account = get("OnlyThisAccount");
+        assert_eq!(account["Effect"], "Deny");
+        assert_eq!(
+            account["Condition"],
+            json!({
+                "StringNotEquals": {"aws:PrincipalAccount": "000000000000"}, "Bool": {"aws:PrincipalIsAWSService": "false"},
+            })
+        );
+    }
+
+    #[test]
+    fn everything_at_rest_is_encrypted_and_nothing_is_public() {
+        let document = yaml::parse(TEMPLATE).unwrap();
+        let resources = document["Resources"].as_object().unwrap();
+        let properties = |kind: &str| -> Vec<&Value> {
+            let of_kind = resources.values().filter(|resource| resource["Type"] == kind);
+            of_kind.map(|resource| &resource["Properties"]).collect()
+        };
+        let (queues, buckets) = (properties("AWS::SQS::Queue"), properties("AWS::S3::Bucket"));
+        let tables = properties("AWS::DynamoDB::Table");
+        assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 1));
+        assert!(queues.iter().all(|queue| queue["SqsManagedSseEnabled"] == true));
+        assert!(
+            tables
+                .iter()
+                .all(|table| table["SSESpecification"]["SSEEnabled"] == true)
+        );
+        for bucket in buckets {
+            let blocked = bucket["PublicAccessBlockConfiguration"].as_object().unwrap();
+            assert_eq!(blocked.len(), 4);
+            assert!(blocked.values().all(|blocked| *blocked == true));
+            let encryption = &bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
+            assert_eq!(encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256");
+        }
+    }
+}
