@@ -19,7 +19,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::{
-    dynamodb::{Embedded, EmbeddedError, sdk_config, stream::TableStream, table},
+    dynamodb::{Embedded, EmbeddedError, MAPPING_ACCESS_KEY, sdk_config, sdk_config_of, stream::TableStream, table},
     function,
     lambda::{self, Host, Lambda, Target},
     mapping::{Identity, Mapping, destination::Folder, position::InFile},
@@ -111,6 +111,8 @@ impl Stack {
             None => dynamodb.unwrap_or_default(),
         };
         let config = sdk_config(&endpoint).await;
+        // Its own access key: on AWS, the mapping acts in the name of the function's role.
+        let mapping_config = sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
@@ -137,7 +139,7 @@ impl Stack {
                 function_arn: lambda::arn(&template.stream_function),
                 stream_arn: stream_arn.clone(),
             },
-            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&config), stream_arn),
+            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn),
             invoker: Target {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),

@@ -17,6 +17,8 @@ use crate::template::resolve::REGION;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// The access key of everything local. The embedded DynamoDB takes any.
 pub const ACCESS_KEY: &str = "local";
+/// The access key of the mapping.
+pub const MAPPING_ACCESS_KEY: &str = "mapping";
 
 /// The access key of a function, by its binary: what tells its requests from those of others. DynamoDB Local takes letters
 /// and digits only.
@@ -75,10 +77,15 @@ async fn sweep(database: Database) {
 
 /// The SDK's settings for a local endpoint.
 pub async fn sdk_config(endpoint: &str) -> aws_config::SdkConfig {
+    sdk_config_of(endpoint, ACCESS_KEY).await
+}
+
+/// The SDK's settings for a local endpoint, in the name of this access key.
+pub async fn sdk_config_of(endpoint: &str, access_key: &str) -> aws_config::SdkConfig {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .endpoint_url(endpoint)
         .region(Region::from_static(REGION))
-        .credentials_provider(Credentials::new(ACCESS_KEY, ACCESS_KEY, None, None, "local"))
+        .credentials_provider(Credentials::new(access_key, access_key, None, None, "local"))
         .timeout_config(shared::dynamodb::client::timeouts())
         .retry_config(shared::dynamodb::client::retries())
         .load()

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod actions;
 mod command;
 mod events;
 mod invoke_api;
 mod promises;
 mod soak;
 mod support;
+mod wire;

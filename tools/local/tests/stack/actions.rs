@@ -1,0 +1,137 @@
+//! What each role is allowed in `template.yaml`, against what is asked for in its name: nothing missing, nothing idle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use local::{
+    stack::{Options, Stack},
+    template::policies,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    support::{PROGRAM, by_hand, eventually, invoke, root, settled, template},
+    wire::Recorder,
+};
+
+/// What Lambda does in a role's name, and no process here: it logs, polls the queue, keeps failure documents, and looks for
+/// the table's streams (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB", "Capturing records in
+/// Amazon S3", and the managed policies named there).
+const BY_LAMBDA: [(&str, &[&str]); 2] = [
+    (
+        "WriterRole",
+        &[
+            "logs:CreateLogStream",
+            "logs:PutLogEvents",
+            "sqs:DeleteMessage",
+            "sqs:GetQueueAttributes",
+            "sqs:ReceiveMessage",
+        ],
+    ),
+    (
+        "StreamRole",
+        &[
+            "dynamodb:ListStreams",
+            "logs:CreateLogStream",
+            "logs:PutLogEvents",
+            "s3:ListBucket",
+            "s3:PutObject",
+        ],
+    ),
+];
+
+/// The access keys that act in a role's name: the function's own, and the mapping's, which Lambda runs under it.
+const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("StreamRole", &["streamfn", "mapping"])];
+
+#[tokio::test]
+async fn each_role_is_allowed_what_is_asked_for_and_nothing_else() {
+    for mode in ["stream", "inline", "transaction"] {
+        for idempotency in ["recent", "ledger"] {
+            for skip_unchanged in ["false", "true"] {
+                for digits in ["1", "10"] {
+                    check(&[
+                        ("WriteMode", mode),
+                        ("Idempotency", idempotency),
+                        ("SkipUnchanged", skip_unchanged),
+                        ("VersionDigits", digits),
+                    ])
+                    .await;
+                }
+            }
+        }
+    }
+}
+
+async fn check(parameters: &[(&str, &str)]) {
+    let recorder = Recorder::start().await;
+    let stack = start(&recorder, parameters).await;
+    // The stack has kept the width already, which on AWS is writer-fn's to do.
+    let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
+    let forget = by_hand(&stack).await.delete_item().table_name(&stack.table);
+    forget
+        .key("PK", key("#vzero"))
+        .key("SK", key("config"))
+        .send()
+        .await
+        .unwrap();
+    work(&stack).await;
+    // Where the writer puts the version items, histories are complete before the stream is read.
+    eventually("put by stream-fn", async || {
+        (!recorder.asked_by("streamfn").is_empty()).then_some(())
+    })
+    .await;
+    let asked = ACCESS_KEYS.map(|(role, keys)| {
+        let asked = keys.iter().flat_map(|key| recorder.asked_by(key));
+        (role.to_owned(), asked.collect::<BTreeSet<_>>())
+    });
+    let mut asked = BTreeMap::from(asked);
+    for (role, actions) in BY_LAMBDA {
+        for action in actions {
+            let new = asked.entry(role.to_owned()).or_default().insert((*action).to_owned());
+            assert!(new, "{role} does {action} itself");
+        }
+    }
+    let text = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let owned: Vec<_> = parameters
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    let allowed = policies::allowed(&policies::statements(&text, &owned).unwrap());
+    assert_eq!(asked, allowed, "asked for, and allowed, with {parameters:?}");
+}
+
+async fn start(recorder: &Recorder, parameters: &[(&str, &str)]) -> Stack {
+    let options = Options {
+        template: template(parameters),
+        dynamodb_port: 0,
+        lambda_port: 0,
+        data_dir: None,
+        failed: None,
+        program: PROGRAM.into(),
+    };
+    Stack::start_on(options, Some(recorder.endpoint.clone())).await.unwrap()
+}
+
+/// Every outcome, and a redelivery to stream-fn.
+async fn work(stack: &Stack) {
+    let write = async |update: Value| invoke(stack, "writer-fn", &update).await;
+    for (update, outcome) in [
+        (json!({"ID": "E", "RequestId": "1", "A": 1}), "Written"),
+        (json!({"ID": "E", "RequestId": "1", "A": 1}), "Duplicate"),
+        (
+            json!({"ID": "E", "RequestId": "2", "A": 2, "ExpectedVersion": 1}),
+            "Written",
+        ),
+        (json!({"ID": "E", "RequestId": "3", "Deleted": true}), "Written"),
+        (json!({"ID": "E", "RequestId": "4", "A": null}), "Written"),
+    ] {
+        assert_eq!(write(update).await["Outcome"], outcome);
+    }
+    assert_eq!(
+        write(json!({"ID": "E", "ExpectedVersion": 9})).await["errorType"],
+        "VersionConflict"
+    );
+    write(json!({"ID": "E", "RequestId": "5"})).await;
+    let batch = json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"F\"}"}]});
+    assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
+    settled(stack).await;
+}
