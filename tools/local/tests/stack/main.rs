@@ -6,6 +6,7 @@ mod actions;
 mod command;
 mod events;
 mod invoke_api;
+mod logs;
 mod promises;
 mod soak;
 mod support;

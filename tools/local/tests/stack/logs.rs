@@ -1,0 +1,148 @@
+//! "No log line holds attribute values, and keys only where they may": all lines of both functions, at every level.
+
+use serde_json::{Value, json};
+
+use crate::support::{documents, eventually, invoke, put_by_hand, start_with, template};
+
+/// What no line may hold: it is in every value, and in every request id.
+const SECRET: &str = "Se9cret";
+/// What lines may hold only where `LogKeys` is true: it is in every partition key.
+const KEY: &str = "Ke9y";
+
+/// Base64 of it, as bytes are shown.
+const SECRET_IN_BASE64: &str = "U2U5Y3JldA==";
+/// A number that is a secret too.
+const SECRET_NUMBER: &str = "90817263545362718";
+
+fn id(name: &str) -> String {
+    format!("{KEY}#{name}")
+}
+
+fn number() -> Value {
+    serde_json::from_str(SECRET_NUMBER).unwrap()
+}
+
+#[tokio::test]
+async fn no_log_line_holds_a_value() {
+    for level in ["TRACE", "DEBUG", "ERROR"] {
+        for (log_keys, mode) in [
+            ("false", "stream"),
+            ("true", "stream"),
+            ("false", "inline"),
+            ("false", "transaction"),
+        ] {
+            let logs = lines(level, log_keys, mode).await;
+            let all = logs.join("\n");
+            assert!(!logs.is_empty() || level == "ERROR");
+            for secret in [SECRET, SECRET_IN_BASE64, SECRET_NUMBER] {
+                let found = logs.iter().find(|line| line.contains(secret));
+                assert!(found.is_none(), "{level} {mode}: a value in {found:?}");
+            }
+            if level != "ERROR" {
+                assert_eq!(
+                    all.contains(KEY),
+                    log_keys == "true",
+                    "{level} {log_keys} {mode}: {all}"
+                );
+            }
+        }
+    }
+}
+
+/// All lines of both functions, after successes and failures of every kind.
+async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
+    let mut template = template(&[("LogLevel", level), ("LogKeys", log_keys), ("WriteMode", mode)]);
+    template.mapping.maximum_retry_attempts = Some(0);
+    let stack = start_with(template).await;
+    let write = async |update: &Value| invoke(&stack, "writer-fn", update).await;
+    let values = json!({
+        "S": SECRET, "N": number(), "L": [SECRET, number()], "M": {"a": {"b": SECRET}}, "RequestId": format!("{SECRET}-1"),
+        "Time": format!("{SECRET}"), "ID": id("good"),
+    });
+    let mut kinds = Vec::new();
+    for update in [
+        values.clone(),
+        values.clone(),
+        json!({"ID": id("good"), "RequestId": format!("{SECRET}-2"), "Deleted": true, "A": SECRET}),
+        // Conflicts, and updates of every bad form.
+        json!({"ID": id("good"), "ExpectedVersion": 77, "A": SECRET}),
+        json!({"ID": [SECRET]}),
+        json!({"ID": id("bad"), "Deleted": SECRET}),
+        json!({"ID": id("bad"), "ExpectedVersion": SECRET}),
+        json!({"ID": id("bad"), "RequestId": [SECRET]}),
+        json!({"ID": id("bad"), "RequestId": SECRET.repeat(1000)}),
+        json!({"ID": id("bad"), "Latest": SECRET}),
+        json!({"ID": id("bad"), "A": SECRET.repeat(100_000)}),
+        json!({"ID": id("bad"), "A": (0..40).fold(json!(SECRET), |value, _| json!([value]))}),
+        serde_json::from_str(&format!(
+            r#"{{"ID": "{}", "A": [{SECRET_NUMBER}{SECRET_NUMBER}{SECRET_NUMBER}]}}"#,
+            id("bad")
+        ))
+        .unwrap(),
+        json!([SECRET]),
+        json!(SECRET),
+        json!({"Records": SECRET}),
+        json!({"Type": "Notification", "Message": SECRET, "MessageId": SECRET}),
+        json!({"detail-type": SECRET, "detail": {"A": SECRET}, "id": SECRET}),
+    ] {
+        let answer = write(&update).await;
+        kinds.push(
+            answer["errorType"]
+                .as_str()
+                .or(answer["Outcome"].as_str())
+                .unwrap()
+                .to_owned(),
+        );
+    }
+    for kind in ["Written", "Duplicate", "VersionConflict", "InvalidEvent"] {
+        assert!(kinds.iter().any(|found| found == kind), "{kind} is not among {kinds:?}");
+    }
+    // Messages of a queue: their ids are the queue's own, and no values.
+    let message =
+        |id: &str, body: &str| json!({"messageId": id, "body": body, "attributes": {"MessageGroupId": SECRET}});
+    let batch = json!({"Records": [
+        message("m-1", &json!({"ID": id("queued"), "A": SECRET}).to_string()), message("m-2", SECRET),
+        message("m-3", &json!({"ID": id("queued"), "A": {"": SECRET}}).to_string()), message("m-4", "{}"),
+    ]});
+    write(&batch).await;
+    // An item above 400 KB, and a counter that is none, met in the table.
+    write(&json!({"ID": id("large"), "A": SECRET.repeat(40_000)})).await;
+    assert_eq!(
+        write(&json!({"ID": id("large"), "B": SECRET.repeat(40_000)})).await["errorType"],
+        "InvalidEvent"
+    );
+    put_by_hand(
+        &stack,
+        json!({"PK": {"S": id("odd")}, "SK": {"S": "v0"}, "Latest": {"S": SECRET}, "B": {"B": SECRET_IN_BASE64}}),
+    )
+    .await;
+    assert_eq!(write(&json!({"ID": id("odd")})).await["errorType"], "InvalidEvent");
+    // A version that is taken, and every kind of record that cannot be read.
+    put_by_hand(
+        &stack,
+        json!({"PK": {"S": id("taken")}, "SK": {"S": "v1"}, "A": {"S": SECRET}}),
+    )
+    .await;
+    write(&json!({"ID": id("taken"), "A": format!("{SECRET} too")})).await;
+    let record = |number: &str, image: Value| {
+        let keys = json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    };
+    let image = |attribute: Value| json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": attribute});
+    let batch = json!({"Records": [
+        record("1", image(json!({"BS": [SECRET_IN_BASE64]}))), record("2", image(json!({"Q": SECRET}))),
+        record("3", image(json!({"B": format!("{SECRET}!")}))), record("4", image(json!(SECRET))),
+        record("5", json!({"PK": {"S": id("streamed")}, "Latest": {"N": SECRET}})), record("6", json!(SECRET)), SECRET,
+    ]});
+    invoke(&stack, "stream-fn", &batch).await;
+    invoke(&stack, "stream-fn", &json!({"Records": SECRET})).await;
+    // The taken version, where the stream meets it, and the item that makes none.
+    eventually("failure documents", async || {
+        (!documents(&stack.failed).is_empty()).then_some(())
+    })
+    .await;
+    let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();
+    let lines = [read("writer-fn.log"), read("stream-fn.log")];
+    std::fs::remove_dir_all(&stack.failed).unwrap();
+    lines.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+}
