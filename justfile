@@ -21,6 +21,14 @@ lint:
     cargo clippy --workspace --all-targets -- -D warnings
     sam validate --lint
 
+# one fuzz target, until it finds something: `just fuzz update -- -max_total_time=60`; it needs cargo-fuzz and a nightly compiler
+fuzz TARGET *ARGS:
+    cargo +nightly fuzz run --fuzz-dir tools/fuzz -s none {{TARGET}} {{ARGS}}
+
+# many updates through functions that are killed, on Amazon's DynamoDB Local
+soak *ARGS:
+    tools/soak {{ARGS}}
+
 # all that CI does
 ci:
     .ci/run
