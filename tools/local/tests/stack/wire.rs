@@ -54,7 +54,20 @@ impl Recorder {
         }
     }
 
+    /// What anybody has asked for.
+    #[allow(dead_code, reason = "the tests of `vzero` include this file")]
+    pub(crate) fn asked(&self) -> BTreeSet<String> {
+        self.asked.lock().unwrap().values().flatten().cloned().collect()
+    }
+
+    /// Forgets what was asked for.
+    #[allow(dead_code, reason = "the tests of `vzero` include this file")]
+    pub(crate) fn forget(&self) {
+        self.asked.lock().unwrap().clear();
+    }
+
     /// What this access key has asked for.
+    #[allow(dead_code, reason = "the tests of `vzero` include this file")]
     pub(crate) fn asked_by(&self, access_key: &str) -> BTreeSet<String> {
         self.asked.lock().unwrap().get(access_key).cloned().unwrap_or_default()
     }
