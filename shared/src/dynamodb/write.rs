@@ -152,7 +152,8 @@ impl Store {
     pub async fn write(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
         let window = match options.idempotency {
             Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
-            _ => return self.write_transaction(update, options).await,
+            // On the heap, as all three: callers would have to hold the largest.
+            _ => return Box::pin(self.write_transaction(update, options)).await,
         };
         if options.skip_unchanged
             && let Some(version) = self.unchanged(update).await?
@@ -160,9 +161,9 @@ impl Store {
             return Ok(WriteOutcome::Unchanged { version });
         }
         if options.mode == WriteMode::Inline {
-            self.write_inline(update, window).await
+            Box::pin(self.write_inline(update, window)).await
         } else {
-            self.write_version(update, window).await
+            Box::pin(self.write_version(update, window)).await
         }
     }
 

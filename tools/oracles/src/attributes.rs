@@ -74,7 +74,7 @@ fn operators_json(value: &AttributeValue) {
 }
 
 fn is_held(value: &AttributeValue) -> bool {
-    use AttributeValue::{Bs, L, M, N, Ns, Null, Ss};
+    use AttributeValue::{L, M, N, Ns, Null};
     let number = |text: &String| {
         Decimal::parse(text).is_ok()
             && serde_json::from_str::<Number>(text).is_ok_and(|number| number.to_string() == *text)
@@ -85,7 +85,6 @@ fn is_held(value: &AttributeValue) -> bool {
         Null(value) => *value,
         L(values) => values.iter().all(is_held),
         M(members) => members.values().all(is_held),
-        Ss(_) | Bs(_) => true,
         _ => true,
     }
 }

@@ -54,6 +54,6 @@ fn print(item: &shared::domain::Item, version: u64, digits: VersionDigits) -> Bo
     });
     match RawValue::from_string(record.to_string()) {
         Ok(raw) => raw,
-        Err(_) => panic!("a record that is no JSON"),
+        Err(error) => panic!("a record that is no JSON: {error}"),
     }
 }

@@ -10,7 +10,7 @@ use shared::{
         names,
         request_id::MAX_REQUEST_ID_BYTES,
         size,
-        update::{Change, EXPECTED_VERSION, ID, Ordering, RESERVED, Update},
+        update::{Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, RESERVED, Update},
         version_item::VersionItem,
     },
     logging::chain,
@@ -65,7 +65,7 @@ fn print(update: &Update) -> Value {
     members.insert(names::REQUEST_ID.to_owned(), update.request_id.as_str().into());
     members.insert(
         EXPECTED_VERSION.to_owned(),
-        update.expected.map(|expected| expected.number()).into(),
+        update.expected.map(ExpectedVersion::number).into(),
     );
     members.insert(names::DELETED.to_owned(), update.deleted.into());
     if let Some(timestamp) = update.timestamp {
@@ -87,7 +87,7 @@ pub(crate) fn print_value(value: &AttributeValue) -> Value {
         AttributeValue::S(text) => text.as_str().into(),
         AttributeValue::N(number) => match serde_json::from_str(number) {
             Ok(number) => Value::Number(number),
-            Err(_) => panic!("a number that JSON cannot write"),
+            Err(error) => panic!("a number that JSON cannot write: {error}"),
         },
         AttributeValue::Bool(value) => (*value).into(),
         AttributeValue::Null(_) => Value::Null,

@@ -97,7 +97,7 @@ async fn pass(State(wire): State<Wire>, headers: HeaderMap, body: Bytes) -> Resp
         body.len()
     );
     for name in ["x-amz-target", "content-type", "authorization", "x-amz-date"] {
-        head.push_str(&format!("{name}: {}\r\n", header(name)));
+        head.extend([name, ": ", header(name), "\r\n"]);
     }
     let mut stream = TcpStream::connect(&wire.behind).await.unwrap();
     stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
