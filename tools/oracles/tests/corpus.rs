@@ -55,3 +55,48 @@ fn every_sample_event_holds() {
         oracle(&input);
     }
 }
+
+/// A little of what the fuzzer does, with pieces of the whole corpus: the same each time.
+#[test]
+fn every_file_holds_with_pieces_of_others_in_it() {
+    const CHANGED: u64 = 300;
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (name, oracle) in oracles::TARGETS {
+        let files = files(&tools.join("fuzz/corpus").join(name));
+        let inputs: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+        for (index, input) in inputs.iter().enumerate() {
+            for seed in 0..CHANGED {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let changed = change(input, &inputs, &mut random);
+                let held = std::panic::catch_unwind(|| oracle(&changed));
+                let text = String::from_utf8_lossy(&changed);
+                assert!(
+                    held.is_ok(),
+                    "{name}: {} changed by {seed} does not hold: {text}",
+                    files[index].display()
+                );
+            }
+        }
+    }
+}
+
+fn change(input: &[u8], others: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut changed = input.to_vec();
+    for _ in 0..random.usize(1..4) {
+        let at = random.usize(..=changed.len());
+        match random.u8(..4) {
+            0 if at < changed.len() => changed[at] = random.u8(..),
+            1 if at < changed.len() => {
+                changed.drain(at..random.usize(at..changed.len().min(at + 8)));
+            }
+            2 => changed.insert(at, *random.choice(b"{}[]\",:0159eE-+.$ \\".as_slice()).unwrap()),
+            _ => {
+                let other = random.choice(others).unwrap();
+                let from = random.usize(..=other.len());
+                let to = random.usize(from..=other.len().min(from + 40));
+                changed.splice(at..at, other[from..to].iter().copied());
+            }
+        }
+    }
+    changed
+}
