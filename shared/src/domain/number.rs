@@ -108,11 +108,13 @@ impl Decimal {
         self.digits.is_empty() || self.exponent + 1 >= as_i64(self.digits.len())
     }
 
-    /// The bytes it takes in an item: one, one for a sign, and one for every two digits on either side of the point.
+    /// The bytes it takes in an item: one, one for a sign, and one for every two digits on either side of the point; 21 at
+    /// most.
     pub fn bytes(&self) -> usize {
         let digits = self.digits.len();
         let whole = usize::try_from(self.exponent + 1).unwrap_or(0).min(digits);
-        1 + usize::from(self.negative) + whole.div_ceil(2) + (digits - whole).div_ceil(2)
+        let bytes = 1 + usize::from(self.negative) + whole.div_ceil(2) + (digits - whole).div_ceil(2);
+        bytes.min(21)
     }
 
     /// Whether the number is below zero.
@@ -256,6 +258,12 @@ mod tests {
             ("1604261041", 6),
             ("11111111111111111111111111111111111111", 20),
             ("-11111111111111111111111111111111111111", 21),
+            ("1111111111111111111.1111111111111111111", 21),
+            ("-1111111111111111111.1111111111111111111", 21),
+            ("-111111111111111111.11111111111111111111", 21),
+            ("1.001", 4),
+            ("-100.5", 5),
+            ("0.01", 2),
         ] {
             assert_eq!(Decimal::parse(text).unwrap().bytes(), bytes, "{text}");
         }
