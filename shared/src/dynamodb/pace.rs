@@ -301,7 +301,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_throttled_request_is_sent_again_with_patience() {
         let pace = Pace::unbounded();
-        let throttled = || ServiceError::unbuilt("Scan").because(ErrorKind::Throttled, "ThrottlingException");
+        let throttled = || ServiceError::unbuilt("Scan").because(ErrorKind::Throttled, "ThrottlingException", None);
         let sent = Cell::new(0);
         let answer = pace.run(async || {
             sent.set(sent.get() + 1);

@@ -118,7 +118,7 @@ impl Store {
             }
             empty_handed = if left.len() == asked { empty_handed + 1 } else { 0 };
             if empty_handed == EMPTY_HANDED {
-                return Err(ServiceError::unbuilt(OPERATION).because(ErrorKind::Throttled, "UnprocessedItems"));
+                return Err(ServiceError::unbuilt(OPERATION).because(ErrorKind::Throttled, "UnprocessedItems", None));
             }
             tokio::time::sleep(FIRST_WAIT * (1 << empty_handed)).await;
         }
