@@ -25,6 +25,10 @@ lint:
 fuzz TARGET *ARGS:
     cargo +nightly fuzz run --fuzz-dir tools/fuzz -s none {{TARGET}} {{ARGS}}
 
+# the promises under faults, in virtual time: `just simulation --schedules 10000 --seed 1`
+simulation *ARGS:
+    cargo run --release -p simulation -- {{ARGS}}
+
 # many updates through functions that are killed, on Amazon's DynamoDB Local
 soak *ARGS:
     tools/soak {{ARGS}}

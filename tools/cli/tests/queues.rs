@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod table;
+mod wiretap;
 
 use std::fs;
 
@@ -12,6 +13,7 @@ use futures::{StreamExt as _, stream};
 use local::mapping::{failure::Document, record::Record};
 use serde_json::{Value, json};
 use table::{Ran, Table, counts};
+use wiretap::Wiretap;
 
 const COUNTS: [&str; 6] = [
     "Documents",
@@ -388,4 +390,46 @@ fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
     );
     assert_eq!(counts(&ran.answer, &COUNTS), json!([1, 1, 1, 0, 1, 1]));
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 1));
+}
+
+/// What an operator does in a bad night: an old table brought in, a redrive, a repair, an audit, a prune. And what policy that takes.
+#[test]
+fn a_bad_night() {
+    let failures = Failures::new();
+    let table = &failures.table;
+    // Old items that nobody versioned, and a writer.
+    for n in 0..3 {
+        table.put(json!({"PK": {"S": format!("old{n}")}, "SK": {"S": "v0"}, "State": {"S": "old"}}));
+    }
+    let backfilled = table.lines(&["backfill", "--mode", "transaction"], 0);
+    assert_eq!(backfilled.last().unwrap()["Written"], 3);
+    table.write("E", 6);
+    // Of E, stream-fn wrote down nothing: the records are in documents, one in a message, one below a prefix.
+    let records: Vec<_> = (table.records().into_iter())
+        .filter(|record| record.json()["dynamodb"]["Keys"]["PK"]["S"] == "E")
+        .collect();
+    let (in_queue, in_bucket) = (failures.document(&records[..2]), failures.document(&records[2..5]));
+    failures.message(&failures.notification(&[&in_queue]));
+    assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 4).len(), 2);
+
+    let tap = Wiretap::before(&failures.moto);
+    let endpoints = ["--s3-endpoint-url", &tap.endpoint, "--sqs-endpoint-url", &tap.endpoint];
+    let redrive = [&["redrive", &failures.queue][..], &endpoints].concat();
+    assert_eq!(counts(&table.answer(&redrive, 0), &COUNTS), json!([1, 2, 2, 0, 1, 0]));
+    // A message that stays is shown again.
+    failures.message(&json!("no message"));
+    table.answer(&redrive, 4);
+    // One version is in the bucket only, the newest one in v0 only.
+    let bucket = format!("s3://{}/{in_bucket}", failures.bucket);
+    let repair = ["repair", "--all", "--lag", "0", "--yes", "--from", &bucket];
+    let repaired = table.lines(&[&repair[..], &endpoints].concat(), 0);
+    assert_eq!(repaired.last().unwrap()["Recorded"], 4);
+    assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 0).len(), 1);
+    table.answer(&["pin", "E", "2"], 0);
+    let pruned = table.answer(&["prune", "E", "--keep", "2"], 0);
+    assert_eq!(counts(&pruned, &["Floor", "Marked", "Left"]), json!([5, 3, 1]));
+    assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 0).len(), 1);
+    assert_eq!(table.lines(&["history", "E"], 0).len(), 3);
+
+    assert_eq!(tap.asked(), table::documented("Redrive", &["s3:", "sqs:"]));
 }

@@ -8,33 +8,54 @@ use local::mapping::{
     record::Record,
 };
 use serde_json::Value;
-use shared::domain::sequence::SequenceNumber;
+use vzero::failures::document::{Document, parse, table_of};
 
-/// A document, or any JSON with a payload of records: what the mapping writes of its records has them as they were, and
-/// says where they were.
+/// A document is refused by name, or it names records or where they were. What it names comes back from a document that the
+/// mapping writes of it.
 pub fn failure_documents(input: &[u8]) {
-    let Ok(document) = serde_json::from_slice::<Value>(input) else {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let _ = table_of(text);
+    match parse(text) {
+        Err(error) => crate::check_error(&error, &format!("{error:?}"), ""),
+        Ok(document) => {
+            assert!(
+                document.batch.is_some() || document.records.is_some(),
+                "a document of nothing"
+            );
+            if let Some(batch) = &document.batch {
+                assert!(batch.first <= batch.last && batch.size > 0);
+                if let Some(table) = table_of(&batch.stream_arn) {
+                    assert!(!table.is_empty() && batch.stream_arn.contains(table));
+                }
+            }
+            written_again(&document);
+        }
+    }
+}
+
+fn written_again(document: &Document) {
+    let (Some(batch), Some(records)) = (&document.batch, &document.records) else {
         return;
     };
-    let Some(Value::Array(records)) = document.pointer("/payload/Records") else {
+    if records.is_empty() {
         return;
-    };
-    let number = |record: &Value| {
-        let number = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str);
-        SequenceNumber::new(number.unwrap_or("1"))
-    };
-    let numbered = records
-        .iter()
-        .filter_map(|json| Some(Record::new(number(json)?, Duration::ZERO, json.clone())));
-    let written: Vec<_> = numbered.collect();
+    }
+    // Numbers that are too deep, or too long, are no JSON values.
+    let parsed: Result<Vec<Value>, _> = records.iter().map(|raw| serde_json::from_str(raw.get())).collect();
+    let Ok(parsed) = parsed else { return };
+    let last = parsed.len() - 1;
+    let written = parsed.iter().enumerate().map(|(index, json)| {
+        let number = if index == last { &batch.last } else { &batch.first };
+        Record::new(number.clone(), Duration::ZERO, json.clone())
+    });
     let failure = Failure {
         identity: &Identity {
             uuid: "mapping".to_owned(),
             function_arn: "function".to_owned(),
-            stream_arn: "stream".to_owned(),
+            stream_arn: batch.stream_arn.clone(),
         },
-        shard: "shard",
-        records: &written,
+        shard: &batch.shard,
+        records: &written.collect::<Vec<_>>(),
         reason: Reason::RecordAgeExceeded {
             request_id: None,
             invoke_count: 1,
@@ -42,26 +63,28 @@ pub fn failure_documents(input: &[u8]) {
         now: Duration::ZERO,
         id: "id".to_owned(),
     };
-    let body = failure.document().body;
-    let again: Value = serde_json::from_str(&body.to_string()).unwrap_or_default();
-    assert_eq!(again, body, "a document that does not come back from its own print");
-    let kept: Vec<_> = written.iter().map(|record| record.json().clone()).collect();
-    assert_eq!(
-        again["payload"]["Records"],
-        Value::Array(kept),
+    let Ok(again) = parse(&failure.document().body.to_string()) else {
+        panic!("what the mapping writes is refused")
+    };
+    let texts = |records: &[Box<serde_json::value::RawValue>]| -> Vec<Value> {
+        records
+            .iter()
+            .filter_map(|raw| serde_json::from_str(raw.get()).ok())
+            .collect()
+    };
+    assert!(
+        again.records.is_some_and(|again| texts(&again) == parsed),
         "its records come back different"
     );
-    let bound = |name: &str| again["DDBStreamBatchInfo"][name].as_str().map(str::to_owned);
+    let (Some(found), single) = (again.batch, records.len() == 1) else {
+        panic!("where it was is lost")
+    };
     assert_eq!(
-        bound("startSequenceNumber"),
-        written
-            .first()
-            .map(|record| record.sequence_number().as_str().to_owned())
+        (found.stream_arn, found.shard),
+        (batch.stream_arn.clone(), batch.shard.clone())
     );
-    assert_eq!(
-        bound("endSequenceNumber"),
-        written
-            .last()
-            .map(|record| record.sequence_number().as_str().to_owned())
+    assert!(
+        found.last == batch.last && (single || found.first == batch.first),
+        "its bounds come back different"
     );
 }

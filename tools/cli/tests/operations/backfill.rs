@@ -182,7 +182,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
     let path = folder.path().join("state.json");
     let arguments = [
         "--mode",
-        "inline",
+        "transaction",
         "backfill",
         "--from-table",
         "Old",

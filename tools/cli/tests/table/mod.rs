@@ -205,3 +205,22 @@ impl Table {
 pub(crate) fn counts(answer: &Value, names: &[&str]) -> Value {
     json!(names.iter().map(|name| answer[*name].clone()).collect::<Vec<_>>())
 }
+
+/// The actions of a statement in `docs/security.md`, those that begin so.
+pub(crate) fn documented(sid: &str, beginning: &[&str]) -> std::collections::BTreeSet<String> {
+    let page = include_str!("../../../../docs/security.md");
+    let blocks = page
+        .split("```json\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\n```"));
+    let statements = blocks.flat_map(|(block, _)| {
+        let policy: Value = serde_json::from_str(block).unwrap();
+        policy["Statement"].as_array().unwrap().clone()
+    });
+    let of_sid = statements.filter(|statement| statement["Sid"].as_str().unwrap().starts_with(sid));
+    let actions = of_sid.flat_map(|statement| statement["Action"].as_array().unwrap().clone());
+    let actions = actions.map(|action| action.as_str().unwrap().to_owned());
+    actions
+        .filter(|action| beginning.iter().any(|beginning| action.starts_with(beginning)))
+        .collect()
+}
