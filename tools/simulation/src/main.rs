@@ -5,7 +5,10 @@ mod check;
 mod functions;
 mod mutation;
 mod schedule;
+mod setup;
 mod shrink;
+mod surroundings;
+mod upstream;
 mod wire;
 mod world;
 

@@ -2,67 +2,45 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    io,
-    path::Path,
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{self, AtomicU64},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use dynoxide::{Database, storage_backend};
 use futures::future::join_all;
 use local::{
     dynamodb::stream::TableStream,
-    mapping::{
-        Counters, Identity, Mapping,
-        destination::Destination,
-        failure::Document,
-        filter::Filters,
-        position::{Position, Positions},
-        record::Record,
-        settings,
-        source::{Page, Shard, Source, SourceError},
-    },
-    template::Template,
+    mapping::{Counters, Identity, Mapping, filter::Filters, settings},
 };
 use serde_json::{Value, json};
 use shared::{
-    config::Config,
-    domain::{
-        entity::EntityId, keys::VersionDigits, ledger::Retention, recent::Window, sequence::SequenceNumber,
-        update::Ordering,
-    },
-    dynamodb::{
-        Store, client,
-        history::HistoryQuery,
-        write::{Idempotency, WriteMode, WriteOptions},
-    },
+    domain::{entity::EntityId, keys::VersionDigits, sequence::SequenceNumber},
+    dynamodb::{Store, history::HistoryQuery},
 };
 use stream_fn::Recorder;
 use thiserror::Error;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep},
 };
 use writer_fn::Writer;
 
 use crate::{
-    functions::{Heard, Stream, StreamFunction, write},
+    functions::{Stream, StreamFunction},
     mutation::Mutation,
-    schedule::{Schedule, Settings, Step, StepKind},
+    schedule::Schedule,
+    setup::{config, dynamodb_client, filters, streams_client},
+    surroundings::{Bucket, Kept, Watched},
     wire::{Wire, lock},
 };
 
-const TABLE: &str = "Table";
+pub(crate) const TABLE: &str = "Table";
 /// What the partition keys of malformed heads begin with.
 pub(crate) const MALFORMED: &str = "malformed";
 /// 2026-01-01T00:00:00Z
 const START: Duration = Duration::from_secs(1_767_225_600);
 /// How often upstream delivers again.
-const TRIES: u32 = 6;
+pub(crate) const TRIES: u32 = 6;
 /// How long the system may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
@@ -99,7 +77,7 @@ pub(crate) enum Told {
 /// Why a schedule could not be run at all.
 #[derive(Debug, Error)]
 #[error("the simulation is at fault: {0}")]
-pub(crate) struct Broken(String);
+pub(crate) struct Broken(pub(crate) String);
 
 /// Runs a schedule.
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, Broken> {
@@ -115,7 +93,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
 
 /// The time of the database, of the mapping and of nobody else.
 #[derive(Clone, Copy)]
-struct Clock(Instant);
+pub(crate) struct Clock(pub(crate) Instant);
 
 impl Clock {
     fn now(self) -> Duration {
@@ -133,23 +111,23 @@ impl storage_backend::Clock for Clock {
     }
 }
 
-struct World<'a> {
-    schedule: &'a Schedule,
-    digits: VersionDigits,
-    wire: Wire,
-    clock: Clock,
-    stream_arn: String,
-    writer: Writer,
-    reader: Store,
-    stream: Arc<Stream>,
-    source: Watched,
-    bucket: Bucket,
-    positions: Kept,
-    stopped_for: Mutex<Duration>,
-    stop: Notify,
-    told: Mutex<Vec<(usize, Told)>>,
-    delivered: Mutex<HashSet<usize>>,
-    by_hand: Mutex<HashSet<(String, String)>>,
+pub(crate) struct World<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) digits: VersionDigits,
+    pub(crate) wire: Wire,
+    pub(crate) clock: Clock,
+    pub(crate) stream_arn: String,
+    pub(crate) writer: Writer,
+    pub(crate) reader: Store,
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) source: Watched,
+    pub(crate) bucket: Bucket,
+    pub(crate) positions: Kept,
+    pub(crate) stopped_for: Mutex<Duration>,
+    pub(crate) stop: Notify,
+    pub(crate) told: Mutex<Vec<(usize, Told)>>,
+    pub(crate) delivered: Mutex<HashSet<usize>>,
+    pub(crate) by_hand: Mutex<HashSet<(String, String)>>,
 }
 
 impl<'a> World<'a> {
@@ -294,150 +272,6 @@ impl<'a> World<'a> {
         Ok(false)
     }
 
-    async fn source(&self, source: u8) {
-        let steps = self.schedule.steps.iter().filter(|step| step.source == source);
-        for step in steps {
-            sleep_until(self.clock.0 + Duration::from_millis(step.at)).await;
-            self.step(step).await;
-        }
-    }
-
-    async fn step(&self, step: &Step) {
-        self.count_duplicates(&step.kind);
-        match &step.kind {
-            StepKind::Direct { update } => self.deliver(*update, self.schedule.updates[*update].json()).await,
-            StepKind::EventBridge { update } => {
-                let detail = self.schedule.updates[*update].json();
-                let event = json!({"id": "event", "detail-type": "t", "source": "s", "detail": detail});
-                self.deliver(*update, event).await;
-            }
-            StepKind::Sqs { updates } => self.deliver_batch(updates.clone()).await,
-            StepKind::DeleteHead { entity, create } => {
-                self.wire.happened("head-deleted");
-                let mut key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
-                let _ = self.wire.by_hand("DeleteItem", json!({"TableName": TABLE, "Key": key}));
-                if *create {
-                    self.wire.happened("head-created-by-hand");
-                    key["By"] = json!({"S": "hand"});
-                    let _ = self.wire.by_hand("PutItem", json!({"TableName": TABLE, "Item": key}));
-                }
-            }
-            StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
-            StepKind::MalformedHead { number } => {
-                self.wire.happened("malformed-record");
-                let item = json!({
-                    "PK": {"S": format!("{MALFORMED}{number}")}, "SK": {"S": self.digits.latest_key()}, "Latest": {"N": "1"},
-                });
-                let _ = self.wire.by_hand("PutItem", json!({"TableName": TABLE, "Item": item}));
-            }
-            StepKind::StopMapping { millis } => {
-                self.wire.happened("mapping-stopped");
-                *lock(&self.stopped_for) = Duration::from_millis(*millis);
-                self.stop.notify_one();
-            }
-            StepKind::DestinationDown { millis } => {
-                lock(&self.bucket.0).down_until = Some(Instant::now() + Duration::from_millis(*millis));
-                self.wire.happened("destination-down");
-            }
-        }
-    }
-
-    fn count_duplicates(&self, kind: &StepKind) {
-        let updates: &[usize] = match kind {
-            StepKind::Direct { update } | StepKind::EventBridge { update } => &[*update],
-            StepKind::Sqs { updates } => updates,
-            _ => &[],
-        };
-        let mut delivered = lock(&self.delivered);
-        for update in updates {
-            if !delivered.insert(*update) {
-                self.wire.happened("duplicate-delivery");
-            }
-        }
-    }
-
-    async fn deliver(&self, update: usize, event: Value) {
-        for attempt in 0..TRIES {
-            self.back_off(attempt).await;
-            match write(&self.writer, &event).await {
-                Heard::Answer(answer) => {
-                    let outcome = answer["Outcome"].as_str().unwrap_or_default().to_owned();
-                    let version = answer["Version"].as_u64().unwrap_or_default();
-                    return self.tell(update, Told::Outcome(outcome, version));
-                }
-                Heard::Error(kind) if ["VersionConflict", "InvalidEvent"].contains(&kind.as_str()) => {
-                    return self.tell(update, Told::Refused(kind));
-                }
-                Heard::Error(_) | Heard::Nothing => {}
-            }
-        }
-    }
-
-    async fn deliver_batch(&self, mut updates: Vec<usize>) {
-        for attempt in 0..TRIES {
-            self.back_off(attempt).await;
-            let message = |(index, update): (usize, &usize)| {
-                let body = self.schedule.updates[*update].json().to_string();
-                json!({"messageId": index.to_string(), "eventSource": "aws:sqs", "body": body})
-            };
-            let messages: Vec<_> = updates.iter().enumerate().map(message).collect();
-            let Heard::Answer(answer) = write(&self.writer, &json!({"Records": messages})).await else {
-                continue;
-            };
-            let failures = answer["batchItemFailures"].as_array().cloned().unwrap_or_default();
-            let failed: HashSet<_> = failures
-                .iter()
-                .map(|failure| failure["itemIdentifier"].clone())
-                .collect();
-            let mut left = Vec::new();
-            for (index, update) in updates.into_iter().enumerate() {
-                if failed.contains(&json!(index.to_string())) {
-                    left.push(update);
-                } else {
-                    self.tell(update, Told::Accepted);
-                }
-            }
-            updates = left;
-            if updates.is_empty() {
-                return;
-            }
-        }
-    }
-
-    async fn back_off(&self, attempt: u32) {
-        if attempt > 0 {
-            let millis = self.wire.draw(|rng| rng.u64(50..600));
-            sleep(Duration::from_millis(millis)).await;
-        }
-    }
-
-    fn tell(&self, update: usize, told: Told) {
-        lock(&self.told).push((update, told));
-    }
-
-    fn write_version(&self, entity: &str, ahead: u64) {
-        let key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
-        let head = self.wire.by_hand(
-            "GetItem",
-            json!({"TableName": TABLE, "Key": key, "ConsistentRead": true}),
-        );
-        let latest = head
-            .ok()
-            .and_then(|head| head.pointer("/Item/Latest/N")?.as_str()?.parse().ok());
-        let version = shared::domain::version::Version::new(latest.unwrap_or(0u64) + ahead);
-        let Some(sort_key) = version.map(|version| self.digits.version_key(version)) else {
-            return;
-        };
-        let put = json!({
-            "TableName": TABLE, "ConditionExpression": "attribute_not_exists(PK)",
-            "Item": {"PK": {"S": entity}, "SK": {"S": sort_key}, "By": {"S": "hand"}},
-        });
-        if self.wire.by_hand("PutItem", put).is_ok() {
-            self.wire.happened("version-by-hand");
-            lock(&self.by_hand).insert((entity.to_owned(), sort_key));
-        }
-    }
-
     /// What a reader sees of each history, while keys stay unprocessed.
     async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, String>>, Broken> {
         let mut read = BTreeMap::new();
@@ -504,148 +338,4 @@ impl<'a> World<'a> {
 
 fn number(record: &Value) -> Option<SequenceNumber> {
     SequenceNumber::new(record.pointer("/dynamodb/SequenceNumber")?.as_str()?)
-}
-
-fn config(settings: &Settings) -> Result<Config, Broken> {
-    let digits = VersionDigits::new(settings.digits).ok_or_else(|| Broken("digits".to_owned()))?;
-    let mode: WriteMode = (settings.write_mode.parse()).map_err(|_| Broken("write mode".to_owned()))?;
-    Ok(Config {
-        table: TABLE.to_owned(),
-        digits,
-        ordering: if settings.by_time {
-            Ordering::Time
-        } else {
-            Ordering::Arrival
-        },
-        write: WriteOptions {
-            mode,
-            idempotency: match settings.window {
-                Some(window) => Idempotency::Recent(Window::new(window).ok_or_else(|| Broken("window".to_owned()))?),
-                None => Idempotency::Ledger(Retention::default()),
-            },
-            skip_unchanged: settings.skip_unchanged,
-        },
-        log_keys: false,
-    })
-}
-
-/// The filter of the template, by the width of version keys.
-fn filters(digits: u8) -> Filters {
-    static FILTERS: OnceLock<BTreeMap<u8, Filters>> = OnceLock::new();
-    let all = FILTERS.get_or_init(|| {
-        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        let read = |digits: u8| {
-            let parameters = [("VersionDigits".to_owned(), digits.to_string())];
-            Template::read(path, &parameters).map(|template| template.mapping.filters)
-        };
-        [1, 2]
-            .into_iter()
-            .filter_map(|digits| Some((digits, read(digits).ok()?)))
-            .collect()
-    });
-    all.get(&digits).cloned().unwrap_or_default()
-}
-
-/// A name that no other client has: the SDK shares what it may retry among all clients of a partition, and runs must not know
-/// of each other.
-fn partition() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("run-{}", NEXT.fetch_add(1, atomic::Ordering::Relaxed))
-}
-
-/// The client of the functions, with the waiting and the retries that they have on AWS.
-fn dynamodb_client(wire: &Wire) -> aws_sdk_dynamodb::Client {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("us-east-1"))
-        .credentials_provider(Credentials::for_tests())
-        .timeout_config(client::timeouts())
-        .retry_config(client::retries())
-        .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
-        .http_client(wire.clone())
-        .build();
-    aws_sdk_dynamodb::Client::from_conf(config)
-}
-
-fn streams_client(wire: &Wire) -> aws_sdk_dynamodbstreams::Client {
-    let config = aws_sdk_dynamodbstreams::Config::builder()
-        .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())
-        .region(aws_sdk_dynamodbstreams::config::Region::new("us-east-1"))
-        .credentials_provider(aws_sdk_dynamodbstreams::config::Credentials::for_tests())
-        .timeout_config(client::timeouts())
-        .retry_config(client::retries())
-        .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(partition()))
-        .http_client(wire.clone())
-        .build();
-    aws_sdk_dynamodbstreams::Client::from_conf(config)
-}
-
-/// The table's stream, with records that cannot be read.
-#[derive(Clone)]
-struct Watched {
-    stream: TableStream,
-    wire: Wire,
-    latest_key: String,
-}
-
-impl Source for Watched {
-    async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        self.stream.shards().await
-    }
-
-    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
-        self.stream.iterator(shard, position).await
-    }
-
-    async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
-        let mut page = self.stream.read(iterator).await?;
-        for record in &mut page.records {
-            let mut json = record.json().clone();
-            if let Some(mutation) = self.wire.mutation() {
-                mutation.record(&self.latest_key, &mut json);
-            }
-            let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
-            if key.is_some_and(|key| key.starts_with(MALFORMED)) {
-                json["dynamodb"]["NewImage"]["Unheard"] = json!({"Q": "of"});
-            }
-            *record = Record::new(record.sequence_number().clone(), record.created(), json);
-        }
-        Ok(page)
-    }
-}
-
-/// The failure destination.
-#[derive(Clone)]
-struct Bucket(Arc<Mutex<Documents>>);
-
-#[derive(Default)]
-struct Documents {
-    kept: Vec<Value>,
-    down_until: Option<Instant>,
-}
-
-impl Destination for Bucket {
-    async fn keep(&self, document: Document) -> io::Result<()> {
-        let mut documents = lock(&self.0);
-        if documents.down_until.is_some_and(|until| Instant::now() < until) {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        documents.kept.push(document.body);
-        Ok(())
-    }
-}
-
-/// The positions of the mapping, which outlive it.
-#[derive(Clone)]
-struct Kept(Arc<Mutex<Option<SequenceNumber>>>);
-
-impl Positions for Kept {
-    fn load(&self, _: &str) -> Option<Position> {
-        lock(&self.0).clone().map(Position::After)
-    }
-
-    fn save(&self, _: &str, position: &SequenceNumber) -> io::Result<()> {
-        *lock(&self.0) = Some(position.clone());
-        Ok(())
-    }
 }
