@@ -13,6 +13,8 @@ use shared::{
         entity::EntityId,
         keys::{ItemKind, VersionDigits},
         ledger::{Marker, Payload, Retention},
+        recent::RequestHash,
+        request_id::RequestId,
         update::{Ordering, Update},
         version::Version,
     },
@@ -88,7 +90,13 @@ fn v0(latest: &str, request: &str) -> Value {
 async fn a_counter_is_raised_once_and_not_past_a_writer() {
     let refused = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
     let lost = json!({"__type": "InternalServerError"});
-    let (store, http) = answering(&[lost, refused("8"), refused("3")]);
+    let made =
+        |version: &str, request: &str| json!({"PK": {"S": "E"}, "SK": {"S": version}, "RequestId": {"S": request}});
+    let versions = json!({"Responses": {"Table": [made("v6", "r-6"), made("v7", "r-7")]}});
+    let stored = json!({"Item": v0("2", "r")});
+    let read = || [versions.clone(), stored.clone()];
+    let answers = [&read()[..], &[lost, refused("8")], &read()[..], &[refused("3")]].concat();
+    let (store, http) = answering(&answers);
     let entity = EntityId::new("E").unwrap();
     // The first attempt was applied, and its answer lost: the second one meets what it made.
     let raised = store.raise_latest(&entity, version(2), version(8)).await.unwrap();
@@ -100,12 +108,23 @@ async fn a_counter_is_raised_once_and_not_past_a_writer() {
             .unwrap()
             .is_none()
     );
-    assert_eq!(operations(&http), ["UpdateItem"; 3]);
+    let reads = ["BatchGetItem", "GetItem"];
+    assert_eq!(
+        operations(&http),
+        [&reads[..], &["UpdateItem"; 2], &reads[..], &["UpdateItem"]].concat()
+    );
+    // Requests of before are remembered as what they made, those since as what they are part of now.
+    let raise = http.actual_requests().nth(2).unwrap();
+    let raise: Value = serde_json::from_slice(raise.body().bytes().unwrap()).unwrap();
+    let hash = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).as_str().to_owned();
+    let remembered = json!({hash("r-6"): {"N": "6"}, hash("r-7"): {"N": "7"}, hash("r"): {"N": "8"}});
+    assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], remembered);
 
-    let (store, _) = answering(&[refused("7"), refused("1")]);
+    let answers = [&[versions.clone(), refused("7")][..], &[versions, refused("1")]].concat();
+    let (store, _) = answering(&answers);
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
-    assert!(store.revive_latest(&latest).await.unwrap());
-    assert!(!store.revive_latest(&latest).await.unwrap());
+    assert!(store.revive_latest(&entity, version(7), &latest).await.unwrap());
+    assert!(!store.revive_latest(&entity, version(7), &latest).await.unwrap());
 }
 
 fn cancelled(codes: [&str; 2]) -> Value {

@@ -18,6 +18,9 @@ use super::{
     view::time_of,
 };
 
+/// What the request ids of a backfill begin with.
+pub const REQUEST_PREFIX: &str = "backfill#";
+
 /// How an entity is named after the attributes of an item: `{PK}#{SK}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
@@ -163,7 +166,7 @@ impl Mapping {
             hash.update(text);
         }
         let digest: [u8; 32] = hash.finalize().into();
-        let mut id = format!("backfill#{}#", self.table);
+        let mut id = format!("{REQUEST_PREFIX}{}#", self.table);
         for byte in digest {
             // A String takes all that is written.
             let _ = write!(id, "{byte:02x}");
@@ -190,6 +193,9 @@ pub enum Refusal {
         /// Which.
         name: &'static str,
     },
+    /// Another item made its entity.
+    #[error("another item of the table has the name of its entity")]
+    SameName,
     /// Two attributes would have this name.
     #[error("two attributes would be {name}")]
     Twice {

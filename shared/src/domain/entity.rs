@@ -5,6 +5,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+/// The partition key of what a table says of itself. No entity has it.
+pub const RESERVED: &str = "#vzero";
 /// The longest partition key that DynamoDB takes, in bytes of UTF-8.
 pub const MAX_ENTITY_ID_BYTES: usize = 2048;
 
@@ -29,9 +31,15 @@ impl EntityId {
         let id = id.into();
         match id.len() {
             0 => Err(InvalidEntityId::Empty),
+            _ if id == RESERVED => Err(InvalidEntityId::Reserved),
             1..=MAX_ENTITY_ID_BYTES => Ok(Self(id)),
             bytes => Err(InvalidEntityId::TooLong { bytes }),
         }
+    }
+
+    /// What a table says of itself stands where no entity can.
+    pub(crate) fn reserved() -> Self {
+        Self(RESERVED.to_owned())
     }
 
     /// The partition key itself.
@@ -67,6 +75,9 @@ pub enum InvalidEntityId {
     /// DynamoDB has no empty keys.
     #[error("the partition key is empty")]
     Empty,
+    /// [`RESERVED`].
+    #[error("the partition key {RESERVED} is reserved")]
+    Reserved,
     /// Longer than [`MAX_ENTITY_ID_BYTES`].
     #[error("the partition key has {bytes} bytes, and {MAX_ENTITY_ID_BYTES} are allowed")]
     TooLong {
@@ -82,6 +93,7 @@ mod tests {
     #[test]
     fn a_partition_key_has_1_to_2048_bytes() {
         assert_eq!(EntityId::new(""), Err(InvalidEntityId::Empty));
+        assert_eq!(EntityId::new("#vzero"), Err(InvalidEntityId::Reserved));
         assert!(EntityId::new("x".repeat(2048)).is_ok());
         assert_eq!(
             EntityId::new("x".repeat(2049)),

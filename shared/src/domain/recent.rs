@@ -108,6 +108,14 @@ pub fn version_of(latest: &Item, request: &RequestHash) -> Option<Version> {
     remembered(latest)?.get(request.as_str()).and_then(version)
 }
 
+/// The request that made an item, as it names it.
+pub fn last_request(item: &Item) -> Option<RequestHash> {
+    match item.get(names::REQUEST_ID) {
+        Some(AttributeValue::S(id)) => Some(RequestHash::of(&RequestId::new(id.clone()).ok()?)),
+        _ => None,
+    }
+}
+
 /// The most that is forgotten at once, by what fits an expression of 4 KB. A smaller window is reached in steps.
 pub const MOST_FORGOTTEN: usize = 60;
 

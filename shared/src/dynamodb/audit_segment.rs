@@ -12,7 +12,6 @@ use super::{
     query_items::Cursor,
     s,
     scan_segment::Segment,
-    table_config,
 };
 use crate::domain::{AttributeValue, Item, audit::Collection, entity::EntityId, names};
 
@@ -166,7 +165,7 @@ impl SegmentAudit {
         if !is_current {
             self.finish_entity(audited).await?;
         }
-        // DynamoDB has no other partition keys than these.
+        // DynamoDB has no other partition keys than these, but for the one of the table's own settings.
         let Ok(entity) = EntityId::new(key.partition_key.clone()) else {
             return Ok(());
         };
@@ -185,7 +184,7 @@ impl SegmentAudit {
         };
         // Counted here, so that what is read again after a break is not counted twice.
         self.progress.counts.items += collection.items();
-        if collection.is_entity() && entity.as_str() != table_config::PARTITION_KEY {
+        if collection.is_entity() {
             self.progress.counts.entities += 1;
             self.progress.counts.versions += collection.versions().len();
             let findings = self.auditor.examine(&entity, &collection).await?;

@@ -23,11 +23,12 @@ use super::{
 };
 use crate::domain::{
     AttributeValue, Item,
-    backfill::{Mapping, Refusal},
+    backfill::{Mapping, REQUEST_PREFIX, Refusal},
     entity::EntityId,
     keys::{ItemKind, VersionDigits},
     names,
     request_id::RequestId,
+    update::Update,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
 };
@@ -174,11 +175,36 @@ impl Backfill {
         let written = self.pace.run(async || self.target.write(&update, self.options).await);
         match written.await {
             Ok(WriteOutcome::Written { .. }) => Ok(Fate::Written),
+            Ok(WriteOutcome::Conflict { .. }) => self.beside(&update).await,
             // An item that changed since an earlier run brought it makes another update of the same request.
             Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(Fate::AlreadyThere),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(Fate::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What becomes of an item whose entity has versions that it did not make: the application's, or those of another item that
+    /// is called the same.
+    async fn beside(&self, update: &Update) -> Result<Fate, BackfillError> {
+        let first = self.pace.run(async || {
+            let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
+            if first.is_some() {
+                return Ok(first);
+            }
+            // The stream has not written it down yet.
+            let key = self.target.digits.latest_key();
+            self.target.get(&update.entity, &key, true).await
+        });
+        let made_by = match first.await?.as_ref().and_then(|first| first.get(names::REQUEST_ID)) {
+            Some(AttributeValue::S(id)) => id.clone(),
+            _ => String::new(),
+        };
+        let by_another = made_by.starts_with(REQUEST_PREFIX) && made_by != update.request_id.as_str();
+        Ok(if by_another {
+            Fate::Refused(Refusal::SameName)
+        } else {
+            Fate::AlreadyThere
+        })
     }
 
     fn is_same_table(&self) -> bool {

@@ -1,5 +1,7 @@
 //! What an update changes of the latest item's memory of requests: a part of its expressions.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemInputBuilder, types::AttributeValue as Value};
 
 use super::n;
@@ -14,8 +16,10 @@ use crate::domain::{
 /// How an update's request is remembered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Memory {
-    /// By `RequestId` alone, which every latest item has.
+    /// By `RequestId` alone, which every latest item has. A map from before would only grow old.
     LastRequest,
+    /// By its marker. A map from before is still looked at, and left as it is.
+    Marker,
     /// In the map, which is there and has room.
     Add {
         /// The request.
@@ -29,6 +33,8 @@ pub enum Memory {
         hash: RequestHash,
         /// The latest version, `None` where there is none.
         latest: Option<Version>,
+        /// The request that made it, where the latest item says so.
+        last: Option<RequestHash>,
     },
     /// In the map, which is full: the oldest are forgotten for it.
     Forget {
@@ -47,7 +53,11 @@ impl Memory {
         let hash = RequestHash::of(&update.request_id);
         match update.expected {
             _ if window == Window::LAST => Self::LastRequest,
-            Some(ExpectedVersion::Absent) => Self::Begin { hash, latest: None },
+            Some(ExpectedVersion::Absent) => Self::Begin {
+                hash,
+                latest: None,
+                last: None,
+            },
             _ => Self::Add {
                 hash,
                 full: window.full(),
@@ -63,8 +73,9 @@ impl Memory {
         let hash = RequestHash::of(&update.request_id);
         let Some(requests) = stored.and_then(recent::remembered) else {
             let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
+            let last = latest.and_then(recent::last_request);
             let latest = latest.map(latest_of).transpose()?;
-            return Ok(Self::Begin { hash, latest });
+            return Ok(Self::Begin { hash, latest, last });
         };
         let full = window.full();
         Ok(if requests.len() < full {
@@ -98,15 +109,23 @@ impl Memory {
                 .expression_attribute_values(":most", n(most))
         };
         match self {
-            Self::LastRequest => builder,
+            Self::Marker => builder,
+            Self::LastRequest => {
+                remove.push("#recent".to_owned());
+                builder.expression_attribute_names("#recent", names::RECENT_REQUESTS)
+            }
             Self::Add { hash, full } => {
                 set.push(THIS_VERSION.to_owned());
                 condition.push(REMEMBERS.to_owned());
                 named(builder, hash, *full)
             }
-            Self::Begin { hash, latest } => {
+            Self::Begin { hash, latest, last } => {
                 let next = latest.map_or(0, Version::get).saturating_add(1);
-                let requests = Value::M([(hash.as_str().to_owned(), n(next))].into());
+                let mut requests = HashMap::from([(hash.as_str().to_owned(), n(next))]);
+                if let (Some(latest), Some(last)) = (latest, last) {
+                    requests.insert(last.as_str().to_owned(), n(latest));
+                }
+                let requests = Value::M(requests);
                 set.push("#recent = :requests".to_owned());
                 condition.push("attribute_not_exists(#recent)".to_owned());
                 let builder = builder

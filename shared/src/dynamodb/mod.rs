@@ -21,6 +21,7 @@ pub mod query_items;
 pub mod raise_latest;
 pub mod ratchet;
 pub mod reads;
+mod recollect;
 pub mod record_version;
 pub mod restore;
 pub mod revive_latest;

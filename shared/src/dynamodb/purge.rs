@@ -188,6 +188,8 @@ pub enum PurgeError {
     #[error("failed to delete the entity")]
     Service(#[from] ServiceError),
     /// Somebody goes on writing it.
-    #[error("it is being written: stop its writers, and purge it again")]
+    #[error(
+        "it is being written: what was there is deleted, and it was begun anew; stop its writers, and purge it again"
+    )]
     WrittenAgain,
 }

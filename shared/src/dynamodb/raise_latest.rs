@@ -1,13 +1,18 @@
 //! A counter that was set back goes on from where it was: one `UpdateItem` of the latest item, on condition that nothing came
 //! in between.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
     types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 
 use super::{Store, error::ServiceError, n, s};
-use crate::domain::{Item, entity::EntityId, keys::VersionDigits, names, version::Version, version_item::latest_of};
+use crate::domain::{
+    AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, recent, version::Version,
+    version_item::latest_of,
+};
 
 const OPERATION: &str = "UpdateItem";
 
@@ -15,14 +20,27 @@ impl Store {
     /// Makes the latest item count from a higher version, and returns it as it is then. `None` where it is not at the version
     /// that it was at: a writer, or another repair, was faster.
     ///
-    /// Its state is that of a new version then, which the stream, or the caller, writes down.
+    /// Its state is that of a new version then, which the stream, or the caller, writes down. The requests that led to it since
+    /// the counter was set back are remembered as that version, and those before it as the versions they made.
     pub async fn raise_latest(
         &self,
         entity: &EntityId,
         from: Version,
         to: Version,
     ) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, from, to, &self.table, self.digits);
+        let mut requests = match Version::new(to.get() - 1) {
+            Some(before) => self.recollect(entity, before).await?,
+            None => HashMap::new(),
+        };
+        if let Some(stored) = self.get(entity, &self.digits.latest_key(), true).await? {
+            let since = recent::remembered(&stored)
+                .into_iter()
+                .flatten()
+                .map(|(hash, _)| hash.clone());
+            let last = recent::last_request(&stored).map(|hash| hash.as_str().to_owned());
+            requests.extend(since.chain(last).map(|hash| (hash, AttributeValue::N(to.to_string()))));
+        }
+        let request = request(entity, from, to, requests, &self.table, self.digits);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -42,6 +60,7 @@ pub fn request(
     entity: &EntityId,
     from: Version,
     to: Version,
+    requests: HashMap<String, AttributeValue>,
     table: &str,
     digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
@@ -49,9 +68,11 @@ pub fn request(
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(digits.latest_key()))
-        .update_expression("SET #latest = :to")
+        .update_expression("SET #latest = :to, #recent = :requests")
         .condition_expression("#latest = :from")
         .expression_attribute_names("#latest", names::LATEST)
+        .expression_attribute_names("#recent", names::RECENT_REQUESTS)
+        .expression_attribute_values(":requests", AttributeValue::M(requests).into())
         .expression_attribute_values(":from", n(from))
         .expression_attribute_values(":to", n(to))
         .return_values(ReturnValue::AllNew)

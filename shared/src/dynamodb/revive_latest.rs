@@ -6,20 +6,34 @@ use aws_sdk_dynamodb::{
 };
 
 use super::{Store, error::ServiceError};
-use crate::domain::{Item, attributes::same_item, names};
+use crate::domain::{AttributeValue, Item, attributes::same_item, entity::EntityId, names, version::Version};
 
 const OPERATION: &str = "PutItem";
 
 impl Store {
-    /// Puts a latest item where there is none. False where there is another one.
-    pub async fn revive_latest(&self, latest: &Item) -> Result<bool, ServiceError> {
-        match request(latest, &self.table).send_with(&self.client).await {
+    /// Puts a latest item where there is none. False where there is another one. It remembers the requests that made the newest
+    /// versions.
+    pub async fn revive_latest(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        latest: &Item,
+    ) -> Result<bool, ServiceError> {
+        let requests = self.recollect(entity, version).await?;
+        let mut latest = latest.clone();
+        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests));
+        match request(&latest, &self.table).send_with(&self.client).await {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
                     // The answer to an earlier attempt was lost, or another repair came to the same.
-                    Ok(stored.is_some_and(|stored| same_item(&stored, latest)))
+                    // It may remember other requests by now.
+                    latest.remove(names::RECENT_REQUESTS);
+                    Ok(stored.is_some_and(|mut stored| {
+                        stored.remove(names::RECENT_REQUESTS);
+                        same_item(&stored, &latest)
+                    }))
                 }
                 _ => Err(ServiceError::new(OPERATION, &error)),
             },

@@ -9,15 +9,10 @@ use aws_sdk_dynamodb::{
 use thiserror::Error;
 
 use super::{Store, error::ServiceError, n, s};
-use crate::domain::{
-    AttributeValue, Item,
-    entity::{EntityId, InvalidEntityId},
-    keys::VersionDigits,
-    names,
-};
+use crate::domain::{AttributeValue, Item, entity::EntityId, keys::VersionDigits, names};
 
 /// The partition key of what the library keeps for itself.
-pub const PARTITION_KEY: &str = "#vzero";
+pub const PARTITION_KEY: &str = crate::domain::entity::RESERVED;
 /// The sort key of the settings.
 pub const SORT_KEY: &str = "config";
 /// The attribute of the width.
@@ -28,7 +23,7 @@ const OPERATION: &str = "UpdateItem";
 impl Store {
     /// The width that the table was begun with, if it is kept.
     pub async fn kept_digits(&self) -> Result<Option<VersionDigits>, WidthError> {
-        let config = self.get(&EntityId::new(PARTITION_KEY)?, SORT_KEY, true).await?;
+        let config = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
         config.map(|config| digits_of(&config)).transpose()
     }
 
@@ -118,7 +113,4 @@ pub enum WidthError {
     /// A request failed.
     #[error("failed to read the table's width of version keys")]
     Service(#[from] ServiceError),
-    /// Cannot happen.
-    #[error(transparent)]
-    Entity(#[from] InvalidEntityId),
 }

@@ -169,7 +169,7 @@ async fn requests_are_remembered() {
         let requests = Value::Object(requests.collect());
         item(json!({"Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}}))
     };
-    let none = item(json!({"Latest": {"N": "6"}}));
+    let none = item(json!({"Latest": {"N": "6"}, "RequestId": {"S": "request-0"}}));
     for (name, stored) in [
         ("remember_begin", None),
         ("remember_bring_along", Some(&none)),
@@ -209,7 +209,7 @@ async fn write_transaction() {
         let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
         let parts = write_transaction::Parts {
             memory: match ledger {
-                Some(_) => Memory::LastRequest,
+                Some(_) => Memory::Marker,
                 None => Memory::fitting(&update, Window::default(), stored).unwrap(),
             },
             marker_expires: ledger,
@@ -330,7 +330,8 @@ async fn optimistic_lock() {
 #[tokio::test]
 async fn repair() {
     let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
-    let raise = raise_latest::request(&equipment(), from, to, "Table", VersionDigits::default());
+    let requests = [("hash".to_owned(), crate::domain::AttributeValue::N("7".to_owned()))].into();
+    let raise = raise_latest::request(&equipment(), from, to, requests, "Table", VersionDigits::default());
     insta::assert_json_snapshot!(
         "raise_latest",
         sent(async |client| raise.send_with(&client).await).await

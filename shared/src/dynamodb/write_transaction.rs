@@ -68,7 +68,7 @@ impl Store {
             let parts = Parts {
                 memory: match options.idempotency {
                     Idempotency::Recent(window) => Memory::fitting(update, window, stored.as_ref())?,
-                    Idempotency::Ledger(_) => Memory::LastRequest,
+                    Idempotency::Ledger(_) => Memory::Marker,
                 },
                 marker_expires: retention.map(ledger::expires),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),

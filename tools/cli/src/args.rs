@@ -71,8 +71,14 @@ pub(crate) struct Args {
         value_name = "KIND"
     )]
     pub(crate) idempotency: String,
-    /// How many of its last requests an entity remembers, with --idempotency recent
-    #[arg(long, global = true, env = "IDEMPOTENCY_WINDOW", default_value_t, value_name = "N")]
+    /// How many of its last requests an entity remembers, with --idempotency recent: no fewer than the functions have it
+    #[arg(
+        long,
+        global = true,
+        env = "IDEMPOTENCY_WINDOW",
+        default_value = "100",
+        value_name = "N"
+    )]
     pub(crate) idempotency_window: Window,
     /// How long requests are remembered, with --idempotency ledger
     #[arg(long, global = true, env = "LEDGER_TTL_DAYS", default_value_t, value_name = "DAYS")]

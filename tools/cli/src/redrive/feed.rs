@@ -16,7 +16,7 @@ use super::{
     folder,
     queue::{Drain, Queue, Received},
 };
-use crate::{connection::Connection, error::CliError, progress::Count};
+use crate::{connection::Connection, error::CliError, output, progress::Count};
 
 /// How many documents are worked on at once. Each has many records.
 const CONCURRENCY: usize = 4;
@@ -74,7 +74,13 @@ impl<'a> Feed<'a> {
     }
 
     async fn bucket(&self, bucket: &str, prefix: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), CliError> {
-        let taken = stream::iter(self.buckets.keys(bucket, prefix).await?)
+        let keys = self.buckets.keys(bucket, prefix).await?;
+        if keys.is_empty() {
+            output::say_note(&format!(
+                "no object of {bucket} has a key that begins with \"{prefix}\""
+            ));
+        }
+        let taken = stream::iter(keys)
             .map(async |key| {
                 let bucket = bucket.to_owned();
                 self.object(&Object { bucket, key }, sink).await

@@ -106,7 +106,7 @@ impl Done {
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, CliError> {
     match &planned.step {
         Step::Record(version) => record(store, version).await,
-        Step::Revive { latest, .. } => Ok(match store.revive_latest(latest).await? {
+        Step::Revive { version, latest } => Ok(match store.revive_latest(&planned.entity, *version, latest).await? {
             true => Outcome::Revived,
             false => Outcome::Conflict,
         }),

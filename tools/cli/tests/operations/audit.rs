@@ -253,7 +253,7 @@ fn an_audit_beside_writers_finds_nothing_wrong() {
     }
     done.store(true, Ordering::Relaxed);
     for writer in writers {
-        assert!(table.runtime.block_on(writer).unwrap() > 10);
+        assert!(table.runtime.block_on(writer).unwrap() > 0);
     }
 }
 

@@ -244,6 +244,12 @@ fn a_purge_deletes_everything_after_asking() {
     assert_eq!(planned, json!({"ID": "E", "WouldDelete": all}));
     let refused = table.run(&["purge", "E"]);
     assert_eq!(refused.code, 2);
+    // What the table says of itself is no entity.
+    for command in [&["purge", "#vzero", "--yes"][..], &["put", "#vzero", "--set", "A=1"]] {
+        let refused = table.run(command);
+        assert_eq!(refused.code, 2);
+        assert!(refused.stderr.contains("reserved"), "{}", refused.stderr);
+    }
     assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
     assert_eq!(table.items("E").len(), 66);
     assert_eq!(

@@ -107,10 +107,11 @@ async fn a_latest_item_without_a_map_is_brought_along_and_a_window_can_change() 
     for mode in [WriteMode::Stream, WriteMode::Transaction] {
         let store = database.store(&format!("{mode:?}"), 1).await;
         assert_eq!(apply(&store, 1, recent(mode, 1)).await, written(1));
-        // The last request is known from before there was a map.
+        // The last request is known from before there was a map, and afterwards.
         assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
         assert_eq!(apply(&store, 2, recent(mode, 16)).await, written(2));
-        assert_eq!(remembered(&store).await, 1);
+        assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
+        assert_eq!(remembered(&store).await, 2);
         for request in 3..=130 {
             assert_eq!(apply(&store, request, recent(mode, 100)).await, written(request));
         }
@@ -120,6 +121,13 @@ async fn a_latest_item_without_a_map_is_brought_along_and_a_window_can_change() 
         }
         assert!(remembered(&store).await <= 4);
         assert_eq!(apply(&store, 139, recent(mode, 2)).await, duplicate(139));
+        // A ledger leaves the map as it is, and a window of one has none.
+        assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
+        assert_eq!(apply(&store, 141, ledger(mode)).await, written(141));
+        assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
+        assert_eq!(apply(&store, 142, recent(mode, 1)).await, written(142));
+        let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
+        assert!(!latest.contains_key(names::RECENT_REQUESTS));
     }
 }
 
