@@ -38,7 +38,11 @@ impl Store {
                 .flatten()
                 .map(|(hash, _)| hash.clone());
             let last = recent::last_request(&stored).map(|hash| hash.as_str().to_owned());
-            requests.extend(since.chain(last).map(|hash| (hash, AttributeValue::N(to.to_string()))));
+            for hash in since.chain(last) {
+                // A request whose version is in the history made that one.
+                let version = AttributeValue::N(to.to_string());
+                requests.entry(hash).or_insert(version);
+            }
         }
         let request = request(entity, from, to, requests, &self.table, self.digits);
         match request.send_with(&self.client).await {
