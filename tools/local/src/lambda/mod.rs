@@ -1,7 +1,8 @@
 //! Lambda on one machine: functions as real processes of the real runtime, behind the Runtime API and the Invoke API.
 
-mod api;
+mod invoke_api;
 mod process;
+mod runtime_api;
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Semaphore;
@@ -60,11 +61,20 @@ pub struct Lambda {
 struct Running {
     function: Function,
     host: Host,
-    /// Where the Runtime API is.
-    runtime_api: String,
     slots: Semaphore,
     processes: Mutex<Vec<Arc<Process>>>,
     idle: Mutex<Vec<Arc<Process>>>,
+}
+
+/// A living process.
+#[derive(Debug, Clone, Copy)]
+pub struct Life {
+    /// The system's number for it.
+    pub pid: u32,
+    /// When it was started.
+    pub started: Instant,
+    /// When it asked for its first invocation.
+    pub ready: Option<Instant>,
 }
 
 /// What an invocation came to.
@@ -88,7 +98,6 @@ impl Lambda {
             Arc::new(Running {
                 function: function.clone(),
                 host: host.clone(),
-                runtime_api: format!("http://{address}/runtime/{}", function.binary),
                 slots: Semaphore::new(host.concurrency),
                 processes: Mutex::default(),
                 idle: Mutex::default(),
@@ -99,7 +108,7 @@ impl Lambda {
             begun: Arc::default(),
             endpoint: format!("http://{address}"),
         };
-        let router = api::router(lambda.clone());
+        let router = invoke_api::router(lambda.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(lambda)
     }
@@ -154,21 +163,33 @@ impl Lambda {
         alive.get(picked).map(|process| process.kill()).is_some()
     }
 
+    /// Kills every process with SIGKILL.
+    pub fn kill_all(&self) {
+        for running in self.functions.iter() {
+            let processes = running.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            processes.iter().for_each(|process| process.kill());
+        }
+    }
+
+    /// The living processes of a function.
+    pub fn processes(&self, name: &str) -> Vec<Life> {
+        let Some(running) = self.find(name) else {
+            return Vec::new();
+        };
+        let processes = running.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes
+            .iter()
+            .filter(|process| process.is_alive())
+            .map(|process| process.life())
+            .collect()
+    }
+
     /// A function by its binary, its logical id or its ARN, with or without a qualifier.
     fn find(&self, name: &str) -> Option<Arc<Running>> {
         let name = name.rsplit_once(":function:").map_or(name, |(_, name)| name);
         let name = name.split_once(':').map_or(name, |(name, _)| name);
         let is_it = |running: &&Arc<Running>| running.function.binary == name || running.function.logical_id == name;
         self.functions.iter().find(is_it).cloned()
-    }
-
-    fn process(&self, binary: &str, id: u64) -> Option<Arc<Process>> {
-        let running = self
-            .functions
-            .iter()
-            .find(|running| running.function.binary == binary)?;
-        let processes = running.processes.lock().unwrap_or_else(PoisonError::into_inner);
-        processes.iter().find(|process| process.id() == id).cloned()
     }
 }
 
@@ -210,7 +231,7 @@ impl Running {
             End::TimedOut | End::Exited => {
                 process.kill();
                 let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-                processes.retain(|other| other.id() != process.id());
+                processes.retain(|other| !Arc::ptr_eq(other, &process));
             }
         }
         end
@@ -227,8 +248,7 @@ impl Running {
         drop(idle);
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.retain(|process| process.is_alive());
-        let id = Process::fresh_id();
-        let process = Process::start(id, &self.function, &self.host, &format!("{}/{id}", self.runtime_api))?;
+        let process = Process::start(&self.function, &self.host)?;
         processes.push(process.clone());
         Ok(process)
     }

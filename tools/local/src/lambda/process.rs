@@ -2,12 +2,10 @@
 
 use std::{
     fs::OpenOptions,
+    net::{Ipv4Addr, SocketAddr},
     process::Stdio,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -15,7 +13,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
 };
 
-use super::Host;
+use super::{Host, Life, runtime_api};
 use crate::{
     dynamodb::{ACCESS_KEY, access_key},
     template::{Function, resolve::REGION},
@@ -27,7 +25,9 @@ const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A process that asks the Runtime API for one invocation after the other.
 #[derive(Debug)]
 pub(super) struct Process {
-    id: u64,
+    pid: u32,
+    started: Instant,
+    ready: OnceLock<Instant>,
     send: mpsc::Sender<Job>,
     jobs: tokio::sync::Mutex<mpsc::Receiver<Job>>,
     state: Mutex<State>,
@@ -66,18 +66,20 @@ pub(super) enum End {
 }
 
 impl Process {
-    /// A number that no other process has.
-    pub(super) fn fresh_id() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Starts a process that finds its Runtime API under this address.
-    pub(super) fn start(id: u64, function: &Function, host: &Host, runtime_api: &str) -> std::io::Result<Arc<Self>> {
-        let child = command(function, host, runtime_api)?.spawn()?;
+    /// Starts a process, and serves it a Runtime API of its own.
+    pub(super) fn start(function: &Function, host: &Host) -> std::io::Result<Arc<Self>> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let mut command = command(function, host, address)?;
+        let started = Instant::now();
+        let child = command.spawn()?;
         let (send, jobs) = mpsc::channel(1);
         let process = Arc::new(Self {
-            id,
+            pid: child.id().unwrap_or_default(),
+            started,
+            ready: OnceLock::new(),
             send,
             jobs: tokio::sync::Mutex::new(jobs),
             state: Mutex::new(State {
@@ -86,12 +88,22 @@ impl Process {
             }),
             kill: Notify::new(),
         });
-        tokio::spawn(watch(process.clone(), child));
+        let router = runtime_api::router(process.clone());
+        let served = tokio::spawn(async move { axum::serve(listener, router).await });
+        let watched = process.clone();
+        tokio::spawn(async move {
+            watch(watched, child).await;
+            served.abort();
+        });
         Ok(process)
     }
 
-    pub(super) fn id(&self) -> u64 {
-        self.id
+    pub(super) fn life(&self) -> Life {
+        Life {
+            pid: self.pid,
+            started: self.started,
+            ready: self.ready.get().copied(),
+        }
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -143,6 +155,7 @@ impl Process {
 
     /// The next invocation, once there is one.
     pub(super) async fn next(&self) -> Option<Job> {
+        self.ready.get_or_init(Instant::now);
         self.jobs.lock().await.recv().await
     }
 
@@ -186,7 +199,7 @@ async fn watch(process: Arc<Process>, mut child: Child) {
     state.current = None;
 }
 
-fn command(function: &Function, host: &Host, runtime_api: &str) -> std::io::Result<Command> {
+fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io::Result<Command> {
     std::fs::create_dir_all(&host.logs)?;
     let log = host.logs.join(format!("{}.log", function.binary));
     let log = OpenOptions::new().create(true).append(true).open(log)?;
@@ -198,7 +211,7 @@ fn command(function: &Function, host: &Host, runtime_api: &str) -> std::io::Resu
         .envs(&host.environment)
         .envs(&function.environment)
         .envs([
-            ("AWS_LAMBDA_RUNTIME_API", runtime_api),
+            ("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string().as_str()),
             ("AWS_LAMBDA_FUNCTION_NAME", function.binary.as_str()),
             ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &function.memory.to_string()),

@@ -1,32 +1,24 @@
-//! The Runtime API, which function processes ask, and the Invoke API, which everybody else does.
-
-use std::time::Duration;
+//! The Invoke API, which everybody but the functions asks.
 
 use axum::{
-    Json, Router,
+    Router,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, Path, State},
     http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
-    routing::{get, post},
+    response::IntoResponse as _,
+    routing::post,
 };
 use serde_json::json;
 
-use super::{Lambda, MAX_PAYLOAD, arn, process::End};
+use super::{Lambda, MAX_PAYLOAD, arn};
 
 /// The most payload of an asynchronous invocation, in bytes.
 const MAX_ASYNCHRONOUS_PAYLOAD: usize = 1024 * 1024;
 
-type Reply = Response<Body>;
+pub(super) type Reply = Response<Body>;
 
 pub(super) fn router(lambda: Lambda) -> Router {
-    let runtime = Router::new()
-        .route("/invocation/next", get(next))
-        .route("/invocation/{request_id}/response", post(response))
-        .route("/invocation/{request_id}/error", post(error))
-        .route("/init/error", post(init_error));
     Router::new()
-        .nest("/runtime/{function}/{process}/2018-06-01/runtime", runtime)
         .route("/2015-03-31/functions/{name}/invocations", post(invoke))
         .fallback(async || {
             refusal(
@@ -39,70 +31,6 @@ pub(super) fn router(lambda: Lambda) -> Router {
         .layer(DefaultBodyLimit::max(2 * MAX_PAYLOAD))
         .with_state(lambda)
 }
-
-// ------------------------------------------------------------ Runtime API
-
-async fn next(State(lambda): State<Lambda>, Path((function, process)): Path<(String, u64)>) -> Reply {
-    let Some(process) = lambda.process(&function, process) else {
-        return refusal(StatusCode::FORBIDDEN, "InvalidProcess", "this process is not known");
-    };
-    let Some(job) = process.next().await else {
-        return refusal(StatusCode::GONE, "InvalidProcess", "this process is given up");
-    };
-    let deadline = shared::clock::since_epoch() + job.timeout;
-    let reply = Response::builder()
-        .header("lambda-runtime-aws-request-id", &job.request_id)
-        .header("lambda-runtime-deadline-ms", millis(deadline))
-        .header("lambda-runtime-invoked-function-arn", &job.arn)
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(job.payload));
-    let _ = job.taken.send(());
-    built(reply)
-}
-
-async fn response(
-    State(lambda): State<Lambda>,
-    Path((function, process, request_id)): Path<(String, u64, String)>,
-    body: Bytes,
-) -> Reply {
-    complete(&lambda, &function, process, &request_id, End::Answer(body.into()))
-}
-
-async fn error(
-    State(lambda): State<Lambda>,
-    Path((function, process, request_id)): Path<(String, u64, String)>,
-    body: Bytes,
-) -> Reply {
-    complete(&lambda, &function, process, &request_id, End::Error(body.into()))
-}
-
-fn complete(lambda: &Lambda, function: &str, process: u64, request_id: &str, end: End) -> Reply {
-    match lambda.process(function, process) {
-        Some(process) if process.complete(request_id, end) => accepted(),
-        _ => refusal(
-            StatusCode::BAD_REQUEST,
-            "InvalidRequestID",
-            "this invocation is not under way",
-        ),
-    }
-}
-
-async fn init_error(
-    State(lambda): State<Lambda>,
-    Path((function, process)): Path<(String, u64)>,
-    body: Bytes,
-) -> Reply {
-    if let Some(process) = lambda.process(&function, process) {
-        process.fail(body.into());
-    }
-    accepted()
-}
-
-fn accepted() -> Reply {
-    (StatusCode::ACCEPTED, Json(json!({"status": "OK"}))).into_response()
-}
-
-// ------------------------------------------------------------- Invoke API
 
 async fn invoke(State(lambda): State<Lambda>, Path(name): Path<String>, headers: HeaderMap, body: Bytes) -> Reply {
     let kind = headers
@@ -165,7 +93,7 @@ async fn answer(lambda: &Lambda, name: &str, payload: Vec<u8>) -> Reply {
 }
 
 /// An error in the form of Lambda's API.
-fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
+pub(super) fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
     let fault = if status.is_client_error() { "User" } else { "Service" };
     let reply = Response::builder()
         .status(status)
@@ -176,10 +104,6 @@ fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
 }
 
 /// A header that holds what no header may hold is the only way for this to fail.
-fn built(reply: Result<Reply, axum::http::Error>) -> Reply {
+pub(super) fn built(reply: Result<Reply, axum::http::Error>) -> Reply {
     reply.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-fn millis(time: Duration) -> String {
-    time.as_millis().to_string()
 }
