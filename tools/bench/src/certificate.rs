@@ -1,0 +1,62 @@
+//! A certificate for the run, and bundles that trust it beside all that the system trusts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring::default_provider,
+        pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    },
+};
+
+use crate::error::BenchError;
+
+/// Where systems keep what they trust. Lambda's own image has the second.
+const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
+
+/// What both ends of a TLS connection need.
+#[derive(Clone)]
+pub(crate) struct Certificate {
+    pub(crate) acceptor: TlsAcceptor,
+    /// The authority of the run alone, in PEM.
+    pub(crate) authority: PathBuf,
+    /// The same, behind everything that this system trusts: a function on AWS reads as much.
+    pub(crate) bundle: PathBuf,
+}
+
+impl Certificate {
+    /// Makes one for `localhost`, with its files in this folder.
+    pub(crate) fn make(folder: &Path) -> Result<Self, BenchError> {
+        let authority_key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = params.self_signed(&authority_key)?;
+        let issuer = Issuer::new(params, authority_key);
+        let key = KeyPair::generate()?;
+        let server = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &issuer)?;
+
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![server.der().clone()],
+                PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der())),
+            )?;
+        let system = BUNDLES.iter().find_map(|path| fs::read_to_string(path).ok());
+        let (alone, bundle) = (folder.join("authority.pem"), folder.join("bundle.pem"));
+        fs::write(&alone, authority.pem())?;
+        fs::write(&bundle, format!("{}\n{}", system.unwrap_or_default(), authority.pem()))?;
+        Ok(Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            authority: alone,
+            bundle,
+        })
+    }
+}

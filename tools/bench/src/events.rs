@@ -1,0 +1,123 @@
+//! The events that the functions are given.
+
+use serde_json::{Value, json};
+
+use crate::subject::{Role, Subject};
+
+/// How many requests the latest item remembers, between the least and the most of the default window.
+const REMEMBERED: usize = 20;
+
+/// An event that makes one write.
+pub(crate) fn one(role: Role, subject: &Subject) -> String {
+    match role {
+        Role::Writer => update(&entity(0)).to_string(),
+        Role::Stream => stream_batch(1, subject),
+    }
+}
+
+/// An event that makes none, for either function.
+pub(crate) fn none() -> String {
+    json!({"Records": []}).to_string()
+}
+
+/// A batch of so many new images, each of another entity.
+pub(crate) fn stream_batch(records: usize, subject: &Subject) -> String {
+    let records: Vec<_> = (0..records).map(|index| record(index, subject.is_ours)).collect();
+    json!({ "Records": records }).to_string()
+}
+
+/// A batch of so many messages, each an update of another entity.
+pub(crate) fn queue_batch(messages: usize) -> String {
+    let records: Vec<_> = (0..messages).map(message).collect();
+    json!({ "Records": records }).to_string()
+}
+
+fn entity(index: usize) -> String {
+    format!("Equipment#{index:06}")
+}
+
+fn message(index: usize) -> Value {
+    json!({
+        "messageId": format!("00000000-0000-4000-8000-{index:012}"),
+        "receiptHandle": "receipt",
+        "body": update(&entity(index)).to_string(),
+        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1604260800000"},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:Updates",
+        "awsRegion": "us-east-1",
+    })
+}
+
+/// An update as upstream sends it: with its key, an item of just under 600 bytes.
+fn update(entity: &str) -> Value {
+    json!({
+        "ID": entity,
+        "Time": "2020-11-01T20:04:00",
+        "State": "WARNING1",
+        "Factory": "Berlin-2",
+        "Operator": "M. Example",
+        "Temperature": 71.25,
+        "Pressure": 1.013,
+        "Running": true,
+        "Location": {"Hall": "H7", "Row": 12, "Place": "north"},
+        "Readings": [71.0, 71.1, 71.3, 71.2, 71.4, 71.1, 71.0, 71.25],
+        "Note": "x".repeat(330),
+    })
+}
+
+/// What DynamoDB Streams tells of the latest item after such an update. Only our writer remembers requests in it.
+fn record(index: usize, ours: bool) -> Value {
+    let mut image = json!({
+        "PK": {"S": entity(index)},
+        "SK": {"S": "v0"},
+        "Latest": {"N": "7"},
+        "RequestId": {"S": format!("00000000-0000-4000-8000-{index:012}")},
+        "Time": {"S": "2020-11-01T20:04:00"},
+        "State": {"S": "WARNING1"},
+        "Factory": {"S": "Berlin-2"},
+        "Operator": {"S": "M. Example"},
+        "Temperature": {"N": "71.25"},
+        "Pressure": {"N": "1.013"},
+        "Running": {"BOOL": true},
+        "Location": {"M": {"Hall": {"S": "H7"}, "Row": {"N": "12"}, "Place": {"S": "north"}}},
+        "Readings": {"L": [{"N": "71"}, {"N": "71.1"}, {"N": "71.3"}, {"N": "71.2"}, {"N": "71.4"}, {"N": "71.1"},
+                           {"N": "71"}, {"N": "71.25"}]},
+        "Note": {"S": "x".repeat(330)},
+    });
+    if ours {
+        let remembered = (0..REMEMBERED).map(|index| (format!("{index:011}"), json!({"N": index.to_string()})));
+        let remembered: serde_json::Map<_, _> = remembered.collect();
+        image["RecentRequests"] = json!({ "M": remembered });
+    }
+    json!({
+        "eventID": format!("{index:032x}"),
+        "eventName": "MODIFY",
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": "us-east-1",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_604_260_800,
+            "Keys": {"PK": {"S": entity(index)}, "SK": {"S": "v0"}},
+            "NewImage": image,
+            "SequenceNumber": format!("{:021}", 100 + index),
+            "SizeBytes": 600,
+            "StreamViewType": "NEW_IMAGE",
+        },
+        "eventSourceARN": "arn:aws:dynamodb:us-east-1:123456789012:table/VersionControl/stream/2020-11-01T00:00:00.000",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::{Item, size};
+
+    use super::*;
+
+    #[test]
+    fn an_item_has_just_under_600_bytes() {
+        let image: Item = serde_json::from_value(record(0, false)["dynamodb"]["NewImage"].clone()).unwrap();
+        let size = size::of_item(&image);
+        assert!((560..600).contains(&size), "{size}");
+    }
+}

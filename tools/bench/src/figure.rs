@@ -1,0 +1,211 @@
+//! Figures: ours, a peer's, and what is to be reached.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What one comparison found.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    pub(crate) name: &'static str,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) plot: Plot,
+}
+
+/// How a comparison is drawn.
+#[derive(Debug)]
+pub(crate) enum Plot {
+    /// A bar for each figure and its peer.
+    Bars,
+    /// Lines over something that grows.
+    Lines {
+        x: &'static str,
+        y: &'static str,
+        series: Vec<(String, Vec<(f64, f64)>)>,
+    },
+}
+
+/// One figure.
+#[derive(Debug, Clone)]
+pub(crate) struct Figure {
+    /// What is measured, and in what.
+    pub(crate) unit: String,
+    pub(crate) ours: f64,
+    /// The peer and its figure.
+    pub(crate) peer: Option<(String, f64)>,
+    pub(crate) target: Option<Target>,
+}
+
+/// What is to be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Target {
+    /// At most so many times the peer's.
+    RatioAtMost(f64),
+    /// At least so many times the peer's.
+    RatioAtLeast(f64),
+    /// At most this.
+    AtMost(f64),
+}
+
+impl Figure {
+    pub(crate) fn new(unit: impl Into<String>, ours: f64) -> Self {
+        Self {
+            unit: unit.into(),
+            ours,
+            peer: None,
+            target: None,
+        }
+    }
+
+    pub(crate) fn beside(self, peer: impl Into<String>, figure: f64) -> Self {
+        Self {
+            peer: Some((peer.into(), figure)),
+            ..self
+        }
+    }
+
+    pub(crate) fn aiming_at(self, target: Target) -> Self {
+        Self {
+            target: Some(target),
+            ..self
+        }
+    }
+
+    /// Ours by the peer's.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        self.peer.as_ref().map(|(_, peer)| self.ours / peer)
+    }
+
+    /// `None` where there is nothing to reach, or no peer to be measured against.
+    pub(crate) fn met(&self) -> Option<bool> {
+        match self.target? {
+            Target::RatioAtMost(most) => Some(self.ratio()? <= most),
+            Target::RatioAtLeast(least) => Some(self.ratio()? >= least),
+            Target::AtMost(most) => Some(self.ours <= most),
+        }
+    }
+
+    pub(crate) fn to_json(&self, name: &str) -> Value {
+        json!({
+            "name": name,
+            "unit": self.unit,
+            "ours": rounded(self.ours),
+            "peer": self.peer.as_ref().map(|(_, figure)| rounded(*figure)),
+            "peer_name": self.peer.as_ref().map(|(name, _)| name),
+            "ratio": self.ratio().map(rounded),
+            "target": self.target.map(|target| target.to_string()),
+            "met": self.met(),
+        })
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RatioAtMost(most) => write!(f, "≤ {most} ×"),
+            Self::RatioAtLeast(least) => write!(f, "≥ {least} ×"),
+            Self::AtMost(most) => write!(f, "≤ {most}"),
+        }
+    }
+}
+
+/// A figure for each peer, or ours alone where there is none. A target counts against the peer it names.
+pub(crate) fn beside_each(unit: &str, ours: f64, peers: &[(&str, f64)], targets: &[(&str, Target)]) -> Vec<Figure> {
+    let figure = Figure::new(unit, ours);
+    if peers.is_empty() {
+        return vec![figure];
+    }
+    let beside = peers.iter().map(|(name, peer)| {
+        let figure = figure.clone().beside(*name, *peer);
+        match targets.iter().find(|(named, _)| named == name) {
+            Some((_, target)) => figure.aiming_at(*target),
+            None => figure,
+        }
+    });
+    beside.collect()
+}
+
+/// Four significant digits.
+pub(crate) fn rounded(figure: f64) -> f64 {
+    format!("{figure:.3e}").parse().unwrap_or(figure)
+}
+
+/// The value below which this share of them lies.
+pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index into a few thousand values"
+    )]
+    let index = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+/// The one in the middle.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    percentile(values, 0.5)
+}
+
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        let check = |values: &[f64], share, expected: f64| {
+            assert!(
+                (percentile(values, share) - expected).abs() < f64::EPSILON,
+                "{values:?} {share}"
+            );
+        };
+        check(&values, 0.5, 2.0);
+        check(&values, 0.99, 4.0);
+        check(&[7.0], 0.5, 7.0);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_target_is_met_or_missed_or_cannot_be_judged() {
+        let figure = |ours: f64, peer: Option<f64>, target| Figure {
+            peer: peer.map(|peer| ("Python".to_owned(), peer)),
+            target: Some(target),
+            ..Figure::new("ms", ours)
+        };
+        for (ours, peer, target, met) in [
+            (1.0, Some(10.0), Target::RatioAtMost(0.1), Some(true)),
+            (1.1, Some(10.0), Target::RatioAtMost(0.1), Some(false)),
+            (50.0, Some(1.0), Target::RatioAtLeast(50.0), Some(true)),
+            (49.0, Some(1.0), Target::RatioAtLeast(50.0), Some(false)),
+            (1.0, None, Target::RatioAtLeast(50.0), None),
+            (4.0, None, Target::AtMost(4.0), Some(true)),
+            (4.1, Some(9.0), Target::AtMost(4.0), Some(false)),
+        ] {
+            assert_eq!(figure(ours, peer, target).met(), met, "{ours} {peer:?} {target}");
+        }
+    }
+
+    #[test]
+    fn a_figure_as_json() {
+        let figure = Figure::new("ms, p50", 6.123_45)
+            .beside("Python", 200.0)
+            .aiming_at(Target::RatioAtMost(0.03));
+        let expected = json!({
+            "name": "start", "unit": "ms, p50", "ours": 6.123, "peer": 200.0, "peer_name": "Python",
+            "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,
+        });
+        assert_eq!(figure.to_json("start"), expected);
+        let alone = json!({
+            "name": "x", "unit": "MB", "ours": 1.0, "peer": null, "peer_name": null, "ratio": null, "target": null,
+            "met": null,
+        });
+        assert_eq!(Figure::new("MB", 1.0).to_json("x"), alone);
+    }
+}

@@ -1,0 +1,208 @@
+//! What is measured: our functions, and those of the peers that are installed.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use tokio::process::Command;
+
+use crate::{error::BenchError, progress::Progress};
+
+/// Which of the two functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Writer,
+    Stream,
+}
+
+impl Role {
+    pub(crate) const BOTH: [Self; 2] = [Self::Stream, Self::Writer];
+
+    /// The function's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "writer-fn",
+            Self::Stream => "stream-fn",
+        }
+    }
+}
+
+/// A pair of functions in one make.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    /// Whether it is ours: its records carry what our writer writes.
+    pub(crate) is_ours: bool,
+    writer: Start,
+    stream: Start,
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// How one function is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// The last argument.
+    pub(crate) handler: String,
+}
+
+impl Subject {
+    /// How this function of the pair is started.
+    pub(crate) fn start(&self, role: Role) -> &Start {
+        match role {
+            Role::Writer => &self.writer,
+            Role::Stream => &self.stream,
+        }
+    }
+}
+
+/// All that can be measured here.
+#[derive(Debug)]
+pub(crate) struct Subjects {
+    pub(crate) ours: Subject,
+    pub(crate) python: Option<Subject>,
+    pub(crate) node: Option<Subject>,
+    /// Our own functions with the SDK's default features and no warming.
+    pub(crate) plain: Option<Subject>,
+}
+
+/// The names of the peers.
+pub(crate) const PYTHON: &str = "Python";
+pub(crate) const NODE: &str = "Node";
+pub(crate) const PLAIN: &str = "default features";
+
+impl Subjects {
+    /// Builds ours, and looks for the peers.
+    pub(crate) async fn find(progress: &Progress) -> Result<Self, BenchError> {
+        progress.doing("building the functions");
+        let built = build().await?;
+        let subjects = Self {
+            ours: pair("vzero", true, |role| Start {
+                program: built.join(role.name()),
+                arguments: Vec::new(),
+                handler: role.name().to_owned(),
+            }),
+            python: python(),
+            node: node(),
+            plain: plain(),
+        };
+        for (name, package, found) in [
+            (PYTHON, "python", subjects.python.is_some()),
+            (NODE, "node", subjects.node.is_some()),
+            (PLAIN, "default-features", subjects.plain.is_some()),
+        ] {
+            if !found {
+                progress.note(&format!(
+                    "{name} is not installed, and left out: tools/bench/peers/install {package}"
+                ));
+            }
+        }
+        Ok(subjects)
+    }
+
+    /// Ours, and the peers in other languages.
+    pub(crate) fn languages(&self) -> impl Iterator<Item = &Subject> {
+        [Some(&self.ours), self.python.as_ref(), self.node.as_ref()]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Every one of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Subject> {
+        self.languages().chain(self.plain.as_ref())
+    }
+}
+
+fn pair(name: &'static str, is_ours: bool, start: impl Fn(Role) -> Start) -> Subject {
+    Subject {
+        name,
+        is_ours,
+        writer: start(Role::Writer),
+        stream: start(Role::Stream),
+        environment: BTreeMap::new(),
+    }
+}
+
+/// Builds the functions as they are deployed, and says where they are.
+async fn build() -> Result<PathBuf, BenchError> {
+    let built = Command::new("cargo")
+        .args(["build", "--quiet", "--release", "-p", "writer-fn", "-p", "stream-fn"])
+        .current_dir(root())
+        .output()
+        .await?;
+    if !built.status.success() {
+        let said = String::from_utf8_lossy(&built.stderr).into_owned();
+        return Err(BenchError::Build(said));
+    }
+    // They lie beside this program, or, where that is a debug build, one folder further.
+    let itself = std::env::current_exe()?;
+    let target = itself.ancestors().find(|folder| folder.join("release").is_dir());
+    Ok(target.map_or_else(|| root().join("target/release"), |target| target.join("release")))
+}
+
+/// The repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Where peers are installed.
+pub(crate) fn installed() -> PathBuf {
+    root().join("target/bench/peers")
+}
+
+fn sources() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/peers"))
+}
+
+fn python() -> Option<Subject> {
+    let program = installed().join("python/bin/python");
+    let folder = sources().join("python").display().to_string();
+    let mut subject = pair(PYTHON, false, |role| Start {
+        program: program.clone(),
+        arguments: vec!["-m".to_owned(), "awslambdaric".to_owned()],
+        handler: handler(role).to_owned(),
+    });
+    subject.environment = BTreeMap::from([
+        ("PYTHONPATH".to_owned(), folder.clone()),
+        ("LAMBDA_TASK_ROOT".to_owned(), folder),
+    ]);
+    program.exists().then_some(subject)
+}
+
+fn node() -> Option<Subject> {
+    let folder = installed().join("node");
+    let program = on_path("node")?;
+    let subject = pair(NODE, false, |role| Start {
+        program: program.clone(),
+        arguments: vec![folder.join("runtime.mjs").display().to_string()],
+        handler: handler(role).to_owned(),
+    });
+    folder.join("node_modules").is_dir().then_some(subject)
+}
+
+fn plain() -> Option<Subject> {
+    let program = root().join("target/bench/default-features/release/default-features");
+    let subject = pair(PLAIN, true, |role| Start {
+        program: program.clone(),
+        arguments: Vec::new(),
+        handler: role.name().to_owned(),
+    });
+    program.exists().then_some(subject)
+}
+
+fn handler(role: Role) -> &'static str {
+    match role {
+        Role::Writer => "writer.handler",
+        Role::Stream => "stream.handler",
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "where programs are, as a shell looks for them")]
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
