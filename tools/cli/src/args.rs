@@ -10,7 +10,11 @@ use shared::{
     dynamodb::write::WriteMode,
 };
 
-use crate::{redrive::Redrive, repair::Repair};
+use crate::{
+    plan::{self, PlanArgs},
+    redrive::Redrive,
+    repair::Repair,
+};
 use operations::AUDIT;
 pub(crate) use operations::{Audit, Backfill, Pin, Prune, Purge, SEGMENTS};
 
@@ -71,15 +75,9 @@ pub(crate) struct Args {
         value_name = "KIND"
     )]
     pub(crate) idempotency: String,
-    /// How many of its last requests an entity remembers, with --idempotency recent: no fewer than the functions have it
-    #[arg(
-        long,
-        global = true,
-        env = "IDEMPOTENCY_WINDOW",
-        default_value = "100",
-        value_name = "N"
-    )]
-    pub(crate) idempotency_window: Window,
+    /// How many of its last requests an entity remembers, with --idempotency recent: no fewer than the functions have it [default: 100]
+    #[arg(long, global = true, env = "IDEMPOTENCY_WINDOW", value_name = "N")]
+    pub(crate) idempotency_window: Option<Window>,
     /// How long requests are remembered, with --idempotency ledger
     #[arg(long, global = true, env = "LEDGER_TTL_DAYS", default_value_t, value_name = "DAYS")]
     pub(crate) ledger_ttl_days: Retention,
@@ -163,6 +161,9 @@ pub(crate) enum Command {
     /// Put back what an audit finds to be missing, and let counters go on that were set back
     #[command(after_help = REPAIR)]
     Repair(Repair),
+    /// Say what a rate of updates asks of each part, which limit it meets first, and what a month costs; it needs no table
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(PlanArgs),
     /// Write a completion script for a shell
     Completions {
         /// Which shell

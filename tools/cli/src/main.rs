@@ -8,6 +8,7 @@ mod checkpoint;
 mod connection;
 mod error;
 mod output;
+mod plan;
 mod progress;
 mod prune;
 mod reads;
@@ -48,8 +49,11 @@ async fn run(args: Args) -> Result<(), CliError> {
         clap_complete::generate(shell, &mut Args::command(), "vzero", &mut std::io::stdout());
         return Ok(());
     }
-    let connection = Connection::open(&args).await?;
     let output = Output::new(args.output);
+    if let Command::Plan(plan) = &args.command {
+        return plan::run(&args, plan, &output);
+    }
+    let connection = Connection::open(&args).await?;
     let done = match &args.command {
         Command::Put(put) => writes::put(&connection, &args, put, &output).await,
         Command::Restore(restore) => writes::restore(&connection, &args, restore, &output).await,
@@ -68,7 +72,7 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Audit(audit) => audit::run(&connection, audit, &output).await,
         Command::Redrive(args) => redrive::run(&connection, args, &output).await,
         Command::Repair(args) => repair::run(&connection, args, &output).await,
-        Command::Completions { .. } => Ok(()),
+        Command::Plan(_) | Command::Completions { .. } => Ok(()),
     };
     if args.consumed_capacity {
         output::say_capacity(&connection.meter.take());

@@ -87,6 +87,11 @@ impl Output {
     }
 }
 
+/// One text as it is.
+pub(crate) fn say_text(text: &str) -> Result<(), CliError> {
+    say(text)
+}
+
 /// One table of rows, for the eye.
 pub(crate) fn say_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
     let mut table = new_table(header);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{entity::EntityId, names, plain, update::Update},
+    domain::{entity::EntityId, names, plain, recent::Window, update::Update},
     dynamodb::{
         restore::Revision,
         update_metadata,
@@ -99,9 +99,11 @@ fn parts(update: Update) -> (EntityId, shared::domain::request_id::RequestId, Re
 }
 
 pub(crate) fn options(args: &Args) -> Result<WriteOptions, CliError> {
+    // A smaller window than the functions' would forget for them, a larger one is cut down by them.
+    let window = args.idempotency_window.or(Window::new(Window::MAX)).unwrap_or_default();
     Ok(WriteOptions {
         mode: args.mode,
-        idempotency: Idempotency::named(&args.idempotency, args.idempotency_window, args.ledger_ttl_days)
+        idempotency: Idempotency::named(&args.idempotency, window, args.ledger_ttl_days)
             .map_err(|error| CliError::usage("--idempotency", error))?,
         skip_unchanged: args.skip_unchanged,
     })
