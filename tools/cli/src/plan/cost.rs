@@ -9,10 +9,8 @@ use super::{
 /// The functions' instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Architecture {
-    /// arm64
     #[value(name = "arm64")]
     Arm64,
-    /// `x86_64`
     #[value(name = "x86_64")]
     X86,
 }

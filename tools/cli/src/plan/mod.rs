@@ -49,7 +49,7 @@ pub(crate) struct PlanArgs {
     #[arg(long)]
     no_stream_fn: bool,
     /// Records of an invocation of stream-fn at most: `BatchSize`
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     batch_size: u32,
     /// Seconds that stream-fn's mapping waits for a fuller batch: `MaximumBatchingWindowInSeconds`
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=300))]
