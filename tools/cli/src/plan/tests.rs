@@ -175,6 +175,8 @@ fn the_limit_that_is_met_first() {
     assert_eq!(exceeded(transaction(share(even(70.0, 1_000, 500), 1.0))), ["LostRaces"]);
     assert_eq!(exceeded(even(2_000.0, 1_000_000, 500)), ["NewTable"]);
     assert_eq!(exceeded(even(1.0, 1_000, 409_585)), ["ItemSize"]);
+    // However much else there is: what does not fit works at no rate.
+    assert_eq!(exceeded(even(1e6, 1_000_000, 409_585))[0], "ItemSize");
     assert_eq!(exceeded(even(1.0, 1_000, 409_600 - 16 - 384 - 27)), Vec::<&str>::new());
     // A million a second, as deployed.
     let million = exceeded(even(1e6, 1_000_000, 500));
