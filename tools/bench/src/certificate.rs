@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -37,10 +37,16 @@ impl Certificate {
         let authority_key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        // OpenSSL takes what is issued by its own name for signed by itself.
+        params.distinguished_name.push(DnType::CommonName, "authority of the bench");
         let authority = params.self_signed(&authority_key)?;
         let issuer = Issuer::new(params, authority_key);
         let key = KeyPair::generate()?;
-        let server = CertificateParams::new(vec!["localhost".to_owned()])?.signed_by(&key, &issuer)?;
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, "localhost");
+        params.use_authority_key_identifier_extension = true;
+        let server = params.signed_by(&key, &issuer)?;
 
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
