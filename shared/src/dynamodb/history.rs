@@ -1,6 +1,9 @@
 //! History: a range of versions, page by page, to its end.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+};
 
 use super::{
     Store,
@@ -11,7 +14,10 @@ use super::{
 };
 use crate::{
     clock,
-    domain::{AttributeValue, Item, entity::EntityId, marks::is_expired, names, version::Version, view::VersionView},
+    domain::{
+        AttributeValue, Item, entity::EntityId, marks::is_expired, names, version::Version, version_item::latest_of,
+        view::VersionView,
+    },
 };
 
 /// Which versions, and how.
@@ -33,7 +39,6 @@ pub struct HistoryQuery {
 ///
 /// With keys of the width 1, pages are read by their exact keys, which are known, since versions are dense; with wider
 /// keys, by one `Query`. Versions that no longer fit the width are read by their exact keys.
-#[derive(Debug)]
 pub struct History<'a> {
     store: &'a Store,
     entity: EntityId,
@@ -41,8 +46,11 @@ pub struct History<'a> {
     segments: VecDeque<Segment>,
     cursor: Option<Cursor>,
     left: usize,
-    /// The latest item answers for its version until that is written down.
-    latest: Option<(Version, Item)>,
+    /// The newest version that was seen, or the one before the first that is wanted.
+    last: u64,
+    latest: Latest,
+    /// The first page, which was read to know whether there is such an entity.
+    first: Option<Vec<VersionView>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,37 +59,138 @@ enum Segment {
     Keys { from: u64, to: u64 },
 }
 
+/// What is known of the latest item.
+enum Latest {
+    /// No page has needed it yet.
+    Unread,
+    /// It answers for its version until that is written down.
+    Answers(Version, Item),
+    /// It was read, and has no more to say.
+    Settled,
+    /// There is none.
+    Absent,
+}
+
 impl Store {
     /// Begins to read the history of an entity: the newest version first, unless asked otherwise. `None` where there is
     /// no such entity.
     ///
-    /// Versions that are not written down yet are left out, but for the latest, for which the latest item answers.
+    /// Versions that are not written down yet are left out, but for the latest, for which the latest item answers. That is
+    /// read before all others, but where the order of the keys is the order of the versions, only if it can make a difference:
+    /// a page with as many versions as were asked for, the oldest first, or with the version `to`, is one request. Such a page
+    /// may show what an audit calls strays and orphans, which are left out otherwise.
     pub async fn history(&self, entity: &EntityId, query: HistoryQuery) -> Result<Option<History<'_>>, ReadError> {
-        let Some(latest) = self.get(entity, &self.digits.latest_key(), query.consistent).await? else {
-            return Ok(None);
-        };
-        let head = crate::domain::version_item::latest_of(&latest)?;
-        let from = query.from.map_or(1, Version::get);
-        let to = query.to.map_or(head.get(), Version::get).min(head.get());
-        let mut segments = segments(from, to, self.digits.widest());
-        if !query.oldest_first {
-            segments.reverse();
-        }
-        Ok(Some(History {
+        let mut history = History {
             store: self,
             entity: entity.clone(),
             query,
-            segments: segments.into(),
+            segments: VecDeque::new(),
             cursor: None,
             left: query.limit.unwrap_or(usize::MAX),
-            latest: Some((head, latest)).filter(|_| (from..=to).contains(&head.get())),
-        }))
+            last: query.first() - 1,
+            latest: Latest::Unread,
+            first: None,
+        };
+        if let Some(segment) = history.alone() {
+            history.segments.push_back(segment);
+            let page = history.read_page().await?.unwrap_or_default();
+            if matches!(history.latest, Latest::Absent) {
+                return Ok(None);
+            }
+            if !history.needs_latest(&page) {
+                history.first = Some(page);
+                return Ok(Some(history));
+            }
+            history.left = query.limit.unwrap_or(usize::MAX);
+            history.cursor = None;
+        }
+        let Some((head, latest)) = history.read_latest().await? else {
+            return Ok(None);
+        };
+        history.bound(query.first(), head, latest);
+        Ok(Some(history))
+    }
+}
+
+impl fmt::Debug for History<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History")
+            .field("query", &self.query)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HistoryQuery {
+    fn first(&self) -> u64 {
+        self.from.map_or(1, Version::get)
+    }
+
+    /// The last version, of an entity that has come to `head`.
+    fn last(&self, head: Version) -> u64 {
+        self.to.map_or(head.get(), |to| to.min(head).get())
     }
 }
 
 impl History<'_> {
     /// The next versions, `None` at the end. A page may be short or empty before the end.
     pub async fn next_page(&mut self) -> Result<Option<Vec<VersionView>>, ReadError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.read_page().await,
+        }
+    }
+
+    /// All that is left.
+    pub async fn collect(mut self) -> Result<Vec<VersionView>, ReadError> {
+        let mut all = Vec::new();
+        while let Some(page) = self.next_page().await? {
+            all.extend(page);
+        }
+        Ok(all)
+    }
+
+    /// What may be read without the latest item: the newest first only from a version that is named.
+    fn alone(&self) -> Option<Segment> {
+        let widest = self.store.digits.widest()?;
+        let (from, to) = (self.query.first(), self.query.to.map(Version::get));
+        let to = if self.query.oldest_first {
+            to.map_or(widest, |to| to.min(widest))
+        } else {
+            to.filter(|to| *to <= widest)?
+        };
+        (self.left > 0 && from <= to).then_some(Segment::Query { from, to })
+    }
+
+    /// Whether the first page, read without the latest item, does not stand by itself.
+    fn needs_latest(&self, page: &[VersionView]) -> bool {
+        match (self.query.oldest_first, page.first()) {
+            (true, first) => first.is_none() && matches!(self.latest, Latest::Unread),
+            (false, first) => first.map(|view| view.version) != self.query.to,
+        }
+    }
+
+    async fn read_latest(&self) -> Result<Option<(Version, Item)>, ReadError> {
+        let key = self.store.digits.latest_key();
+        let latest = self.store.get(&self.entity, &key, self.query.consistent).await?;
+        latest.map(|latest| Ok((latest_of(&latest)?, latest))).transpose()
+    }
+
+    /// What is left to be read from a version on, now that the latest item is known.
+    fn bound(&mut self, from: u64, head: Version, latest: Item) {
+        let to = self.query.last(head);
+        let mut segments = segments(from, to, self.store.digits.widest());
+        if !self.query.oldest_first {
+            segments.reverse();
+        }
+        self.segments = segments.into();
+        self.latest = if (self.query.first()..=to).contains(&head.get()) {
+            Latest::Answers(head, latest)
+        } else {
+            Latest::Settled
+        };
+    }
+
+    async fn read_page(&mut self) -> Result<Option<Vec<VersionView>>, ReadError> {
         if self.left == 0 {
             return Ok(None);
         }
@@ -96,19 +205,37 @@ impl History<'_> {
         let mut views: Vec<_> = items.into_iter().filter_map(|item| self.view(item)).collect();
         // Between `v10` and `v11` there is `v100`, which is of another segment.
         views.retain(|view| (from..=to).contains(&view.version.get()));
+        if self.query.oldest_first {
+            self.go_on(&mut views).await?;
+        }
         self.add_latest(&mut views);
         views.truncate(self.left);
         self.left -= views.len();
         Ok(Some(views))
     }
 
-    /// All that is left.
-    pub async fn collect(mut self) -> Result<Vec<VersionView>, ReadError> {
-        let mut all = Vec::new();
-        while let Some(page) = self.next_page().await? {
-            all.extend(page);
+    /// At the end of what could be read without the latest item, that says whether there is more.
+    async fn go_on(&mut self, views: &mut Vec<VersionView>) -> Result<(), ReadError> {
+        let newest = |views: &[VersionView]| views.last().map(|view| view.version.get());
+        let before = self.last;
+        self.last = newest(views).unwrap_or(before);
+        let is_unread = matches!(self.latest, Latest::Unread);
+        let is_all = views.len() == self.left || self.query.to.map(Version::get) == Some(self.last);
+        if !is_unread || is_all || !self.segments.is_empty() {
+            return Ok(());
         }
-        Ok(all)
+        let Some((head, latest)) = self.read_latest().await? else {
+            self.latest = Latest::Absent;
+            return Ok(());
+        };
+        views.retain(|view| view.version <= head);
+        self.last = newest(views).unwrap_or(before);
+        self.bound(self.last + 1, head, latest);
+        // Nothing lies between what was seen and the version that the latest item answers for.
+        if matches!(self.latest, Latest::Answers(..)) && self.last + 1 >= head.get() {
+            self.segments.clear();
+        }
+        Ok(())
     }
 
     async fn query_page(&mut self, from: u64, to: u64) -> Result<Vec<Item>, ServiceError> {
@@ -170,15 +297,12 @@ impl History<'_> {
 
     /// Puts the latest item at its end of the history, where its version is not written down yet.
     fn add_latest(&mut self, views: &mut Vec<VersionView>) {
-        let at_its_end = if self.query.oldest_first {
-            self.segments.is_empty()
-        } else {
-            true
-        };
-        if !at_its_end {
+        let at_its_end = !self.query.oldest_first || self.segments.is_empty();
+        if !at_its_end || !matches!(self.latest, Latest::Answers(..)) {
             return;
         }
-        if let Some((version, item)) = self.latest.take()
+        if let Latest::Answers(version, item) = std::mem::replace(&mut self.latest, Latest::Settled)
+            && self.last < version.get()
             && !views.iter().any(|view| view.version == version)
         {
             let view = VersionView::new(self.entity.clone(), version, item);

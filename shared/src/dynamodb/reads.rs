@@ -59,9 +59,10 @@ impl Store {
 
     /// The version that was the latest at a time: the newest whose own time is not later.
     ///
-    /// Versions are dense, so it is found by halving: about log2 N reads. Times must not go backwards from one version
-    /// to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. Where history was pruned, it is
-    /// looked for from the floor on.
+    /// Versions are dense, so it is found by halving: log2 N reads and one of the latest item. Times must not go backwards from
+    /// one version to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. Where it comes upon a
+    /// version that was pruned, it reads the floor, one read more, and looks from there on. What is left below the floor
+    /// answers only where the version after it was seen too.
     pub async fn as_of(
         &self,
         entity: &EntityId,
@@ -74,35 +75,44 @@ impl Store {
         if time_of(&latest)? <= time {
             return Ok(Some(latest));
         }
-        // Every version below `low` is not later, every version from `high` on is later.
-        let mut floor = self.floor(entity, consistent).await?;
-        let (mut low, mut high) = (floor.get(), latest.version.get());
-        let mut found = None;
+        // Every version below `low` is not later, or was pruned; every version from `high` on is later.
+        let (mut low, mut high) = (1, latest.version.get());
+        let (mut found, mut pruned) = (None, None);
         while low < high {
             let Some(middle) = Version::new(low + (high - low) / 2) else {
                 break;
             };
-            let Some(item) = self.version_item(entity, middle, consistent).await? else {
-                // It may have been pruned just now.
-                let raised = self.floor(entity, consistent).await?;
-                if raised <= middle {
-                    return Err(ReadError::Missing { version: middle });
+            match self.timed(entity, middle, consistent).await {
+                Ok((view, own)) if own <= time => (low, found) = (middle.get() + 1, Some(view)),
+                Ok(_) => high = middle.get(),
+                Err(ReadError::Service(error)) => return Err(error.into()),
+                Err(unknown) => {
+                    let floor = self.floor(entity, consistent).await?;
+                    if floor <= middle {
+                        return Err(unknown);
+                    }
+                    (low, found, pruned) = (floor.get(), None, Some(floor));
                 }
-                (floor, low, found) = (raised, raised.get(), None);
-                continue;
-            };
-            let view = VersionView::new(entity.clone(), middle, item);
-            if time_of(&view)? <= time {
-                low = middle.get() + 1;
-                found = Some(view);
-            } else {
-                high = middle.get();
             }
         }
-        match found {
-            None if floor > Version::FIRST => Err(ReadError::Pruned { floor }),
-            found => Ok(found),
+        match (found, pruned) {
+            (None, Some(floor)) => Err(ReadError::Pruned { floor }),
+            // Without a floor, version 1 was looked at, and is later.
+            (found, _) => Ok(found),
         }
+    }
+
+    /// A version item and its time.
+    async fn timed(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        consistent: bool,
+    ) -> Result<(VersionView, EpochMillis), ReadError> {
+        let item = self.version_item(entity, version, consistent).await?;
+        let view = VersionView::new(entity.clone(), version, item.ok_or(ReadError::Missing { version })?);
+        let time = time_of(&view)?;
+        Ok((view, time))
     }
 
     /// Where the history of an entity begins: 1, unless it was pruned. Below, only pinned versions are left.

@@ -7,5 +7,6 @@ mod idempotency;
 mod keys;
 mod limits;
 mod modes;
+mod requests;
 mod seeds;
 mod support;

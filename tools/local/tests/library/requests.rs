@@ -1,0 +1,453 @@
+//! How many requests a read takes, and that one which leaves requests out finds the same.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{time::EpochMillis, version::Version},
+    dynamodb::{
+        Store,
+        history::HistoryQuery,
+        reads::ReadError,
+        write::{WriteMode, WriteOptions},
+    },
+};
+
+use crate::support::{Database, entity, mode, update};
+
+/// What became of a version item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Item {
+    There,
+    /// Marked, and its time is over.
+    Expired,
+    Gone,
+}
+
+impl Item {
+    /// What its item has besides, if there is one.
+    fn mark(self) -> Option<Value> {
+        match self {
+            Self::There => Some(json!({})),
+            Self::Expired => Some(json!({"TTL": {"N": "1"}})),
+            Self::Gone => None,
+        }
+    }
+}
+
+/// Puts an entity of `head` versions, version n at n seconds, where `item` says what is left of each.
+async fn put(
+    database: &Database,
+    store: &Store,
+    table: &str,
+    id: &str,
+    head: u64,
+    item: impl Fn(u64) -> Option<Value>,
+) {
+    let put = async |sort_key: String, number: u64, more: Value| {
+        let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
+        let mut all =
+            json!({"PK": {"S": id}, "SK": {"S": sort_key}, "n": {"N": number.to_string()}, "Time": {"S": time}});
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        database.put(table, all).await;
+    };
+    let digits = store.digits();
+    put(digits.latest_key(), head, json!({"Latest": {"N": head.to_string()}})).await;
+    for number in 1..=head {
+        if let Some(more) = item(number) {
+            put(digits.version_key(Version::new(number).unwrap()), number, more).await;
+        }
+    }
+}
+
+async fn floor(database: &Database, table: &str, id: &str, floor: u64) {
+    let floor = json!({"PK": {"S": id}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}});
+    database.put(table, floor).await;
+}
+
+async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
+    let at = EpochMillis::new(i64::try_from(second).unwrap() * 1000);
+    let found = store.as_of(&entity(id), at, true).await?;
+    Ok(found.map(|view| view.version.get()))
+}
+
+/// The least whole number that is not below the logarithm.
+fn log2(number: u64) -> usize {
+    (u64::BITS - (number - 1).leading_zeros()) as usize
+}
+
+#[tokio::test]
+async fn as_of_reads_as_often_as_it_halves() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let mut halved = 0;
+    for head in 1..=40 {
+        let id = format!("E{head}");
+        put(&database, &store, "Table", &id, head, |_| Some(json!({}))).await;
+        for second in 0..=head + 1 {
+            database.consumed();
+            let found = as_of(&store, &id, second).await.unwrap();
+            assert_eq!(
+                found,
+                Some(second.min(head)).filter(|found| *found > 0),
+                "{head} {second}"
+            );
+            let reads = database.consumed().len();
+            assert!(reads <= log2(head) + 1, "{head} {second}: {reads} reads");
+            halved = halved.max(reads);
+        }
+    }
+    assert_eq!(halved, 7);
+}
+
+#[tokio::test]
+async fn as_of_takes_one_read_more_where_history_was_pruned() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    for head in [2, 3, 5, 8, 11] {
+        for below in 2..=head {
+            // Pinned below the floor: none, some, some in a row.
+            for (name, pinned) in [("none", &[][..]), ("some", &[1, 4, 9]), ("row", &[2, 3, 4, 8, 9])] {
+                let id = format!("{name}{head}/{below}");
+                put(&database, &store, "Table", &id, head, |number| match number {
+                    number if number >= below => Item::There.mark(),
+                    number if pinned.contains(&number) => Some(json!({"Pinned": {"BOOL": true}})),
+                    number if number % 2 == 0 => Item::Expired.mark(),
+                    _ => Item::Gone.mark(),
+                })
+                .await;
+                floor(&database, "Table", &id, below).await;
+                for second in 0..=head + 1 {
+                    database.consumed();
+                    let found = as_of(&store, &id, second).await;
+                    let reads = database.consumed().len();
+                    assert!(reads <= log2(head) + 2, "{id} {second}: {reads} reads");
+                    let pruned = Err(ReadError::Pruned {
+                        floor: Version::new(below).unwrap(),
+                    });
+                    if second >= below {
+                        assert_eq!(found, Ok(Some(second.min(head))), "{id} {second}");
+                        continue;
+                    }
+                    // What is left may answer, if the one after it is left too.
+                    let is_left = |number: u64| number >= below || pinned.contains(&number);
+                    let known = match second {
+                        0 => is_left(1).then_some(None),
+                        second => (is_left(second) && is_left(second + 1)).then_some(Some(second)),
+                    };
+                    assert!(found == pruned || found.ok() == known, "{id} {second}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn as_of_tells_what_was_pruned_from_what_is_missing() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let missing = |number| {
+        Err(ReadError::Missing {
+            version: Version::new(number).unwrap(),
+        })
+    };
+    // The stream is two versions behind.
+    put(&database, &store, "Table", "E", 8, |number| {
+        (number < 6).then(|| json!({}))
+    })
+    .await;
+    assert_eq!(as_of(&store, "E", 3).await, Ok(Some(3)));
+    assert_eq!(as_of(&store, "E", 7).await, missing(6));
+    // A floor does not excuse what is missing above it.
+    floor(&database, "Table", "E", 4).await;
+    assert_eq!(as_of(&store, "E", 7).await, missing(6));
+    assert_eq!(as_of(&store, "E", 5).await, missing(6));
+    // Below the floor, a version without a time is in nobody's way; above it, it is.
+    for (id, below) in [("Below", 6), ("Above", 5)] {
+        put(&database, &store, "Table", id, 10, |number| {
+            Some(if number == 5 {
+                json!({"Time": {"NULL": true}})
+            } else {
+                json!({})
+            })
+        })
+        .await;
+        floor(&database, "Table", id, below).await;
+    }
+    assert_eq!(as_of(&store, "Below", 7).await, Ok(Some(7)));
+    assert!(matches!(as_of(&store, "Above", 3).await, Err(ReadError::NoTime { .. })));
+    // The floor was raised above the latest item that was read.
+    put(&database, &store, "Table", "Raised", 8, |_| None).await;
+    floor(&database, "Table", "Raised", 20).await;
+    let floor = Version::new(20).unwrap();
+    assert_eq!(as_of(&store, "Raised", 3).await, Err(ReadError::Pruned { floor }));
+}
+
+#[tokio::test]
+async fn a_history_read_without_the_latest_item_is_the_same() {
+    const HEAD: u64 = 3;
+    const ORDERS: [(bool, Option<usize>); 5] = [
+        (true, None),
+        (false, Some(2)),
+        (false, None),
+        (true, Some(1)),
+        (true, Some(2)),
+    ];
+    let database = Database::start().await;
+    let version = |number: u64| Version::new(number);
+    for digits in [1, 2] {
+        // The width 1 always reads it, and is only held against the same.
+        let orders = if digits == 1 { &ORDERS[..2] } else { &ORDERS };
+        let table = format!("Table{digits}");
+        let store = database.store(&table, digits).await;
+        for left in 0..3_u32.pow(3) {
+            let item = |number: u64| match left / 3_u32.pow(u32::try_from(number - 1).unwrap()) % 3 {
+                0 => Item::There,
+                1 => Item::Expired,
+                _ => Item::Gone,
+            };
+            let id = format!("E{left}");
+            put(&database, &store, &table, &id, HEAD, |number| item(number).mark()).await;
+            for (from, to) in (0..=HEAD + 1).flat_map(|from| (0..=HEAD + 1).map(move |to| (from, to))) {
+                for (oldest_first, limit) in orders.iter().copied() {
+                    let query = HistoryQuery {
+                        from: version(from),
+                        to: version(to),
+                        oldest_first,
+                        limit,
+                        consistent: true,
+                    };
+                    let is_there = |number: &u64| *number == HEAD || item(*number) == Item::There;
+                    let last = if to == 0 { HEAD } else { to.min(HEAD) };
+                    let mut expected: Vec<_> = (from.max(1)..=last).filter(is_there).collect();
+                    if !oldest_first {
+                        expected.reverse();
+                    }
+                    expected.truncate(limit.unwrap_or(usize::MAX));
+                    let history = store.history(&entity(&id), query).await.unwrap().unwrap();
+                    let found = history.collect().await.unwrap();
+                    let found: Vec<_> = found.iter().map(|view| view.version.get()).collect();
+                    assert_eq!(
+                        found,
+                        expected,
+                        "{digits} {query:?} {:?}",
+                        (1..=HEAD).map(item).collect::<Vec<_>>()
+                    );
+                }
+            }
+        }
+        for oldest_first in [true, false] {
+            for (to, limit) in [(None, None), (version(3), None), (None, Some(0)), (None, Some(1))] {
+                let query = HistoryQuery {
+                    to,
+                    limit,
+                    oldest_first,
+                    ..HistoryQuery::default()
+                };
+                assert!(store.history(&entity("F"), query).await.unwrap().is_none(), "{query:?}");
+            }
+        }
+    }
+}
+
+/// What lies beyond the latest version, or has none, is no history where the latest item is read.
+#[tokio::test]
+async fn strays_and_orphans_are_no_history() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    let large = || json!({"Large": {"S": "x".repeat(390_000)}});
+    put(&database, &store, "Table", "E", 8, |_| Some(large())).await;
+    let latest = json!({"PK": {"S": "E"}, "SK": {"S": store.digits().latest_key()}, "Latest": {"N": "5"}});
+    database.put("Table", latest).await;
+    put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
+    let key = [("PK", "Orphan".to_owned()), ("SK", store.digits().latest_key())];
+    let delete = database.client.delete_item().table_name("Table");
+    let value = aws_sdk_dynamodb::types::AttributeValue::S;
+    let delete = key
+        .into_iter()
+        .fold(delete, |delete, (name, key)| delete.key(name, value(key)));
+    delete.send().await.unwrap();
+    for (to, oldest_first) in [(0, true), (0, false), (20, true), (20, false)] {
+        let query = HistoryQuery {
+            to: Version::new(to),
+            oldest_first,
+            consistent: true,
+            ..HistoryQuery::default()
+        };
+        let history = store.history(&entity("E"), query).await.unwrap().unwrap();
+        let mut found: Vec<_> = history
+            .collect()
+            .await
+            .unwrap()
+            .iter()
+            .map(|view| view.version.get())
+            .collect();
+        found.sort_unstable();
+        // Pages of three: whether more come is only asked at the end.
+        let expected: &[u64] = if oldest_first {
+            &[1, 2, 3, 4, 5, 6]
+        } else {
+            &[1, 2, 3, 4, 5]
+        };
+        assert_eq!(found, expected, "{query:?}");
+        assert!(
+            store.history(&entity("Orphan"), query).await.unwrap().is_none(),
+            "{query:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_wide_keys_is_one_request() {
+    let database = Database::start().await;
+    let store = database.store("Table", 2).await;
+    for (id, head) in [("E10", 10), ("E60", 60), ("E105", 105)] {
+        put(&database, &store, "Table", id, head, |_| Some(json!({}))).await;
+    }
+    put(&database, &store, "Table", "Behind", 9, |number| {
+        (number < 7).then(|| json!({}))
+    })
+    .await;
+    put(&database, &store, "Table", "Pruned", 9, |number| {
+        if number < 7 { Item::Expired } else { Item::There }.mark()
+    })
+    .await;
+    let numbers = |from: u64, to: u64| (from..=to).collect::<Vec<_>>();
+    for (id, from, to, oldest_first, limit, requests, expected) in [
+        // As many as were asked for.
+        ("E60", 0, 0, true, 50, 1, numbers(1, 50)),
+        ("E60", 11, 0, true, 50, 1, numbers(11, 60)),
+        ("E60", 5, 20, true, 10, 1, numbers(5, 14)),
+        // All that is wanted.
+        ("E60", 5, 20, true, 50, 1, numbers(5, 20)),
+        ("E60", 0, 60, true, 100, 1, numbers(1, 60)),
+        // There may be more.
+        ("E10", 0, 0, true, 50, 2, numbers(1, 10)),
+        ("E10", 0, 20, true, 50, 2, numbers(1, 10)),
+        ("E10", 10, 0, true, 50, 2, vec![10]),
+        ("E10", 11, 0, true, 50, 2, vec![]),
+        // The newest first from a version that is there.
+        ("E60", 0, 60, false, 50, 1, numbers(11, 60)),
+        ("E60", 0, 50, false, 50, 1, numbers(1, 50)),
+        ("E60", 10, 20, false, 50, 1, numbers(10, 20)),
+        // From one that is not.
+        ("E10", 0, 20, false, 5, 3, numbers(6, 10)),
+        // From the latest, which only the latest item knows.
+        ("E60", 0, 0, false, 50, 2, numbers(11, 60)),
+        // The latest item answers, or does not.
+        ("Behind", 0, 0, true, 50, 3, vec![1, 2, 3, 4, 5, 6, 9]),
+        ("Behind", 0, 8, true, 50, 3, numbers(1, 6)),
+        ("Behind", 0, 0, true, 6, 1, numbers(1, 6)),
+        ("Behind", 0, 9, false, 3, 3, vec![5, 6, 9]),
+        ("Behind", 0, 8, false, 3, 3, vec![4, 5, 6]),
+        ("Behind", 0, 0, true, 0, 1, vec![]),
+        ("Pruned", 0, 0, true, 50, 2, numbers(7, 9)),
+        ("Pruned", 0, 9, true, 50, 1, numbers(7, 9)),
+        // A page of what is expired shows no entity, and then it begins again.
+        ("Pruned", 0, 0, true, 1, 9, vec![7]),
+        // Beyond the width, keys are read one by one.
+        ("E105", 0, 0, true, 9, 1, numbers(1, 9)),
+        // `v100` to `v105` lie between `v10` and `v11`, and take their place in a page.
+        ("E105", 0, 0, true, 50, 2, numbers(1, 50)),
+        ("E105", 90, 0, true, 10, 1, numbers(90, 99)),
+        ("E105", 90, 0, true, 20, 3, numbers(90, 105)),
+        ("E105", 95, 103, true, 20, 3, numbers(95, 103)),
+        ("E105", 95, 103, false, 20, 3, numbers(95, 103)),
+        ("E105", 100, 103, true, 2, 2, numbers(100, 101)),
+        ("E105", 0, 99, false, 50, 1, numbers(50, 99)),
+    ] {
+        let query = HistoryQuery {
+            from: Version::new(from),
+            to: Version::new(to),
+            oldest_first,
+            limit: Some(limit),
+            consistent: true,
+        };
+        database.consumed();
+        let history = store.history(&entity(id), query).await.unwrap().unwrap();
+        let mut found: Vec<_> = history
+            .collect()
+            .await
+            .unwrap()
+            .iter()
+            .map(|view| view.version.get())
+            .collect();
+        if !oldest_first {
+            found.reverse();
+        }
+        assert_eq!(
+            (found, database.consumed().len()),
+            (expected, requests),
+            "{id} {query:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    for number in 1..=12 {
+        let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));
+        store.write(&update, mode(WriteMode::Inline)).await.unwrap();
+    }
+    let query = |oldest_first, to| HistoryQuery {
+        to: Version::new(to),
+        oldest_first,
+        consistent: true,
+        ..HistoryQuery::default()
+    };
+    // More than 1 MB takes so many pages, and the latest item one more.
+    for (query, requests) in [
+        (query(true, 0), 4),
+        (query(true, 12), 3),
+        (query(false, 12), 3),
+        (query(false, 0), 4),
+    ] {
+        database.consumed();
+        let history = store.history(&entity("E"), query).await.unwrap().unwrap();
+        let mut found: Vec<_> = history
+            .collect()
+            .await
+            .unwrap()
+            .iter()
+            .map(|view| view.version.get())
+            .collect();
+        if !query.oldest_first {
+            found.reverse();
+        }
+        assert_eq!(
+            (found, database.consumed().len()),
+            ((1..=12).collect(), requests),
+            "{query:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_other_reads_are_one_request() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    for head in [10, 40] {
+        let id = format!("E{head}");
+        put(&database, &store, "Table", &id, head, |_| Some(json!({}))).await;
+        database.consumed();
+        store.latest(&entity(&id), true).await.unwrap().unwrap();
+        assert_eq!(database.consumed().len(), 1);
+        store
+            .version(&entity(&id), Version::new(7).unwrap(), true)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(database.consumed().len(), 1);
+    }
+    // The first update of an entity begins its map of requests.
+    let write = async || {
+        store
+            .write(&update(json!({"ID": "W"})), WriteOptions::default())
+            .await
+            .unwrap()
+    };
+    write().await;
+    database.consumed();
+    write().await;
+    assert_eq!(database.consumed().len(), 1);
+}
