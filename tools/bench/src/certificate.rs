@@ -39,7 +39,9 @@ impl Certificate {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         // OpenSSL takes what is issued by its own name for signed by itself.
-        params.distinguished_name.push(DnType::CommonName, "authority of the bench");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "authority of the bench");
         let authority = params.self_signed(&authority_key)?;
         let issuer = Issuer::new(params, authority_key);
         let key = KeyPair::generate()?;

@@ -34,7 +34,6 @@ pub(crate) enum BenchError {
     DynamoDbLocal(String),
     /// A request to it, or to the local stack.
     #[error("{0}")]
-    #[allow(dead_code, reason = "for the comparisons that want a table")]
     Table(String),
     /// A plot.
     #[error("the plot could not be drawn: {0}")]

@@ -3,7 +3,6 @@
 mod args;
 mod certificate;
 mod comparisons;
-#[allow(dead_code, reason = "for the comparisons that want a table")]
 mod dynamodb_local;
 mod error;
 mod events;
@@ -15,6 +14,7 @@ mod progress;
 mod report;
 mod stub;
 mod subject;
+mod table;
 
 use std::process::ExitCode;
 
@@ -23,6 +23,9 @@ use clap::Parser as _;
 use crate::{args::Args, error::BenchError};
 
 fn main() -> ExitCode {
+    if let Some(binary) = local::function::asked_for() {
+        return local::function::main(&binary);
+    }
     let args = Args::parse();
     let ended = tokio::runtime::Runtime::new()
         .map_err(BenchError::from)

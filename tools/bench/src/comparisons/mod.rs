@@ -1,6 +1,9 @@
 //! The comparisons, by name.
 
 mod cold_path;
+mod cost;
+mod growth;
+mod history_lag;
 mod memory;
 mod package;
 mod scaling;
@@ -42,7 +45,7 @@ impl Bench {
     }
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 11] = [
     "start",
     "cold path",
     "stream throughput",
@@ -51,6 +54,9 @@ const NAMES: [&str; 8] = [
     "memory",
     "package",
     "scaling",
+    "cost",
+    "history lag",
+    "growth",
 ];
 
 async fn measure(name: &'static str, bench: &Bench) -> Result<Comparison, BenchError> {
@@ -62,6 +68,9 @@ async fn measure(name: &'static str, bench: &Bench) -> Result<Comparison, BenchE
         "writer" => writer::measure(bench).await,
         "memory" => memory::measure(bench).await,
         "package" => package::measure(bench),
+        "cost" => cost::measure(bench).await,
+        "history lag" => history_lag::measure(bench).await,
+        "growth" => growth::measure(bench).await,
         _ => scaling::measure(bench).await,
     }
 }
