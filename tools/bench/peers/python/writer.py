@@ -1,0 +1,50 @@
+"""Updates, sent directly or through an SQS queue: each becomes the next version of its entity's latest item."""
+
+import json
+import logging
+import os
+from decimal import Decimal
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+logger = logging.getLogger(__name__)
+table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
+
+
+def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
+    """Answers a direct event with the new version, and a batch with the messages that failed."""
+    if "Records" not in event:
+        # The resource takes no floats.
+        update = json.loads(json.dumps(event), parse_float=Decimal)
+        return {"ID": event["ID"], "Version": write(update)}
+    failures = []
+    for message in event["Records"]:
+        try:
+            write(json.loads(message["body"], parse_float=Decimal))
+        except (BotoCoreError, ClientError) as error:
+            logger.error("a message failed: %s", type(error).__name__)
+            failures.append({"itemIdentifier": message["messageId"]})
+    return {"batchItemFailures": failures}
+
+
+def write(update: dict[str, Any]) -> int:
+    """Updates the latest item with all attributes of the update, and says which version it is now."""
+    names = {"#latest": "Latest"}
+    values: dict[str, Any] = {":zero": 0, ":one": 1}
+    assignments = ["#latest = if_not_exists(#latest, :zero) + :one"]
+    for index, (name, value) in enumerate(update.items()):
+        if name == "ID":
+            continue
+        names[f"#a{index}"] = name
+        values[f":a{index}"] = value
+        assignments.append(f"#a{index} = :a{index}")
+    response = table.update_item(
+        Key={"PK": update["ID"], "SK": "v0"},
+        UpdateExpression="SET " + ", ".join(assignments),
+        ExpressionAttributeNames=names,
+        ExpressionAttributeValues=values,
+        ReturnValues="UPDATED_NEW",
+    )
+    return int(response["Attributes"]["Latest"])
