@@ -1,0 +1,39 @@
+// Records from DynamoDB Streams: every new image of a latest item becomes a version item, one after the other.
+
+import { ConditionalCheckFailedException, DynamoDBClient, PutItemCommand } from "@aws-sdk/client-dynamodb";
+
+const TABLE_NAME = process.env.TABLE_NAME;
+const dynamodb = new DynamoDBClient();
+
+/** Stops at the first record that fails: Lambda repeats the batch from there. */
+export async function handler(event) {
+  for (const { dynamodb: change } of event.Records) {
+    if (change.Keys.SK.S !== "v0" || !change.NewImage) {
+      continue;
+    }
+    try {
+      await putVersion(change.NewImage);
+    } catch (error) {
+      console.error(`a record failed: ${error.name}`);
+      return { batchItemFailures: [{ itemIdentifier: change.SequenceNumber }] };
+    }
+  }
+  return { batchItemFailures: [] };
+}
+
+/** Writes the version that this image is, if it is not there yet. */
+async function putVersion({ Latest, ...attributes }) {
+  try {
+    await dynamodb.send(
+      new PutItemCommand({
+        TableName: TABLE_NAME,
+        Item: { ...attributes, SK: { S: `v${Latest.N}` } },
+        ConditionExpression: "attribute_not_exists(PK)",
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof ConditionalCheckFailedException)) {
+      throw error;
+    }
+  }
+}
