@@ -1,0 +1,48 @@
+//! Our two functions as they would be without any tuning: the SDK with its default features, a client straight from
+//! its own configuration, nothing warmed or checked at the start, a plain release profile.
+//!
+//! The first argument says which function this process is.
+
+// The SDK's futures are nested deeper than the compiler looks by default.
+#![recursion_limit = "256"]
+
+use aws_config::BehaviorVersion;
+use lambda_runtime::{LambdaEvent, service_fn};
+use serde_json::value::RawValue;
+use shared::{clock::Deadline, config::Config, logging};
+use stream_fn::Recorder;
+use writer_fn::Writer;
+
+/// The process was started in a way that names no function.
+#[derive(Debug, thiserror::Error)]
+#[error("the first argument is stream-fn or writer-fn")]
+struct UsageError;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    logging::init();
+    let function = std::env::args().nth(1).ok_or(UsageError)?;
+    let config = Config::from_env()?;
+    let client = aws_sdk_dynamodb::Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
+    match function.as_str() {
+        "stream-fn" => record(&Recorder::new(client, &config)).await,
+        "writer-fn" => write(&Writer::new(client, &config)).await,
+        _ => Err(UsageError.into()),
+    }
+}
+
+async fn record(recorder: &Recorder) -> Result<(), lambda_runtime::Error> {
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let deadline = Deadline::at_epoch_millis(event.context.deadline);
+        recorder.handle(&event.payload, deadline).await
+    }))
+    .await
+}
+
+async fn write(writer: &Writer) -> Result<(), lambda_runtime::Error> {
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let deadline = Deadline::at_epoch_millis(event.context.deadline);
+        writer.handle(&event.payload, &event.context.request_id, deadline).await
+    }))
+    .await
+}
