@@ -29,6 +29,14 @@ fuzz TARGET *ARGS:
 simulation *ARGS:
     cargo run --release -p simulation -- {{ARGS}}
 
+# what bench measures our functions against: `just peers` installs all of them
+peers *ARGS:
+    tools/bench/peers/install {{ARGS}}
+
+# the functions side by side with their peers: `just bench start 'cold path'`
+bench *ARGS:
+    cargo run --release -p bench -- {{ARGS}}
+
 # many updates through functions that are killed, on Amazon's DynamoDB Local
 soak *ARGS:
     tools/soak {{ARGS}}

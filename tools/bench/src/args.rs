@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Measures the functions side by side with their peers, and says where a target is met.
 ///
-/// Prints a table, and writes target/bench/results.json and a plot for each comparison. Peers that are not installed are
+/// Prints a table, and writes target/bench/results.json, the same as results.md, and a plot for each comparison. Peers that are not installed are
 /// left out; tools/bench/peers/install installs them. Exit codes: 0 measured, whatever the figures; 1 something failed;
 /// 2 usage.
 #[derive(Debug, Parser)]

@@ -8,6 +8,7 @@ mod error;
 mod events;
 mod figure;
 mod hosted;
+mod machine;
 mod plot;
 mod process;
 mod progress;

@@ -13,13 +13,15 @@ use crate::{
     figure::{Comparison, Figure, rounded},
 };
 
+const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
+
 /// The table.
 pub(crate) fn table(comparisons: &[Comparison]) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["comparison", "unit", "ours", "peer", "", "ratio", "target", "met"]);
+        .set_header(HEADER);
     for column in [2, 4, 5] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -64,10 +66,30 @@ pub(crate) fn json(comparisons: &[Comparison]) -> Value {
     json!(figures.collect::<Vec<_>>())
 }
 
-/// Writes `results.json` into this folder.
-pub(crate) fn write(comparisons: &[Comparison], folder: &Path) -> Result<(), BenchError> {
+/// Writes `results.json` and `results.md` into this folder.
+pub(crate) fn write(comparisons: &[Comparison], facts: &[String], folder: &Path) -> Result<(), BenchError> {
     let text = serde_json::to_string_pretty(&json(comparisons)).unwrap_or_default();
-    Ok(std::fs::write(folder.join("results.json"), text + "\n")?)
+    std::fs::write(folder.join("results.json"), text + "\n")?;
+    Ok(std::fs::write(folder.join("results.md"), markdown(comparisons, facts))?)
+}
+
+/// The facts as a list, and the figures as a table.
+fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
+    let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
+    let mut text = format!("- {}\n\n", facts.join("\n- "));
+    text.push_str(&line(HEADER.map(str::to_owned)));
+    text.push_str(&line(
+        ["---", "---", "---:", "---", "---:", "---:", "---", "---"].map(str::to_owned),
+    ));
+    for comparison in comparisons {
+        text.extend(
+            comparison
+                .figures
+                .iter()
+                .map(|figure| line(row(comparison.name, figure))),
+        );
+    }
+    text
 }
 
 /// A line on standard error.

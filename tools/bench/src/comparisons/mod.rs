@@ -18,8 +18,8 @@ use std::{path::PathBuf, time::Duration};
 use tempfile::TempDir;
 
 use crate::{
-    args::Args, certificate::Certificate, error::BenchError, figure::Comparison, plot, progress::Progress, report,
-    subject::Subjects,
+    args::Args, certificate::Certificate, error::BenchError, figure::Comparison, machine, plot, progress::Progress,
+    report, subject::Subjects,
 };
 
 /// How long the stub takes for a call, where it takes any time.
@@ -93,6 +93,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
         progress,
         _folder: folder,
     };
+    let facts = machine::facts();
     let mut done = Vec::new();
     for name in names {
         bench.progress.doing(name);
@@ -101,7 +102,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
         bench.progress.advance();
         done.push(comparison);
         // What was measured is kept, whatever comes behind it.
-        report::write(&done, &args.output)?;
+        report::write(&done, &facts, &args.output)?;
     }
     drop(bench);
     report::print(&report::table(&done));
