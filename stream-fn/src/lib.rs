@@ -3,6 +3,7 @@
 //! Data runs one way: batch → [`record`] (split raw, each record read by itself) → a version item → one request of
 //! [`shared::dynamodb`] → its outcome → [`response`].
 
+mod batches;
 pub mod error;
 pub mod record;
 pub mod response;
@@ -15,7 +16,11 @@ use shared::{
     clock::Deadline,
     config::Config,
     domain::{sequence::SequenceNumber, version_item::VersionItem},
-    dynamodb::{Store, client, record_version::RecordOutcome},
+    dynamodb::{
+        Store, client,
+        record_version::{RecordError, RecordOutcome},
+        record_versions::RecordBy,
+    },
     logging,
 };
 
@@ -45,6 +50,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 #[derive(Debug, Clone)]
 pub struct Recorder {
     store: Store,
+    by: RecordBy,
     log_keys: bool,
 }
 
@@ -53,13 +59,18 @@ impl Recorder {
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
+            by: config.record_by,
             log_keys: config.log_keys,
         }
     }
 
     /// A recorder for records that come another way than by the stream.
     pub fn of(store: Store) -> Self {
-        Self { store, log_keys: false }
+        Self {
+            store,
+            by: RecordBy::default(),
+            log_keys: false,
+        }
     }
 
     /// Answers one invocation: which records failed, or were not reached in time.
@@ -70,6 +81,13 @@ impl Recorder {
 
     /// Writes down what these records ask for, and says what became of each, in their order.
     pub async fn record_all(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
+        match self.by {
+            RecordBy::Put => self.record_each(records, deadline).await,
+            RecordBy::PartiQl => self.record_in_batches(records, deadline).await,
+        }
+    }
+
+    async fn record_each(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
         let mut done: Vec<_> = stream::iter(0..records.len())
             .map(|index| self.work_off(index, records[index], deadline))
             .buffer_unordered(CONCURRENCY)
@@ -96,19 +114,19 @@ impl Recorder {
             Ok(Record::Version(version)) => version,
             Err(failure) => return Err((None, failure)),
         };
-        let put = async {
-            if !deadline.allows_start() {
-                return Err(RecordFailure::NotReached);
-            }
-            let put = self.store.record_version(&version);
-            match tokio::time::timeout_at(deadline.finish_by, put).await {
-                Ok(Ok(RecordOutcome::Conflict)) => Err(RecordFailure::Conflict),
-                Ok(Ok(outcome)) => Ok(Some(outcome)),
-                Ok(Err(error)) => Err(RecordFailure::from(error)),
-                Err(_) => Err(RecordFailure::NotReached),
-            }
-        };
-        put.await.map_err(|failure| (Some(version), failure))
+        let put = self.put(&version, deadline).await;
+        put.map(Some).map_err(|failure| (Some(version), failure))
+    }
+
+    async fn put(&self, version: &VersionItem, deadline: Deadline) -> Result<RecordOutcome, RecordFailure> {
+        if !deadline.allows_start() {
+            return Err(RecordFailure::NotReached);
+        }
+        let put = self.store.record_version(version);
+        match tokio::time::timeout_at(deadline.finish_by, put).await {
+            Ok(outcome) => settled(outcome),
+            Err(_) => Err(RecordFailure::NotReached),
+        }
     }
 
     fn answer(&self, done: Vec<Done>) -> Result<DynamoDbEventResponse, Error> {
@@ -141,6 +159,13 @@ impl Recorder {
             error = failure.chain(),
             "record",
         );
+    }
+}
+
+fn settled(outcome: Result<RecordOutcome, RecordError>) -> Result<RecordOutcome, RecordFailure> {
+    match outcome {
+        Ok(RecordOutcome::Conflict) => Err(RecordFailure::Conflict),
+        outcome => Ok(outcome?),
     }
 }
 

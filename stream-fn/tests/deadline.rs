@@ -16,12 +16,13 @@ use shared::{
     domain::{keys::VersionDigits, update::Ordering},
     dynamodb::{
         client::{retries, timeouts},
+        record_versions::RecordBy,
         write::WriteOptions,
     },
 };
 use stream_fn::Recorder;
 
-fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Recorder {
+fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static, by: RecordBy) -> Recorder {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-central-1"))
@@ -35,6 +36,7 @@ fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Record
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
+        record_by: by,
         log_keys: false,
     };
     Recorder::new(Client::from_conf(config), &settings)
@@ -62,38 +64,187 @@ async fn failed(recorder: &Recorder, records: usize, left: Duration) -> Vec<Stri
         .collect()
 }
 
+const EITHER: [RecordBy; 2] = [RecordBy::Put, RecordBy::PartiQl];
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_done_in_time_is_returned_in_order() {
     let expected: Vec<_> = (1..=500).map(|n| n.to_string()).collect();
-    for left in [0, 1, 5, 60] {
+    for (by, left) in EITHER.into_iter().flat_map(|by| [0, 1, 5, 60].map(|left| (by, left))) {
         let began = tokio::time::Instant::now();
         let left = Duration::from_secs(left);
-        assert_eq!(failed(&recorder(NeverClient::new()), 500, left).await, expected);
+        let recorder = recorder(NeverClient::new(), by);
+        assert_eq!(failed(&recorder, 500, left).await, expected);
         assert!(
             began.elapsed() <= left,
-            "answered after {:?} of {left:?}",
+            "{by:?} answered after {:?} of {left:?}",
             began.elapsed()
         );
     }
 }
 
+fn answer(status: u16, body: Value) -> ReplayEvent {
+    let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
+    ReplayEvent::new(aws_sdk_dynamodb::config::http::HttpRequest::empty(), response)
+}
+
+fn lost() -> ReplayEvent {
+    answer(500, json!({"__type": "InternalServerError"}))
+}
+
+fn own(n: u32) -> Value {
+    json!({"PK": {"S": n.to_string()}, "SK": {"S": "v1"}, "A": {"S": "secret"}})
+}
+
+fn other(n: u32) -> Value {
+    let mut other = own(n);
+    other["A"] = json!({"S": "other"});
+    other
+}
+
+const LEFT: Duration = Duration::from_secs(60);
+
 #[tokio::test(start_paused = true)]
 async fn a_put_whose_answer_was_lost_is_already_recorded() {
-    let answer = |status: u16, body: Value| {
-        let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
-        ReplayEvent::new(aws_sdk_dynamodb::config::http::HttpRequest::empty(), response)
-    };
     let refused = |stored: Value| {
         let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
         answer(400, json!({"__type": kind, "message": "refused", "Item": stored}))
     };
-    let lost = || answer(500, json!({"__type": "InternalServerError"}));
-    let own = json!({"PK": {"S": "1"}, "SK": {"S": "v1"}, "A": {"S": "secret"}});
-    let mut other = own.clone();
-    other["A"] = json!({"S": "other"});
-    let left = Duration::from_secs(60);
-    let http = StaticReplayClient::new(vec![lost(), refused(own)]);
-    assert!(failed(&recorder(http), 1, left).await.is_empty());
-    let http = StaticReplayClient::new(vec![lost(), refused(other)]);
-    assert_eq!(failed(&recorder(http), 1, left).await, ["1"]);
+    let http = StaticReplayClient::new(vec![lost(), refused(own(1))]);
+    assert!(failed(&recorder(http, RecordBy::Put), 1, LEFT).await.is_empty());
+    let http = StaticReplayClient::new(vec![lost(), refused(other(1))]);
+    assert_eq!(failed(&recorder(http, RecordBy::Put), 1, LEFT).await, ["1"]);
+}
+
+/// The answer to a batch: a code for each statement that failed, `""` for each that did not.
+fn batch_answer(codes: &[&str]) -> ReplayEvent {
+    let response = |code: &&str| match *code {
+        "" => json!({"TableName": "Table"}),
+        code => json!({"Error": {"Code": code, "Message": "secret"}}),
+    };
+    let responses: Vec<_> = codes.iter().map(response).collect();
+    answer(200, json!({"Responses": responses}))
+}
+
+fn found(items: &[Value]) -> ReplayEvent {
+    answer(200, json!({"Responses": {"Table": items}, "UnprocessedKeys": {}}))
+}
+
+/// What fails of three records, and what was asked for: operations, and partition keys in their order.
+async fn by_partiql(events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
+    let http = StaticReplayClient::new(events);
+    let failed = failed(&recorder(http.clone(), RecordBy::PartiQl), 3, LEFT).await;
+    let asked = http.actual_requests().map(|request| {
+        let target = request
+            .headers()
+            .get("x-amz-target")
+            .unwrap()
+            .split_once('.')
+            .unwrap()
+            .1
+            .to_owned();
+        let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        let keys: String = match target.as_str() {
+            "BatchExecuteStatement" => body["Statements"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|statement| statement["Parameters"][1]["S"].as_str().unwrap())
+                .collect(),
+            "BatchGetItem" => body["RequestItems"]["Table"]["Keys"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|key| key["PK"]["S"].as_str().unwrap())
+                .collect(),
+            _ => body["Item"]["PK"]["S"].as_str().unwrap().to_owned(),
+        };
+        (target, keys)
+    });
+    let asked = asked.collect();
+    (failed, asked)
+}
+
+fn asked(requests: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(operation, keys): &(&str, &str)| ((*operation).to_owned(), (*keys).to_owned());
+    requests.iter().map(owned).collect()
+}
+
+const BATCH: &str = "BatchExecuteStatement";
+const READ: &str = "BatchGetItem";
+const DUPLICATE: &str = "DuplicateItem";
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_there_is_read_back_and_compared() {
+    // The answer to the first attempt was lost, and what was written by it is not what stands in the way.
+    let events = vec![
+        lost(),
+        batch_answer(&[DUPLICATE, DUPLICATE, ""]),
+        found(&[other(2), own(1)]),
+    ];
+    let (failed, sent) = by_partiql(events).await;
+    assert_eq!(failed, ["2"]);
+    assert_eq!(sent, asked(&[(BATCH, "123"), (BATCH, "123"), (READ, "12")]));
+    // What is gone when it is read is put by itself.
+    let events = vec![
+        batch_answer(&["", DUPLICATE, DUPLICATE]),
+        found(&[own(3)]),
+        answer(200, json!({})),
+    ];
+    let (failed, sent) = by_partiql(events).await;
+    assert!(failed.is_empty());
+    assert_eq!(sent, asked(&[(BATCH, "123"), (READ, "23"), ("PutItem", "2")]));
+    // What cannot be read is not known.
+    let denied = answer(400, json!({"__type": "AccessDeniedException"}));
+    let (failed, _) = by_partiql(vec![batch_answer(&["", DUPLICATE, ""]), denied]).await;
+    assert_eq!(failed, ["2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_may_pass_is_sent_again() {
+    for code in [
+        "ThrottlingError",
+        "ProvisionedThroughputExceeded",
+        "RequestLimitExceeded",
+        "TransactionConflict",
+        "InternalServerError",
+    ] {
+        let events = vec![
+            batch_answer(&["", code, code]),
+            batch_answer(&[code, DUPLICATE]),
+            found(&[own(3)]),
+            batch_answer(&[""]),
+        ];
+        let (failed, sent) = by_partiql(events).await;
+        assert!(failed.is_empty(), "{code}");
+        assert_eq!(sent, asked(&[(BATCH, "123"), (BATCH, "23"), (READ, "3"), (BATCH, "2")]));
+        // Three times, as the SDK does it.
+        let events = vec![
+            batch_answer(&["", code, ""]),
+            batch_answer(&[code]),
+            batch_answer(&[code]),
+        ];
+        let (failed, sent) = by_partiql(events).await;
+        assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 3), "{code}");
+    }
+    for code in ["AccessDenied", "ResourceNotFound", "Unheard"] {
+        let (failed, sent) = by_partiql(vec![batch_answer(&["", code, ""])]).await;
+        assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 1), "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_batch_is_refused_for_fails_nothing_else_of_it() {
+    let done = || answer(200, json!({}));
+    let refused = || answer(400, json!({"__type": "ValidationException", "message": "secret"}));
+    // One statement.
+    let (failed, sent) = by_partiql(vec![batch_answer(&["", "ValidationError", ""]), refused()]).await;
+    assert_eq!(failed, ["2"]);
+    assert_eq!(sent, asked(&[(BATCH, "123"), ("PutItem", "2")]));
+    // The whole request.
+    let (failed, sent) = by_partiql(vec![refused(), done(), refused(), done()]).await;
+    assert_eq!(failed, ["2"]);
+    assert_eq!(
+        sent,
+        asked(&[(BATCH, "123"), ("PutItem", "1"), ("PutItem", "2"), ("PutItem", "3")])
+    );
 }

@@ -32,9 +32,19 @@ impl Store {
         sort_keys: &[String],
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
+        let keys = sort_keys.iter().map(|sort_key| (entity, sort_key));
+        self.batch_get_keys(keys, consistent).await
+    }
+
+    /// The same, of many entities.
+    pub(super) async fn batch_get_keys(
+        &self,
+        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
         let mut items = Vec::new();
         let mut empty_handed = 0;
-        let mut keys: Vec<_> = sort_keys.iter().map(|sort_key| key(entity, sort_key)).collect();
+        let mut keys: Vec<_> = keys.map(|(entity, sort_key)| key(entity, sort_key.as_ref())).collect();
         while !keys.is_empty() {
             let request = request(keys, consistent, &self.table).map_err(|_| ServiceError::unbuilt(OPERATION))?;
             let answer = request.send_with(&self.client).await;

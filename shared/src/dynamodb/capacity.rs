@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::{
     },
     error::BoxError,
     operation::{
+        batch_execute_statement::{BatchExecuteStatementInput, BatchExecuteStatementOutput},
         batch_get_item::{BatchGetItemInput, BatchGetItemOutput},
         batch_write_item::{BatchWriteItemInput, BatchWriteItemOutput},
         delete_item::{DeleteItemInput, DeleteItemOutput},
@@ -101,6 +102,7 @@ impl Intercept for Meter {
             DeleteItemInput,
             QueryInput,
             ScanInput,
+            BatchExecuteStatementInput,
             BatchGetItemInput,
             BatchWriteItemInput,
             TransactWriteItemsInput
@@ -124,6 +126,9 @@ impl Intercept for Meter {
                 "Query" QueryOutput,
                 "Scan" ScanOutput
             );
+            if let Some(output) = output.downcast_ref::<BatchExecuteStatementOutput>() {
+                self.add("BatchExecuteStatement", output.consumed_capacity());
+            }
             if let Some(output) = output.downcast_ref::<BatchGetItemOutput>() {
                 self.add("BatchGetItem", output.consumed_capacity());
             }

@@ -82,6 +82,16 @@ impl ServiceError {
         }
     }
 
+    /// One statement of a request, which was answered with this code.
+    pub(super) fn of_statement(operation: &'static str, code: &str) -> Self {
+        Self {
+            operation,
+            kind: kind_of(code),
+            detail: format!("failed with {code} for one of its statements"),
+            source: None,
+        }
+    }
+
     /// The same, with the reason that the answer gave. Of its message, only a limit that it names is told.
     pub(super) fn because(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
@@ -115,7 +125,10 @@ fn kind_of(code: &str) -> ErrorKind {
         "ProvisionedThroughputExceededException"
         | "ThrottlingException"
         | "RequestLimitExceeded"
-        | "TransactionConflictException" => ErrorKind::Throttled,
+        | "TransactionConflictException"
+        | "ProvisionedThroughputExceeded"
+        | "ThrottlingError"
+        | "TransactionConflict" => ErrorKind::Throttled,
         "ValidationException" | "ItemCollectionSizeLimitExceededException" => ErrorKind::Rejected,
         _ => ErrorKind::Unavailable,
     }

@@ -42,7 +42,7 @@ impl Store {
 
 impl RecordOutcome {
     /// What a put comes to where this item has the key.
-    fn beside(stored: &Item, version: &VersionItem) -> Self {
+    pub(super) fn beside(stored: &Item, version: &VersionItem) -> Self {
         match version.is_same_as(stored) {
             true => Self::AlreadyRecorded,
             false => Self::Conflict,

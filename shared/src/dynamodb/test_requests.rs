@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Store, backfill, batch_get_items, describe_table, get_item,
+    insert_versions::{self, Insert},
     memory::Memory,
     optimistic_lock::{Check, Locked},
     prune, purge, query_items, raise_latest, ratchet, record_version, revive_latest, s, scan_items, scan_segment,
@@ -83,6 +84,24 @@ async fn record_version() {
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
     let body = sent(async |client| record_version::request(&version, "Table").send_with(&client).await).await;
     insta::assert_json_snapshot!("record_version", body);
+}
+
+#[tokio::test]
+async fn record_versions() {
+    let image = |entity: &str, latest: u32| {
+        let image = json!({
+            "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RequestId": {"S": "r-7"},
+            "it's": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
+        });
+        VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap()
+    };
+    let versions = [image("Equipment#1", 7), image("Equipment#2", 10)];
+    let inserts = versions
+        .each_ref()
+        .map(|version| Insert::new(version, "Table").unwrap());
+    let request = insert_versions::request(&inserts.each_ref()).unwrap();
+    let body = sent(async |client| request.send_with(&client).await).await;
+    insta::assert_json_snapshot!("record_versions", body);
 }
 
 #[tokio::test]

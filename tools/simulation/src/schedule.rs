@@ -101,7 +101,7 @@ pub(crate) enum Point {
     Read,
     /// The writer's `PutItem`.
     InlinePut,
-    /// stream-fn's `PutItem`.
+    /// stream-fn's `PutItem` or `BatchExecuteStatement`.
     Put,
     /// The mapping's reads of the stream.
     Poll,

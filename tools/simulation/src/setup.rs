@@ -16,6 +16,7 @@ use shared::{
     domain::{keys::VersionDigits, ledger::Retention, recent::Window, update::Ordering},
     dynamodb::{
         client,
+        record_versions::RecordBy,
         write::{Idempotency, WriteMode, WriteOptions},
     },
 };
@@ -46,6 +47,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, Broken> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
+        record_by: RecordBy::default(),
         log_keys: false,
     })
 }

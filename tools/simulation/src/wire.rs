@@ -154,6 +154,7 @@ impl Wire {
         self.delay().await;
         let answer = match fault {
             None => self.effect(&operation, body),
+            Some(FaultKind::Throttled) if operation == "BatchExecuteStatement" => self.throttled_in_part(body),
             Some(FaultKind::Throttled) => refused(400, "ProvisionedThroughputExceededException"),
             Some(FaultKind::ErrorBefore) => refused(500, "InternalServerError"),
             Some(FaultKind::ErrorAfter) => {
@@ -216,6 +217,31 @@ impl Wire {
         }
     }
 
+    /// Every other statement is throttled, beginning with the first.
+    fn throttled_in_part(&self, mut body: Value) -> Answer {
+        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
+        let statements = statements.map(std::mem::take).unwrap_or_default();
+        let throttled = json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}});
+        let mut responses = vec![throttled; statements.len()];
+        let rest: Vec<_> = statements.into_iter().skip(1).step_by(2).collect();
+        if !rest.is_empty() {
+            body["Statements"] = Value::Array(rest);
+            let answer = self.effect("BatchExecuteStatement", body);
+            let Ok(mut answer) = serde_json::from_str::<Value>(&answer.body) else {
+                return answer;
+            };
+            let answered = answer.get_mut("Responses").and_then(Value::as_array_mut);
+            let slots = responses.iter_mut().skip(1).step_by(2);
+            for (slot, response) in slots.zip(answered.map(std::mem::take).unwrap_or_default()) {
+                *slot = response;
+            }
+        }
+        Answer {
+            status: 200,
+            body: json!({"Responses": responses}).to_string(),
+        }
+    }
+
     /// Half of the keys are left for another request.
     fn unprocessed(&self, operation: &str, mut body: Value) -> Answer {
         let mut left = json!({});
@@ -259,7 +285,7 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
         "GetItem" => Some(Point::Read),
         "PutItem" if caller.is_writer => Some(Point::InlinePut),
-        "PutItem" => Some(Point::Put),
+        "PutItem" | "BatchExecuteStatement" => Some(Point::Put),
         _ => None,
     }
 }
@@ -323,6 +349,7 @@ fn dispatch(database: &Database, operation: &str, body: Value) -> Result<String,
         "DeleteItem" => run(body, |request| database.delete_item(request)),
         "Query" => run(body, |request| database.query(request)),
         "Scan" => run(body, |request| database.scan(request)),
+        "BatchExecuteStatement" => run(body, |request| database.batch_execute_statement(request)),
         "BatchGetItem" => run(body, |request| database.batch_get_item(request)),
         "TransactWriteItems" => run(body, |request| database.transact_write_items(request)),
         "DescribeStream" => run(body, |request| database.describe_stream(request)),

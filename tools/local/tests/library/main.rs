@@ -7,6 +7,7 @@ mod idempotency;
 mod keys;
 mod limits;
 mod modes;
+mod recorders;
 mod requests;
 mod seeds;
 mod support;
