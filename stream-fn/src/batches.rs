@@ -34,17 +34,19 @@ impl Recorder {
         });
         let versions: Vec<_> = versions.collect();
         let mut settled = self.settle(&versions, deadline).await.into_iter();
-        let mut outcome = |content| match content {
-            Ok(Record::Skipped) => Ok(None),
-            Ok(Record::Version(version)) => {
-                let settled = settled.next().unwrap_or(Err(RecordFailure::NotReached));
-                settled.map(Some).map_err(|failure| (Some(version), failure))
-            }
-            Err(failure) => Err((None, failure)),
-        };
-        let done = records.into_iter();
-        done.map(|record| (record.sequence_number, outcome(record.content)))
-            .collect()
+        let mut done = Vec::with_capacity(records.len());
+        for record in records {
+            let outcome = match record.content {
+                Ok(Record::Skipped) => Ok(None),
+                Ok(Record::Version(version)) => {
+                    let settled = settled.next().unwrap_or(Err(RecordFailure::NotReached));
+                    settled.map(Some).map_err(|failure| (Some(version), failure))
+                }
+                Err(failure) => Err((None, failure)),
+            };
+            done.push((record.sequence_number, outcome));
+        }
+        done
     }
 
     /// What becomes of each version, in their order.

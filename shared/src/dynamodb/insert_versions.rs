@@ -1,4 +1,4 @@
-//! Up to 25 version items in one request: `BatchExecuteStatement`, a PartiQL `INSERT` each. An `INSERT` never overwrites:
+//! Up to 25 version items in one request: `BatchExecuteStatement`, an `INSERT` of `PartiQL` each. An `INSERT` never overwrites:
 //! where the key has an item, it fails with `DuplicateItem`, and the others of its request go on.
 
 use aws_sdk_dynamodb::{
@@ -220,7 +220,7 @@ mod tests {
     }
 
     fn answered(codes: &[Option<&str>]) -> BatchExecuteStatementOutput {
-        let response = |code: &Option<&str>| {
+        let response = |code: Option<&str>| {
             let error = code.map(|code| match code {
                 "" => BatchStatementError::builder().build(),
                 code => BatchStatementError::builder()
@@ -230,7 +230,7 @@ mod tests {
             });
             BatchStatementResponse::builder().set_error(error).build()
         };
-        let responses = codes.iter().map(response).collect();
+        let responses = codes.iter().copied().map(response).collect();
         BatchExecuteStatementOutput::builder()
             .set_responses(Some(responses))
             .build()
