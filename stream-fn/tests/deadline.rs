@@ -82,6 +82,22 @@ async fn what_is_not_done_in_time_is_returned_in_order() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_that_there_is_no_time_to_start() {
+    let deadline = Deadline {
+        start_by: tokio::time::Instant::now(),
+        finish_by: tokio::time::Instant::now() + LEFT,
+    };
+    for by in EITHER {
+        let http = StaticReplayClient::new(vec![batch_answer(&["", "", ""])]);
+        let answer = recorder(http.clone(), by).handle(&batch(3), deadline).await.unwrap();
+        assert_eq!(
+            (answer.batch_item_failures.len(), http.actual_requests().count()),
+            (3, 0)
+        );
+    }
+}
+
 fn answer(status: u16, body: Value) -> ReplayEvent {
     let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
     ReplayEvent::new(aws_sdk_dynamodb::config::http::HttpRequest::empty(), response)
