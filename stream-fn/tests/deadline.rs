@@ -216,6 +216,27 @@ async fn a_version_that_is_there_is_read_back_and_compared() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_for_what_is_sent_again_is_there_a_wait() {
+    let refused = || answer(400, json!({"__type": "ValidationException"}));
+    let done = || answer(200, json!({}));
+    for (events, waits) in [
+        (vec![batch_answer(&["", "", ""])], false),
+        (vec![batch_answer(&["", DUPLICATE, ""]), found(&[own(2)])], false),
+        (vec![batch_answer(&["", "ValidationError", ""]), done()], false),
+        (vec![refused(), done(), done(), done()], false),
+        (
+            vec![batch_answer(&["", "ThrottlingError", ""]), batch_answer(&[""])],
+            true,
+        ),
+    ] {
+        let began = tokio::time::Instant::now();
+        let (failed, _) = by_partiql(events).await;
+        assert!(failed.is_empty());
+        assert_eq!(began.elapsed() > Duration::ZERO, waits);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_what_may_pass_is_sent_again() {
     for code in [
         "ThrottlingError",

@@ -107,10 +107,13 @@ impl Store {
             }
         }
         for attempt in 0..ATTEMPTS {
+            if inserts.is_empty() {
+                break;
+            }
             if attempt > 0 {
                 sleep_until((Instant::now() + wait(attempt)).min(deadline.finish_by)).await;
             }
-            if inserts.is_empty() || !deadline.allows_start() {
+            if !deadline.allows_start() {
                 break;
             }
             let statements: Vec<_> = inserts.iter().map(|(_, insert)| insert).collect();
