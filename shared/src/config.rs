@@ -6,10 +6,7 @@ use thiserror::Error;
 
 use crate::{
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::{
-        record_versions::RecordBy,
-        write::{Idempotency, WriteOptions},
-    },
+    dynamodb::write::{Idempotency, WriteOptions},
 };
 
 /// The settings of either function. `template.yaml` is their source.
@@ -25,8 +22,6 @@ pub struct Config {
     /// nothing are left out, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
     /// `LEDGER_TTL_DAYS` (8).
     pub write: WriteOptions,
-    /// `RECORD_BY`: how stream-fn writes version items, `put` (default) or `partiql`.
-    pub record_by: RecordBy,
     /// `LOG_KEYS`: whether logs tell partition keys instead of their hashes. Default false.
     pub log_keys: bool,
 }
@@ -49,7 +44,6 @@ impl Config {
                 idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
             },
-            record_by: parse(&variable, "RECORD_BY")?.unwrap_or_default(),
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
         })
     }
@@ -126,7 +120,6 @@ mod tests {
         let config = check(&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "")]).unwrap();
         assert_eq!(config.digits, VersionDigits::default());
         assert_eq!(config.ordering, Ordering::Arrival);
-        assert_eq!(config.record_by, RecordBy::Put);
         assert!(!config.log_keys);
     }
 
@@ -140,13 +133,11 @@ mod tests {
             ("WRITE_MODE", "inline"),
             ("SKIP_UNCHANGED", "true"),
             ("IDEMPOTENCY_WINDOW", "4"),
-            ("RECORD_BY", "partiql"),
         ]);
         let config = config.unwrap();
         assert_eq!(config.table, "T");
         assert_eq!(Some(config.digits), VersionDigits::new(10));
         assert_eq!(config.ordering, Ordering::Time);
-        assert_eq!(config.record_by, RecordBy::PartiQl);
         assert!(config.log_keys);
         assert_eq!(
             (config.write.mode, config.write.skip_unchanged),
@@ -180,7 +171,6 @@ mod tests {
                 "IDEMPOTENCY_WINDOW",
             ),
             (&[("TABLE_NAME", "T"), ("LEDGER_TTL_DAYS", "0")][..], "LEDGER_TTL_DAYS"),
-            (&[("TABLE_NAME", "T"), ("RECORD_BY", "batch")][..], "RECORD_BY"),
         ] {
             let error = check(variables).unwrap_err();
             assert!(error.contains(message), "{error}");

@@ -1,10 +1,10 @@
 //! Every new image of a latest item becomes a version item, written once and for ever.
 //!
-//! Data runs one way: batch → [`record`] (split raw, each record read by itself) → a version item → one request of
-//! [`shared::dynamodb`] → its outcome → [`response`].
+//! Data runs one way: batch → [`record`] (split raw, each record read by itself) → version items → requests of
+//! [`shared::dynamodb`], one for many of them → their outcomes → [`response`].
 
-mod batches;
 pub mod error;
+mod part;
 pub mod record;
 pub mod response;
 
@@ -16,22 +16,17 @@ use shared::{
     clock::Deadline,
     config::Config,
     domain::{sequence::SequenceNumber, version_item::VersionItem},
-    dynamodb::{
-        Store, client,
-        record_version::{RecordError, RecordOutcome},
-        record_versions::RecordBy,
-    },
+    dynamodb::{Store, client, insert_versions::MAX_STATEMENTS, record_version::RecordOutcome},
     logging,
 };
 
 use crate::{
     error::{Error, RecordFailure},
-    record::Record,
     response::Summary,
 };
 
-/// The most puts under way at once. They have different keys, and are idempotent, so their order is free.
-const CONCURRENCY: usize = 64;
+/// The most parts of a batch under way at once. What is not begun is not parsed yet.
+const PARTS: usize = 8;
 
 /// Sets up the function from the environment, and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
@@ -50,7 +45,6 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 #[derive(Debug, Clone)]
 pub struct Recorder {
     store: Store,
-    by: RecordBy,
     log_keys: bool,
 }
 
@@ -59,18 +53,13 @@ impl Recorder {
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
-            by: config.record_by,
             log_keys: config.log_keys,
         }
     }
 
     /// A recorder for records that come another way than by the stream.
     pub fn of(store: Store) -> Self {
-        Self {
-            store,
-            by: RecordBy::default(),
-            log_keys: false,
-        }
+        Self { store, log_keys: false }
     }
 
     /// Answers one invocation: which records failed, or were not reached in time.
@@ -81,52 +70,18 @@ impl Recorder {
 
     /// Writes down what these records ask for, and says what became of each, in their order.
     pub async fn record_all(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
-        match self.by {
-            RecordBy::Put => self.record_each(records, deadline).await,
-            RecordBy::PartiQl => self.record_in_batches(records, deadline).await,
-        }
-    }
-
-    async fn record_each(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
-        let mut done: Vec<_> = stream::iter(0..records.len())
-            .map(|index| self.work_off(index, records[index], deadline))
-            .buffer_unordered(CONCURRENCY)
+        let parts: Vec<_> = records.chunks(MAX_STATEMENTS).collect();
+        let mut done: Vec<_> = stream::iter(0..parts.len())
+            .map(|index| self.work_off(index, parts[index], deadline))
+            .buffer_unordered(PARTS)
             .collect()
             .await;
-        done.sort_unstable_by_key(|(index, ..)| *index);
-        done.into_iter().map(|(_, number, outcome)| (number, outcome)).collect()
+        done.sort_unstable_by_key(|(index, _)| *index);
+        done.into_iter().flat_map(|(_, done)| done).collect()
     }
 
-    async fn work_off(
-        &self,
-        index: usize,
-        raw: &RawValue,
-        deadline: Deadline,
-    ) -> (usize, Option<SequenceNumber>, Outcome) {
-        let record = record::parse(raw, self.store.digits());
-        let outcome = self.record(record.content, deadline).await;
-        (index, record.sequence_number, outcome)
-    }
-
-    async fn record(&self, content: Result<Record, RecordFailure>, deadline: Deadline) -> Outcome {
-        let version = match content {
-            Ok(Record::Skipped) => return Ok(None),
-            Ok(Record::Version(version)) => version,
-            Err(failure) => return Err((None, failure)),
-        };
-        let put = self.put(&version, deadline).await;
-        put.map(Some).map_err(|failure| (Some(version), failure))
-    }
-
-    async fn put(&self, version: &VersionItem, deadline: Deadline) -> Result<RecordOutcome, RecordFailure> {
-        if !deadline.allows_start() {
-            return Err(RecordFailure::NotReached);
-        }
-        let put = self.store.record_version(version);
-        match tokio::time::timeout_at(deadline.finish_by, put).await {
-            Ok(outcome) => settled(outcome),
-            Err(_) => Err(RecordFailure::NotReached),
-        }
+    async fn work_off(&self, index: usize, part: &[&RawValue], deadline: Deadline) -> (usize, Vec<Done>) {
+        (index, self.record(part, deadline).await)
     }
 
     fn answer(&self, done: Vec<Done>) -> Result<DynamoDbEventResponse, Error> {
@@ -159,13 +114,6 @@ impl Recorder {
             error = failure.chain(),
             "record",
         );
-    }
-}
-
-fn settled(outcome: Result<RecordOutcome, RecordError>) -> Result<RecordOutcome, RecordFailure> {
-    match outcome {
-        Ok(RecordOutcome::Conflict) => Err(RecordFailure::Conflict),
-        outcome => Ok(outcome?),
     }
 }
 

@@ -2,13 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use aws_sdk_dynamodb::{
     Client, Config,
-    config::{BehaviorVersion, Credentials, Region, http::HttpResponse},
+    config::{BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, http::HttpResponse},
 };
 use aws_smithy_http_client::test_util::{NeverClient, ReplayEvent, StaticReplayClient};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
 use serde_json::{Value, json, value::RawValue};
 use shared::{
     clock::Deadline,
@@ -16,13 +25,12 @@ use shared::{
     domain::{keys::VersionDigits, update::Ordering},
     dynamodb::{
         client::{retries, timeouts},
-        record_versions::RecordBy,
         write::WriteOptions,
     },
 };
 use stream_fn::Recorder;
 
-fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static, by: RecordBy) -> Recorder {
+fn recorder(http: impl HttpClient + 'static) -> Recorder {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-central-1"))
@@ -36,7 +44,6 @@ fn recorder(http: impl aws_sdk_dynamodb::config::HttpClient + 'static, by: Recor
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
-        record_by: by,
         log_keys: false,
     };
     Recorder::new(Client::from_conf(config), &settings)
@@ -64,19 +71,20 @@ async fn failed(recorder: &Recorder, records: usize, left: Duration) -> Vec<Stri
         .collect()
 }
 
-const EITHER: [RecordBy; 2] = [RecordBy::Put, RecordBy::PartiQl];
-
 #[tokio::test(start_paused = true)]
 async fn what_is_not_done_in_time_is_returned_in_order() {
-    let expected: Vec<_> = (1..=500).map(|n| n.to_string()).collect();
-    for (by, left) in EITHER.into_iter().flat_map(|by| [0, 1, 5, 60].map(|left| (by, left))) {
+    for (records, left) in [1, 500]
+        .into_iter()
+        .flat_map(|records| [0, 1, 5, 60].map(|left| (records, left)))
+    {
+        let expected: Vec<_> = (1..=records).map(|n| n.to_string()).collect();
         let began = tokio::time::Instant::now();
         let left = Duration::from_secs(left);
-        let recorder = recorder(NeverClient::new(), by);
-        assert_eq!(failed(&recorder, 500, left).await, expected);
+        let recorder = recorder(NeverClient::new());
+        assert_eq!(failed(&recorder, records, left).await, expected);
         assert!(
             began.elapsed() <= left,
-            "{by:?} answered after {:?} of {left:?}",
+            "{records} answered after {:?} of {left:?}",
             began.elapsed()
         );
     }
@@ -88,12 +96,12 @@ async fn nothing_is_sent_that_there_is_no_time_to_start() {
         start_by: tokio::time::Instant::now(),
         finish_by: tokio::time::Instant::now() + LEFT,
     };
-    for by in EITHER {
-        let http = StaticReplayClient::new(vec![batch_answer(&["", "", ""])]);
-        let answer = recorder(http.clone(), by).handle(&batch(3), deadline).await.unwrap();
+    for records in [1, 3] {
+        let http = StaticReplayClient::new(vec![answer(200, json!({})), batch_answer(&["", "", ""])]);
+        let answer = recorder(http.clone()).handle(&batch(records), deadline).await.unwrap();
         assert_eq!(
             (answer.batch_item_failures.len(), http.actual_requests().count()),
-            (3, 0)
+            (records, 0)
         );
     }
 }
@@ -126,9 +134,9 @@ async fn a_put_whose_answer_was_lost_is_already_recorded() {
         answer(400, json!({"__type": kind, "message": "refused", "Item": stored}))
     };
     let http = StaticReplayClient::new(vec![lost(), refused(own(1))]);
-    assert!(failed(&recorder(http, RecordBy::Put), 1, LEFT).await.is_empty());
+    assert!(failed(&recorder(http), 1, LEFT).await.is_empty());
     let http = StaticReplayClient::new(vec![lost(), refused(other(1))]);
-    assert_eq!(failed(&recorder(http, RecordBy::Put), 1, LEFT).await, ["1"]);
+    assert_eq!(failed(&recorder(http), 1, LEFT).await, ["1"]);
 }
 
 /// The answer to a batch: a code for each statement that failed, `""` for each that did not.
@@ -146,9 +154,13 @@ fn found(items: &[Value]) -> ReplayEvent {
 }
 
 /// What fails of three records, and what was asked for: operations, and partition keys in their order.
-async fn by_partiql(events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
+async fn of_three(events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
+    of(3, events).await
+}
+
+async fn of(records: usize, events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
     let http = StaticReplayClient::new(events);
-    let failed = failed(&recorder(http.clone(), RecordBy::PartiQl), 3, LEFT).await;
+    let failed = failed(&recorder(http.clone()), records, LEFT).await;
     let asked = http.actual_requests().map(|request| {
         let target = request
             .headers()
@@ -190,6 +202,56 @@ const READ: &str = "BatchGetItem";
 const DUPLICATE: &str = "DuplicateItem";
 
 #[tokio::test(start_paused = true)]
+async fn a_version_by_itself_is_put() {
+    let done = || answer(200, json!({}));
+    let (failed, sent) = of(1, vec![done()]).await;
+    assert_eq!((failed.len(), sent), (0, asked(&[("PutItem", "1")])));
+    let (failed, sent) = of(2, vec![batch_answer(&["", ""])]).await;
+    assert_eq!((failed.len(), sent), (0, asked(&[(BATCH, "12")])));
+    // What is left over of 25, too.
+    let (failed, sent) = of(26, vec![batch_answer(&[""; 25]), done()]).await;
+    let operations: Vec<_> = sent.iter().map(|(operation, _)| operation.as_str()).collect();
+    assert_eq!((failed.len(), operations), (0, vec![BATCH, "PutItem"]));
+    let (failed, sent) = of(52, [(); 3].map(|()| batch_answer(&[""; 25])).into()).await;
+    assert_eq!(sent[2], (BATCH.to_owned(), "5152".to_owned()));
+    assert_eq!((failed.len(), sent.len()), (0, 3));
+}
+
+/// Takes every request and answers none, and counts.
+#[derive(Debug, Clone, Default)]
+struct Silent(Arc<AtomicUsize>);
+
+impl HttpConnector for Silent {
+    fn call(&self, _: aws_sdk_dynamodb::config::http::HttpRequest) -> HttpConnectorFuture {
+        self.0.fetch_add(1, Relaxed);
+        HttpConnectorFuture::new(std::future::pending())
+    }
+}
+
+impl HttpClient for Silent {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_requests_are_under_way_at_once() {
+    let one = serde_json::from_str::<Value>(batch(1).get()).unwrap()["Records"][0].clone();
+    let same = json!({"Records": vec![one; 1000]}).to_string();
+    let same = RawValue::from_string(same).unwrap();
+    // Parts of 25 with different keys are a request each. Records with one key are all by themselves.
+    for (event, most) in [(batch(1000), 8), (same, 64)] {
+        let silent = Silent::default();
+        let recorder = recorder(silent.clone());
+        let answer = recorder
+            .handle(&event, Deadline::after(Duration::from_millis(500)))
+            .await;
+        assert_eq!(answer.unwrap().batch_item_failures.len(), 1000);
+        assert_eq!(silent.0.load(Relaxed), most);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_is_there_is_read_back_and_compared() {
     // The answer to the first attempt was lost, and what was written by it is not what stands in the way.
     let events = vec![
@@ -197,7 +259,7 @@ async fn a_version_that_is_there_is_read_back_and_compared() {
         batch_answer(&[DUPLICATE, DUPLICATE, ""]),
         found(&[other(2), own(1)]),
     ];
-    let (failed, sent) = by_partiql(events).await;
+    let (failed, sent) = of_three(events).await;
     assert_eq!(failed, ["2"]);
     assert_eq!(sent, asked(&[(BATCH, "123"), (BATCH, "123"), (READ, "12")]));
     // What is gone when it is read is put by itself.
@@ -206,12 +268,12 @@ async fn a_version_that_is_there_is_read_back_and_compared() {
         found(&[own(3)]),
         answer(200, json!({})),
     ];
-    let (failed, sent) = by_partiql(events).await;
+    let (failed, sent) = of_three(events).await;
     assert!(failed.is_empty());
     assert_eq!(sent, asked(&[(BATCH, "123"), (READ, "23"), ("PutItem", "2")]));
     // What cannot be read is not known.
     let denied = answer(400, json!({"__type": "AccessDeniedException"}));
-    let (failed, _) = by_partiql(vec![batch_answer(&["", DUPLICATE, ""]), denied]).await;
+    let (failed, _) = of_three(vec![batch_answer(&["", DUPLICATE, ""]), denied]).await;
     assert_eq!(failed, ["2"]);
 }
 
@@ -230,7 +292,7 @@ async fn only_for_what_is_sent_again_is_there_a_wait() {
         ),
     ] {
         let began = tokio::time::Instant::now();
-        let (failed, _) = by_partiql(events).await;
+        let (failed, _) = of_three(events).await;
         assert!(failed.is_empty());
         assert_eq!(began.elapsed() > Duration::ZERO, waits);
     }
@@ -251,7 +313,7 @@ async fn only_what_may_pass_is_sent_again() {
             found(&[own(3)]),
             batch_answer(&[""]),
         ];
-        let (failed, sent) = by_partiql(events).await;
+        let (failed, sent) = of_three(events).await;
         assert!(failed.is_empty(), "{code}");
         assert_eq!(sent, asked(&[(BATCH, "123"), (BATCH, "23"), (READ, "3"), (BATCH, "2")]));
         // Three times, as the SDK does it.
@@ -260,11 +322,11 @@ async fn only_what_may_pass_is_sent_again() {
             batch_answer(&[code]),
             batch_answer(&[code]),
         ];
-        let (failed, sent) = by_partiql(events).await;
+        let (failed, sent) = of_three(events).await;
         assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 3), "{code}");
     }
     for code in ["AccessDenied", "ResourceNotFound", "Unheard"] {
-        let (failed, sent) = by_partiql(vec![batch_answer(&["", code, ""])]).await;
+        let (failed, sent) = of_three(vec![batch_answer(&["", code, ""])]).await;
         assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 1), "{code}");
     }
 }
@@ -274,11 +336,11 @@ async fn what_a_batch_is_refused_for_fails_nothing_else_of_it() {
     let done = || answer(200, json!({}));
     let refused = || answer(400, json!({"__type": "ValidationException", "message": "secret"}));
     // One statement.
-    let (failed, sent) = by_partiql(vec![batch_answer(&["", "ValidationError", ""]), refused()]).await;
+    let (failed, sent) = of_three(vec![batch_answer(&["", "ValidationError", ""]), refused()]).await;
     assert_eq!(failed, ["2"]);
     assert_eq!(sent, asked(&[(BATCH, "123"), ("PutItem", "2")]));
     // The whole request.
-    let (failed, sent) = by_partiql(vec![refused(), done(), refused(), done()]).await;
+    let (failed, sent) = of_three(vec![refused(), done(), refused(), done()]).await;
     assert_eq!(failed, ["2"]);
     assert_eq!(
         sent,

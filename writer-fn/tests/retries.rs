@@ -17,7 +17,6 @@ use shared::{
     domain::{keys::VersionDigits, update::Ordering},
     dynamodb::{
         client::{retries, timeouts},
-        record_versions::RecordBy,
         write::WriteOptions,
     },
 };
@@ -37,7 +36,6 @@ fn writer(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Writer {
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
-        record_by: RecordBy::default(),
         log_keys: false,
     };
     Writer::new(Client::from_conf(config), &settings)

@@ -2,11 +2,9 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    str::FromStr,
     time::Duration,
 };
 
-use thiserror::Error;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
@@ -25,33 +23,6 @@ const ATTEMPTS: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The most text of a request. DynamoDB takes 16 MB, escaped text can have six times its length, and an attempt has 2 s.
 const MAX_TEXT: usize = 1 << 20;
-
-/// How stream-fn writes version items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RecordBy {
-    /// A `PutItem` each.
-    #[default]
-    Put,
-    /// Many in a `BatchExecuteStatement`.
-    PartiQl,
-}
-
-impl FromStr for RecordBy {
-    type Err = InvalidRecordBy;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "put" => Ok(Self::Put),
-            "partiql" => Ok(Self::PartiQl),
-            _ => Err(InvalidRecordBy),
-        }
-    }
-}
-
-/// Neither `put` nor `partiql`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("version items are written by \"put\" or \"partiql\"")]
-pub struct InvalidRecordBy;
 
 /// What became of a version item in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]

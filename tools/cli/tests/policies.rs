@@ -9,12 +9,13 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet};
 
 use local::dynamodb::{sdk_config, table as tables};
+use serde_json::{Value, json};
 
 use crate::{table::documented, wire::Recorder};
 
 /// The commands of each policy, by its statement's `Sid`. They run in this order, so that there is something to read. What a
 /// policy has to allow is what those before it do not.
-const COMMANDS: [(&str, &[&str]); 4] = [
+const COMMANDS: [(&str, &[&str]); 5] = [
     (
         "Write",
         &[
@@ -56,18 +57,52 @@ const COMMANDS: [(&str, &[&str]); 4] = [
             "purge E --yes",
         ],
     ),
+    // Versions by themselves and together, new ones and those that are there.
+    (
+        "RedriveTable",
+        &[
+            "redrive DOCUMENT --dry-run",
+            "redrive DOCUMENT",
+            "redrive DOCUMENT",
+            "repair --all --lag 0 --from DOCUMENT --yes",
+        ],
+    ),
 ];
 
 /// The same, after the statements that a policy is besides.
-const BESIDES: [(&str, &[&str]); 4] = [
+const BESIDES: [(&str, &[&str]); 5] = [
     ("Read", &[]),
     ("Write", &["Read"]),
     ("Audit", &["Read"]),
     ("Maintain", &["Read", "Write", "Audit"]),
+    ("RedriveTable", &["Read", "Write", "Audit"]),
 ];
+
+/// A failure document of more records than go together.
+fn document(digits: &str) -> Value {
+    let latest_key = format!("v{:0width$}", 0, width = digits.parse().unwrap());
+    let record = |latest: usize| {
+        let keys = json!({"PK": {"S": "R"}, "SK": {"S": latest_key}});
+        let mut image = keys.clone();
+        image["Latest"] = json!({"N": latest.to_string()});
+        let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": format!("{latest:021}")});
+        json!({"eventName": "MODIFY", "dynamodb": change})
+    };
+    let records: Vec<_> = (1..=26).map(record).collect();
+    json!({
+        "DDBStreamBatchInfo": {
+            "streamArn": "arn:aws:dynamodb:us-east-1:000000000000:table/VersionControl/stream/1", "shardId": "shardId-1",
+            "startSequenceNumber": format!("{:021}", 1), "endSequenceNumber": format!("{:021}", 26), "batchSize": 26,
+        },
+        "payload": {"Records": records},
+    })
+}
 
 async fn asked(recorder: &Recorder, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut found = BTreeMap::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("document.json");
+    std::fs::write(&path, document(digits).to_string()).unwrap();
     for (sid, commands) in COMMANDS {
         recorder.forget();
         for command in commands {
@@ -75,7 +110,11 @@ async fn asked(recorder: &Recorder, digits: &str) -> BTreeMap<&'static str, BTre
             vzero
                 .env_clear()
                 .args(["--endpoint-url", &recorder.endpoint, "--version-digits", digits]);
-            let output = vzero.args(command.split(' ')).output().await.unwrap();
+            let words = command.split(' ').map(|word| match word {
+                "DOCUMENT" => path.to_str().unwrap(),
+                word => word,
+            });
+            let output = vzero.args(words).output().await.unwrap();
             // What was left to the stream is not there to be read, and an audit says so.
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{command}: {stderr}");

@@ -16,7 +16,6 @@ use shared::{
     domain::{keys::VersionDigits, ledger::Retention, recent::Window, update::Ordering},
     dynamodb::{
         client,
-        record_versions::RecordBy,
         write::{Idempotency, WriteMode, WriteOptions},
     },
 };
@@ -47,7 +46,6 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, Broken> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
-        record_by: RecordBy::default(),
         log_keys: false,
     })
 }

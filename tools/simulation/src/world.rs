@@ -15,7 +15,7 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits, sequence::SequenceNumber},
-    dynamodb::{Store, history::HistoryQuery, record_versions::RecordBy},
+    dynamodb::{Store, history::HistoryQuery},
 };
 use stream_fn::Recorder;
 use thiserror::Error;
@@ -149,11 +149,7 @@ impl<'a> World<'a> {
             .ok_or_else(|| Broken("no stream".to_owned()))?
             .to_owned();
         let settings = &schedule.settings;
-        let mut config = config(settings)?;
-        // What a mutation switches off is looked for in puts.
-        if wire.mutation().is_none() && schedule.seed % 2 == 1 {
-            config.record_by = RecordBy::PartiQl;
-        }
+        let config = config(settings)?;
         let dynamodb = dynamodb_client(&wire);
         let recorder = Recorder::new(dynamodb.clone(), &config);
         let source = Watched {

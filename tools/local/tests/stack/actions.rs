@@ -111,7 +111,7 @@ async fn start(recorder: &Recorder, parameters: &[(&str, &str)]) -> Stack {
     Stack::start_on(options, Some(recorder.endpoint.clone())).await.unwrap()
 }
 
-/// Every outcome, and a redelivery to stream-fn.
+/// Every outcome, and redeliveries to stream-fn.
 async fn work(stack: &Stack) {
     let write = async |update: Value| invoke(stack, "writer-fn", &update).await;
     for (update, outcome) in [
@@ -134,4 +134,20 @@ async fn work(stack: &Stack) {
     let batch = json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"F\"}"}]});
     assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
     settled(stack).await;
+    // One by itself, and two together that are there the second time.
+    let latest_key = stack.digits.latest_key();
+    let record = |entity: &str| {
+        let keys = json!({"PK": {"S": entity}, "SK": {"S": latest_key}});
+        let mut image = keys.clone();
+        image["Latest"] = json!({"N": "1"});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": entity}})
+    };
+    let event =
+        |entities: &[&str]| json!({"Records": entities.iter().map(|entity| record(entity)).collect::<Vec<_>>()});
+    for event in [event(&["1"]), event(&["2", "3"]), event(&["2", "3"])] {
+        assert_eq!(
+            invoke(stack, "stream-fn", &event).await,
+            json!({"batchItemFailures": []})
+        );
+    }
 }

@@ -121,7 +121,7 @@ async fn pass(State(wire): State<Wire>, headers: HeaderMap, body: Bytes) -> Resp
     reply.body(Body::from(body)).unwrap()
 }
 
-/// What IAM is asked for: a transaction is what it is made of.
+/// What IAM is asked for: a transaction, or a batch of statements, is what it is made of.
 fn actions(operation: &str, body: &[u8]) -> Vec<String> {
     let of_item = |item: &Value| {
         let (kind, _) = item.as_object().unwrap().iter().next().unwrap();
@@ -130,12 +130,21 @@ fn actions(operation: &str, body: &[u8]) -> Vec<String> {
             kind => format!("dynamodb:{kind}Item"),
         }
     };
+    let of_statement = |statement: &Value| match statement["Statement"].as_str().unwrap().split_once(' ') {
+        Some(("INSERT", _)) => "dynamodb:PartiQLInsert".to_owned(),
+        _ => panic!("{statement} is of another kind"),
+    };
     let body: Value = serde_json::from_slice(body).unwrap();
     match operation {
         "TransactWriteItems" | "TransactGetItems" => {
             body["TransactItems"].as_array().unwrap().iter().map(of_item).collect()
         }
-        "ExecuteStatement" | "BatchExecuteStatement" => vec!["dynamodb:PartiQL".to_owned()],
+        "BatchExecuteStatement" => body["Statements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(of_statement)
+            .collect(),
         operation => vec![format!("dynamodb:{operation}")],
     }
 }

@@ -1,4 +1,4 @@
-//! The versions of an invocation, many in a request.
+//! A part of a batch: its records are parsed, written together, and let go.
 
 use futures::{StreamExt as _, stream};
 use serde_json::value::RawValue;
@@ -6,28 +6,27 @@ use shared::{
     clock::Deadline,
     domain::version_item::VersionItem,
     dynamodb::{
-        record_version::RecordOutcome,
+        record_version::{RecordError, RecordOutcome},
         record_versions::{InBatch, batches},
     },
 };
 
 use crate::{
-    CONCURRENCY, Done, Recorder,
+    Done, Recorder,
     error::RecordFailure,
     record::{self, Record},
-    settled,
 };
 
-/// The most batches under way at once.
-const BATCHES: usize = 8;
+/// The most requests of a part under way at once. All are idempotent, and none overwrites, so that their order is free.
+const REQUESTS: usize = 8;
 
 type Settled = Result<RecordOutcome, RecordFailure>;
 
 impl Recorder {
-    /// Comes to the same as a put each.
-    pub(crate) async fn record_in_batches(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<Done> {
-        let parse = |raw| record::parse(raw, self.store.digits());
-        let records: Vec<_> = records.into_iter().map(parse).collect();
+    /// Writes down what these records ask for, and says what became of each, in their order.
+    pub(crate) async fn record(&self, part: &[&RawValue], deadline: Deadline) -> Vec<Done> {
+        let parse = |raw: &&RawValue| record::parse(raw, self.store.digits());
+        let records: Vec<_> = part.iter().map(parse).collect();
         let versions = records.iter().filter_map(|record| match &record.content {
             Ok(Record::Version(version)) => Some(version),
             _ => None,
@@ -53,41 +52,67 @@ impl Recorder {
     async fn settle(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<Settled> {
         let written: Vec<_> = stream::iter(batches(versions.iter().copied()))
             .map(|batch| self.write(versions, batch, deadline))
-            .buffer_unordered(BATCHES)
+            .buffer_unordered(REQUESTS)
             .collect()
             .await;
         let mut settled: Vec<_> = stream::iter(written.into_iter().flatten())
-            .map(|(index, became)| self.finish(index, versions[index], became, deadline))
-            .buffer_unordered(CONCURRENCY)
+            .map(|(index, settled)| self.finish(index, versions[index], settled, deadline))
+            .buffer_unordered(REQUESTS)
             .collect()
             .await;
         settled.sort_unstable_by_key(|(index, _)| *index);
         settled.into_iter().map(|(_, settled)| settled).collect()
     }
 
+    /// What becomes of the versions of a batch, by their indexes. `None` for what it could not take.
     async fn write(
         &self,
         versions: &[&VersionItem],
         batch: Vec<usize>,
         deadline: Deadline,
-    ) -> impl Iterator<Item = (usize, InBatch)> + use<> {
+    ) -> Vec<(usize, Option<Settled>)> {
+        // A put that fails brings back what has the key, and a statement does not.
+        if let [index] = batch[..] {
+            return vec![(index, Some(self.put(versions[index], deadline).await))];
+        }
         let together: Vec<_> = batch.iter().map(|index| versions[*index]).collect();
         let became = self.store.record_batch(&together, deadline).await;
-        batch.into_iter().zip(became)
+        let became = became.into_iter().map(|became| match became {
+            InBatch::Done(outcome) => Some(settled(outcome)),
+            InBatch::Alone => None,
+            InBatch::NotReached => Some(Err(RecordFailure::NotReached)),
+        });
+        batch.into_iter().zip(became).collect()
     }
 
     async fn finish(
         &self,
         index: usize,
         version: &VersionItem,
-        became: InBatch,
+        settled: Option<Settled>,
         deadline: Deadline,
     ) -> (usize, Settled) {
-        let settled = match became {
-            InBatch::Done(outcome) => settled(outcome),
-            InBatch::Alone => self.put(version, deadline).await,
-            InBatch::NotReached => Err(RecordFailure::NotReached),
-        };
-        (index, settled)
+        match settled {
+            Some(settled) => (index, settled),
+            None => (index, self.put(version, deadline).await),
+        }
+    }
+
+    async fn put(&self, version: &VersionItem, deadline: Deadline) -> Settled {
+        if !deadline.allows_start() {
+            return Err(RecordFailure::NotReached);
+        }
+        let put = self.store.record_version(version);
+        match tokio::time::timeout_at(deadline.finish_by, put).await {
+            Ok(outcome) => settled(outcome),
+            Err(_) => Err(RecordFailure::NotReached),
+        }
+    }
+}
+
+fn settled(outcome: Result<RecordOutcome, RecordError>) -> Settled {
+    match outcome {
+        Ok(RecordOutcome::Conflict) => Err(RecordFailure::Conflict),
+        outcome => Ok(outcome?),
     }
 }
