@@ -4,6 +4,7 @@
 mod check;
 mod functions;
 mod mutation;
+mod partial;
 mod schedule;
 mod setup;
 mod shrink;

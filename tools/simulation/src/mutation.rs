@@ -12,7 +12,7 @@ pub(crate) enum Mutation {
     Guard,
     /// The condition of the ledger's marker
     Ledger,
-    /// The condition of a version item's put
+    /// The condition of a version item's put, and that a statement does not overwrite
     Condition,
     /// The mapping's filter and the code's check of the key, together
     Filter,
@@ -53,11 +53,29 @@ impl Mutation {
         }
     }
 
-    /// Changes an answer that refuses a put.
-    pub(crate) fn refusal(self, operation: &str, request: &Value, answer: &mut Value) {
-        if self == Self::Compare && operation == "PutItem" && answer.get("Item").is_some() {
-            answer["Item"] = request["Item"].clone();
+    /// Changes an answer.
+    pub(crate) fn answer(self, operation: &str, request: &Value, answer: &mut Value) {
+        match (self, operation) {
+            (Self::Compare, "PutItem") if answer.get("Item").is_some() => answer["Item"] = request["Item"].clone(),
+            // What a statement meets is read in a request of its own, which then is not sent.
+            (Self::Compare, "BatchExecuteStatement") => {
+                let responses = answer.get_mut("Responses").and_then(Value::as_array_mut);
+                let is_taken = |response: &&mut Value| response["Error"]["Code"] == "DuplicateItem";
+                for response in responses.into_iter().flatten().filter(is_taken) {
+                    *response = json!({});
+                }
+            }
+            _ => {}
         }
+    }
+
+    /// The puts that statements become, without a condition. `None` where they stay what they are.
+    pub(crate) fn puts(self, operation: &str, body: &Value) -> Option<Vec<Value>> {
+        let statements = match (self, operation) {
+            (Self::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?,
+            _ => return None,
+        };
+        statements.iter().map(put).collect()
     }
 
     /// Changes a record on its way to the function.
@@ -70,9 +88,43 @@ impl Mutation {
     }
 }
 
+/// The put of the item that a statement inserts: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.
+fn put(statement: &Value) -> Option<Value> {
+    let text = statement.get("Statement")?.as_str()?.strip_prefix("INSERT INTO \"")?;
+    let (table, mut names) = text.split_once("\" VALUE {")?;
+    let mut item = serde_json::Map::new();
+    for parameter in statement.get("Parameters")?.as_array()? {
+        let quoted = names.trim_start_matches(", ").strip_prefix('\'')?;
+        let (name, rest) = quoted.split_once("': ?")?;
+        item.insert(name.replace("''", "'"), parameter.clone());
+        names = rest;
+    }
+    Some(json!({"TableName": table, "Item": item}))
+}
+
 fn unconditional(put: &mut Value) {
     if let Some(put) = put.as_object_mut() {
         put.remove("ConditionExpression");
         put.remove("ExpressionAttributeNames");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use super::*;
+
+    #[test]
+    fn a_statement_becomes_the_put_of_its_item() {
+        let statement = json!({
+            "Statement": "INSERT INTO \"T\" VALUE {'PK': ?, 'it''s': ?, 'SK': ?}",
+            "Parameters": [{"S": "E"}, {"N": "1"}, {"S": "v1"}],
+        });
+        let item = json!({"PK": {"S": "E"}, "it's": {"N": "1"}, "SK": {"S": "v1"}});
+        let body = json!({"Statements": [statement]});
+        let puts = Mutation::Condition.puts("BatchExecuteStatement", &body);
+        assert_eq!(puts, Some(vec![json!({"TableName": "T", "Item": item})]));
+        assert_eq!(Mutation::Compare.puts("BatchExecuteStatement", &body), None);
     }
 }

@@ -97,7 +97,7 @@ pub(crate) struct Fault {
 pub(crate) enum Point {
     /// The writer's `UpdateItem` or `TransactWriteItems`.
     Bump,
-    /// The writer's `GetItem`.
+    /// The writer's `GetItem`, or stream-fn's `BatchGetItem`.
     Read,
     /// The writer's `PutItem`.
     InlinePut,
@@ -120,6 +120,10 @@ pub(crate) enum FaultKind {
     TimeOut,
     Hang,
     TransactionConflict,
+    /// Every other statement of a request is throttled.
+    StatementsThrottled,
+    /// A whole request of statements is refused, for whatever reason.
+    Refused,
     Unprocessed,
     /// The function that sent the request panics.
     Panic,
@@ -250,6 +254,7 @@ impl Fault {
             Point::Poll => pick(rng, &POLLS),
             Point::BatchGet => pick(rng, &[FaultKind::Unprocessed, FaultKind::Throttled]),
             Point::Bump if rng.u8(..5) == 0 => FaultKind::TransactionConflict,
+            Point::Put if rng.u8(..4) == 0 => pick(rng, &[FaultKind::StatementsThrottled, FaultKind::Refused]),
             _ => pick(rng, &REQUESTS),
         };
         Self {

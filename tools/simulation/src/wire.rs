@@ -24,6 +24,7 @@ use tokio::{sync::Notify, time::sleep};
 
 use crate::{
     mutation::Mutation,
+    partial::put_all,
     schedule::{Fault, FaultKind, Point},
 };
 
@@ -31,6 +32,9 @@ tokio::task_local! {
     /// The invocation that a request comes from.
     pub(crate) static CALLER: Arc<Caller>;
 }
+
+/// The operation that sends many statements.
+pub(crate) const STATEMENTS: &str = "BatchExecuteStatement";
 
 /// What a panic that was asked for carries.
 pub(crate) struct Asked;
@@ -143,8 +147,11 @@ impl Wire {
         let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
         let caller = CALLER.try_with(Arc::clone).ok();
         let fault = point(&operation, caller.as_deref()).and_then(|point| self.fault(point));
-        let transaction = operation == "TransactWriteItems";
-        let fault = fault.filter(|kind| *kind != FaultKind::TransactionConflict || transaction);
+        let fault = fault.filter(|kind| match kind {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::Refused => operation == STATEMENTS,
+            _ => true,
+        });
         if let Some(kind) = fault {
             self.happened(name(kind));
             if let Some(caller) = &caller {
@@ -154,7 +161,8 @@ impl Wire {
         self.delay().await;
         let answer = match fault {
             None => self.effect(&operation, body),
-            Some(FaultKind::Throttled) if operation == "BatchExecuteStatement" => self.throttled_in_part(body),
+            Some(FaultKind::StatementsThrottled) => self.throttled_in_part(body),
+            Some(FaultKind::Refused) => refused(400, "ValidationException"),
             Some(FaultKind::Throttled) => refused(400, "ProvisionedThroughputExceededException"),
             Some(FaultKind::ErrorBefore) => refused(500, "InternalServerError"),
             Some(FaultKind::ErrorAfter) => {
@@ -196,72 +204,23 @@ impl Wire {
     }
 
     /// What the request does, and its answer.
-    fn effect(&self, operation: &str, mut body: Value) -> Answer {
+    pub(crate) fn effect(&self, operation: &str, mut body: Value) -> Answer {
         if let Some(mutation) = self.mutation() {
             mutation.request(operation, &mut body);
+            if let Some(puts) = mutation.puts(operation, &body) {
+                return put_all(&self.0.database, puts);
+            }
         }
         let request = body.clone();
-        match dispatch(&self.0.database, operation, body) {
-            Ok(body) => Answer { status: 200, body },
-            Err(error) => {
-                let mut body = error.to_json();
-                if let (Some(mutation), Ok(mut answer)) = (self.mutation(), serde_json::from_str(&body)) {
-                    mutation.refusal(operation, &request, &mut answer);
-                    body = answer.to_string();
-                }
-                Answer {
-                    status: error.status_code(),
-                    body,
-                }
-            }
+        let (status, mut body) = match dispatch(&self.0.database, operation, body) {
+            Ok(body) => (200, body),
+            Err(error) => (error.status_code(), error.to_json()),
+        };
+        if let (Some(mutation), Ok(mut answer)) = (self.mutation(), serde_json::from_str(&body)) {
+            mutation.answer(operation, &request, &mut answer);
+            body = answer.to_string();
         }
-    }
-
-    /// Every other statement is throttled, beginning with the first.
-    fn throttled_in_part(&self, mut body: Value) -> Answer {
-        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
-        let statements = statements.map(std::mem::take).unwrap_or_default();
-        let throttled = json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}});
-        let mut responses = vec![throttled; statements.len()];
-        let rest: Vec<_> = statements.into_iter().skip(1).step_by(2).collect();
-        if !rest.is_empty() {
-            body["Statements"] = Value::Array(rest);
-            let answer = self.effect("BatchExecuteStatement", body);
-            let Ok(mut answer) = serde_json::from_str::<Value>(&answer.body) else {
-                return answer;
-            };
-            let answered = answer.get_mut("Responses").and_then(Value::as_array_mut);
-            let slots = responses.iter_mut().skip(1).step_by(2);
-            for (slot, response) in slots.zip(answered.map(std::mem::take).unwrap_or_default()) {
-                *slot = response;
-            }
-        }
-        Answer {
-            status: 200,
-            body: json!({"Responses": responses}).to_string(),
-        }
-    }
-
-    /// Half of the keys are left for another request.
-    fn unprocessed(&self, operation: &str, mut body: Value) -> Answer {
-        let mut left = json!({});
-        let tables = body.get_mut("RequestItems").and_then(Value::as_object_mut);
-        for (table, request) in tables.into_iter().flatten() {
-            let mut rest = request.clone();
-            if let Some(keys) = request.get_mut("Keys").and_then(Value::as_array_mut) {
-                let half = keys.len().div_ceil(2);
-                rest["Keys"] = Value::Array(keys.split_off(half));
-            }
-            if rest["Keys"].as_array().is_some_and(|keys| !keys.is_empty()) {
-                left[table] = rest;
-            }
-        }
-        let mut answer = self.effect(operation, body);
-        if let Ok(mut parsed) = serde_json::from_str::<Value>(&answer.body) {
-            parsed["UnprocessedKeys"] = left;
-            answer.body = parsed.to_string();
-        }
-        answer
+        Answer { status, body }
     }
 
     async fn delay(&self) {
@@ -283,9 +242,9 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
     };
     match operation {
         "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
-        "GetItem" => Some(Point::Read),
+        "GetItem" | "BatchGetItem" => Some(Point::Read),
         "PutItem" if caller.is_writer => Some(Point::InlinePut),
-        "PutItem" | "BatchExecuteStatement" => Some(Point::Put),
+        "PutItem" | STATEMENTS => Some(Point::Put),
         _ => None,
     }
 }
@@ -300,6 +259,8 @@ pub(crate) fn name(kind: FaultKind) -> &'static str {
         FaultKind::TimeOut => "time-out",
         FaultKind::Hang => "hang",
         FaultKind::TransactionConflict => "transaction-conflict",
+        FaultKind::StatementsThrottled => "statements-throttled",
+        FaultKind::Refused => "request-refused",
         FaultKind::Unprocessed => "unprocessed",
         FaultKind::Panic => "panic",
         FaultKind::KilledBefore => "killed-before",
@@ -313,9 +274,9 @@ pub(crate) fn name(kind: FaultKind) -> &'static str {
     }
 }
 
-struct Answer {
-    status: u16,
-    body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
 }
 
 fn refused(status: u16, code: &str) -> Answer {
@@ -332,7 +293,7 @@ fn response(answer: Answer) -> Result<HttpResponse, ConnectorError> {
     Ok(response)
 }
 
-fn dispatch(database: &Database, operation: &str, body: Value) -> Result<String, DynoxideError> {
+pub(crate) fn dispatch(database: &Database, operation: &str, body: Value) -> Result<String, DynoxideError> {
     fn run<Q: DeserializeOwned, A: Serialize>(
         body: Value,
         send: impl FnOnce(Q) -> Result<A, DynoxideError>,
@@ -349,7 +310,7 @@ fn dispatch(database: &Database, operation: &str, body: Value) -> Result<String,
         "DeleteItem" => run(body, |request| database.delete_item(request)),
         "Query" => run(body, |request| database.query(request)),
         "Scan" => run(body, |request| database.scan(request)),
-        "BatchExecuteStatement" => run(body, |request| database.batch_execute_statement(request)),
+        STATEMENTS => run(body, |request| database.batch_execute_statement(request)),
         "BatchGetItem" => run(body, |request| database.batch_get_item(request)),
         "TransactWriteItems" => run(body, |request| database.transact_write_items(request)),
         "DescribeStream" => run(body, |request| database.describe_stream(request)),
