@@ -8,6 +8,8 @@ mod part;
 pub mod record;
 pub mod response;
 
+use std::time::Duration;
+
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use futures::{StreamExt as _, stream};
 use lambda_runtime::{LambdaEvent, service_fn};
@@ -25,6 +27,8 @@ use crate::{
     response::Summary,
 };
 
+/// How long the start may wait for the table.
+const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most parts of a batch under way at once. What is not begun is not parsed yet.
 const PARTS: usize = 8;
 
@@ -34,6 +38,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env()?;
     let client = client::from_env().await;
     let recorder = Recorder::new(client, &config);
+    recorder.warm_up().await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
         recorder.handle(&event.payload, deadline).await
@@ -60,6 +65,13 @@ impl Recorder {
     /// A recorder for records that come another way than by the stream.
     pub fn of(store: Store) -> Self {
         Self { store, log_keys: false }
+    }
+
+    /// Makes one cheap request, whatever comes of it: while a function starts it has all of a CPU, and later only as much
+    /// of one as it has memory. So the connection, and all that is made with the first request, is there before the
+    /// first invocation.
+    async fn warm_up(&self) {
+        let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.kept_digits()).await;
     }
 
     /// Answers one invocation: which records failed, or were not reached in time.
