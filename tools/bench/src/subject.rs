@@ -78,12 +78,15 @@ impl Subjects {
     pub(crate) async fn find(progress: &Progress) -> Result<Self, BenchError> {
         progress.doing("building the functions");
         let built = build().await?;
+        let mut ours = pair("vzero", true, |role| Start {
+            program: built.join(role.name()),
+            arguments: Vec::new(),
+            handler: role.name().to_owned(),
+        });
+        // As template.yaml has it.
+        ours.environment = BTreeMap::from([("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned())]);
         let subjects = Self {
-            ours: pair("vzero", true, |role| Start {
-                program: built.join(role.name()),
-                arguments: Vec::new(),
-                handler: role.name().to_owned(),
-            }),
+            ours,
             python: python(),
             node: node(),
             plain: plain(),

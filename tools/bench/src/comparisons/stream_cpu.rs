@@ -47,6 +47,6 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "some thousands")]
-fn micros_each(count: usize, time: Duration) -> f64 {
+pub(super) fn micros_each(count: usize, time: Duration) -> f64 {
     time.as_secs_f64() * 1e6 / count as f64
 }

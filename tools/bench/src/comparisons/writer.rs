@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Bench, CALL, stream_throughput::rate, turns::Turns};
+use super::{Bench, CALL, stream_cpu::micros_each, stream_throughput::rate, turns::Turns};
 use crate::{
     error::BenchError,
     events,
@@ -24,6 +24,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
     let batches = async |subject: &_| {
         let hosted = Hosted::new(subject, Role::Writer, way, 1, &bench.logs)?;
         hosted.invoke(&event).await?;
+        let before = hosted.cpu()?;
         let rounds = if subject.is_ours {
             bench.size(200, 5)
         } else {
@@ -34,12 +35,20 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
         for _ in 0..rounds {
             answered = hosted.invoke(&event).await?;
         }
-        Ok(rate(BATCH * rounds, answered.duration_since(began)))
+        let cpu = hosted.cpu()?.saturating_sub(before);
+        Ok((
+            rate(BATCH * rounds, answered.duration_since(began)),
+            micros_each(BATCH * rounds, cpu),
+        ))
     };
-    let rates = Turns::take(bench.subjects.languages(), bench.size(5, 1), batches).await?;
+    let all = Turns::take(bench.subjects.languages(), bench.size(5, 1), batches).await?;
+    let rates = |all: &[(f64, f64)]| median(&all.iter().map(|(rate, _)| *rate).collect::<Vec<_>>());
+    let cpu = |all: &[(f64, f64)]| median(&all.iter().map(|(_, cpu)| *cpu).collect::<Vec<_>>());
+    let mut figures = all.figures("updates a second", rates, &[(PYTHON, Target::RatioAtLeast(8.0))]);
+    figures.extend(all.figures("µs CPU an update", cpu, &[]));
     Ok(Comparison {
         name: "writer",
-        figures: rates.figures("updates a second", median, &[(PYTHON, Target::RatioAtLeast(8.0))]),
+        figures,
         plot: Plot::Bars,
     })
 }
