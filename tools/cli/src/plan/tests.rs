@@ -78,12 +78,12 @@ fn a_thousand_updates_a_second_by_hand() {
     assert_close("stream", load.stream_records, 2_000.0);
     // 290 lanes, polled four times a second: less than a record each time.
     assert_close("batch of stream-fn", load.stream.batch, 1.0);
-    // 40 us of a vCPU, of which there is 128/1,769.
-    assert_close("duration of stream-fn", load.stream.duration_ms, 1.0 + 5.0 + 0.552_813);
-    assert_close("stream-fn at once", load.stream.concurrency, 6.552_813);
+    // 31 us of a vCPU, of which there is 128/1,769.
+    assert_close("duration of stream-fn", load.stream.duration_ms, 1.0 + 5.0 + 0.428_430);
+    assert_close("stream-fn at once", load.stream.concurrency, 6.428_430);
     assert_close("batch of writer-fn", load.writer.batch, 10.0);
-    // 10/9 requests an update: 10 of 60 us, and 5 ms.
-    let writer_ms = 1.0 + 5.555_556 + 10.0 * 0.829_219 * 10.0 / 9.0;
+    // 10/9 requests an update: 10 of 217 us, and 5 ms.
+    let writer_ms = 1.0 + 5.555_556 + 10.0 * 2.999_008 * 10.0 / 9.0;
     assert_close("duration of writer-fn", load.writer.duration_ms, writer_ms);
     // One to send it, a tenth to receive it, a tenth to delete it.
     assert_close("queue", load.queue_requests, 1_200.0);
@@ -95,7 +95,7 @@ fn a_thousand_updates_a_second_by_hand() {
     assert_close("Queue", part(&plan, "Queue"), 2_628.0 * 1.2 * 0.4);
     let writer = 262.8 * 0.2 + 262.8e6 * (writer_ms + 0.5) / 1_000.0 / 8.0 * 0.000_013_333_4;
     assert_close("WriterFunction", part(&plan, "WriterFunction"), writer);
-    let stream = 2_628.0 * 0.2 + 2_628e6 * 7.052_813 / 1_000.0 / 8.0 * 0.000_013_333_4;
+    let stream = 2_628.0 * 0.2 + 2_628e6 * 6.928_430 / 1_000.0 / 8.0 * 0.000_013_333_4;
     assert_close("StreamFunction", part(&plan, "StreamFunction"), stream);
     let logs = 2_628e6 * (250.0 + 990.0) / 1_073_741_824.0 * 0.5;
     assert_close("Logs", part(&plan, "Logs"), logs);
