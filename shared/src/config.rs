@@ -60,6 +60,29 @@ fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency
     })
 }
 
+/// Where metrics go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// `METRICS_NAMESPACE`: CloudWatch's namespace for them.
+    pub namespace: String,
+    /// `SERVICE_NAME`: the dimension that tells one stack from another.
+    pub service: String,
+}
+
+/// Where metrics go. Nowhere, if `METRICS_NAMESPACE` is empty or missing.
+pub fn metrics() -> Option<Metrics> {
+    Some(Metrics {
+        namespace: variable("METRICS_NAMESPACE").filter(|namespace| !namespace.is_empty())?,
+        service: service_name(),
+    })
+}
+
+/// `SERVICE_NAME`: what metrics and spans call the stack.
+pub fn service_name() -> String {
+    let name = variable("SERVICE_NAME").filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| "version-control".to_owned())
+}
+
 /// The level of the logs, `AWS_LAMBDA_LOG_LEVEL`, as Lambda's logging controls set it.
 pub fn log_level() -> Option<String> {
     variable("AWS_LAMBDA_LOG_LEVEL")

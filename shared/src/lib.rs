@@ -19,6 +19,10 @@ pub mod config;
 pub mod domain;
 pub mod dynamodb;
 pub mod logging;
+pub mod metrics;
+#[cfg(feature = "otel")]
+pub mod otel;
+pub mod spans;
 
 pub use dynamodb::{optimistic_lock, ratchet, time_series, two_tables};
 

@@ -2,8 +2,13 @@
 
 use std::{error::Error, fmt::Write as _};
 
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing::{Level, Metadata, level_filters::LevelFilter};
+use tracing_subscriber::{
+    Layer as _,
+    filter::{Targets, filter_fn},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
 use crate::config;
 
@@ -13,16 +18,18 @@ use crate::config;
 /// payloads hold attribute values.
 pub fn init() {
     let level = config::log_level().and_then(|level| level.parse().ok());
+    let lines = lines(level.unwrap_or(LevelFilter::INFO));
     let format = tracing_subscriber::fmt::layer()
         .json()
         .flatten_event(true)
         .with_current_span(true)
-        .with_span_list(false);
+        .with_span_list(false)
+        .with_filter(filter_fn(lines));
+    let registry = tracing_subscriber::registry().with(format);
+    #[cfg(feature = "otel")]
+    let registry = registry.with(crate::otel::layer());
     // A second call, in a process that hosts both functions, changes nothing.
-    let _ = tracing_subscriber::registry()
-        .with(targets(level.unwrap_or(LevelFilter::INFO)))
-        .with(format)
-        .try_init();
+    let _ = registry.try_init();
 }
 
 /// An error and its causes, in one line.
@@ -36,6 +43,16 @@ pub fn chain(error: &dyn Error) -> String {
     line
 }
 
+/// What log lines are made of: events by their level, and of the spans, at every level, the invocation's alone. So each line names
+/// the invocation it belongs to.
+fn lines(level: LevelFilter) -> impl Fn(&Metadata<'_>) -> bool {
+    let targets = targets(level);
+    move |metadata| match metadata.is_span() {
+        true => metadata.target().starts_with("lambda_runtime") && *metadata.level() <= Level::INFO,
+        false => targets.would_enable(metadata.target(), metadata.level()),
+    }
+}
+
 fn targets(level: LevelFilter) -> Targets {
     let libraries = level.min(LevelFilter::INFO);
     Targets::new()
@@ -47,8 +64,6 @@ fn targets(level: LevelFilter) -> Targets {
 
 #[cfg(test)]
 mod tests {
-    use tracing::Level;
-
     use super::*;
 
     #[test]

@@ -4,6 +4,7 @@
 //! [`shared::dynamodb`], one for many of them → their outcomes → [`response`].
 
 pub mod error;
+mod metrics;
 mod part;
 pub mod record;
 pub mod response;
@@ -17,10 +18,13 @@ use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     config::Config,
-    domain::{sequence::SequenceNumber, version_item::VersionItem},
+    domain::{request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem},
     dynamodb::{Store, client, insert_versions::MAX_STATEMENTS, record_version::RecordOutcome},
     logging,
+    metrics::Tally,
+    spans,
 };
+use tracing::Instrument as _;
 
 use crate::{
     error::{Error, RecordFailure},
@@ -35,13 +39,18 @@ const PARTS: usize = 8;
 /// Sets up the function from the environment, and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
+    metrics::init();
     let config = Config::from_env()?;
     let client = client::from_env().await;
     let recorder = Recorder::new(client, &config);
     recorder.warm_up().await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
-        let deadline = Deadline::at_epoch_millis(event.context.deadline);
-        recorder.handle(&event.payload, deadline).await
+        let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
+        let span = spans::invocation("stream-fn", &context.request_id, context.xray_trace_id.as_deref());
+        let answer = recorder.handle(&event.payload, &context.request_id, deadline);
+        let answer = answer.instrument(span).await;
+        spans::flush();
+        answer
     }))
     .await
 }
@@ -74,10 +83,19 @@ impl Recorder {
         let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.kept_digits()).await;
     }
 
-    /// Answers one invocation: which records failed, or were not reached in time.
-    pub async fn handle(&self, event: &RawValue, deadline: Deadline) -> Result<DynamoDbEventResponse, Error> {
+    /// Answers one invocation: which records failed, or were not reached in time. `request_id` is Lambda's.
+    pub async fn handle(
+        &self,
+        event: &RawValue,
+        request_id: &str,
+        deadline: Deadline,
+    ) -> Result<DynamoDbEventResponse, Error> {
         let records = record::split(event)?;
-        self.answer(self.record_all(records, deadline).await)
+        let done = self.record_all(records, deadline).await;
+        let tally = Tally::default();
+        metrics::batch(&tally, &done, deadline);
+        tally.emit(request_id);
+        self.answer(done)
     }
 
     /// Writes down what these records ask for, and says what became of each, in their order.
@@ -93,18 +111,24 @@ impl Recorder {
     }
 
     async fn work_off(&self, index: usize, part: &[&RawValue], deadline: Deadline) -> (usize, Vec<Done>) {
-        (index, self.record(part, deadline).await)
+        let span = tracing::info_span!("part", records = part.len());
+        (index, self.record(part, deadline).instrument(span).await)
     }
 
     fn answer(&self, done: Vec<Done>) -> Result<DynamoDbEventResponse, Error> {
         let mut summary = Summary::default();
         let mut response = DynamoDbEventResponse::default();
         let mut unnamed = None;
-        for (sequence_number, outcome) in done {
-            summary.count(&outcome);
-            let Err((version, failure)) = outcome else { continue };
-            self.log(sequence_number.as_ref(), version.as_ref(), &failure);
-            match sequence_number {
+        for done in done {
+            summary.count(&done.outcome);
+            if let (Ok(Some(_)), Some(request)) = (&done.outcome, &done.request) {
+                summary.wrote_down(request.in_logs());
+            }
+            if let Err((version, failure)) = &done.outcome {
+                self.log(&done, version.as_ref(), failure);
+            }
+            let Err((_, failure)) = done.outcome else { continue };
+            match done.sequence_number {
                 Some(number) => response.batch_item_failures.push(response::failure(&number)),
                 None => unnamed = Some(failure),
             }
@@ -116,11 +140,13 @@ impl Recorder {
         }
     }
 
-    fn log(&self, number: Option<&SequenceNumber>, version: Option<&VersionItem>, failure: &RecordFailure) {
+    fn log(&self, done: &Done, version: Option<&VersionItem>, failure: &RecordFailure) {
+        let request = done.request.as_ref().map(|request| request.in_logs());
         let entity = version.map(|version| version.entity().in_logs(self.log_keys));
         tracing::warn!(
-            sequence_number = number.map(SequenceNumber::as_str),
+            sequence_number = done.sequence_number.as_ref().map(SequenceNumber::as_str),
             entity,
+            request,
             version = version.map(|version| version.version().get()),
             outcome = failure.name(),
             error = failure.chain(),
@@ -132,5 +158,15 @@ impl Recorder {
 /// What became of a record: put (`None` where there was nothing to put), or failed, and for which version.
 pub type Outcome = Result<Option<RecordOutcome>, (Option<VersionItem>, RecordFailure)>;
 
-/// A record, by its sequence number, and what became of it.
-pub type Done = (Option<SequenceNumber>, Outcome);
+/// A record, and what became of it.
+#[derive(Debug)]
+pub struct Done {
+    /// What names it in the answer.
+    pub sequence_number: Option<SequenceNumber>,
+    /// When the latest item was written.
+    pub created: Option<EpochMillis>,
+    /// The request that made the version.
+    pub request: Option<RequestId>,
+    /// What became of it.
+    pub outcome: Outcome,
+}

@@ -35,6 +35,10 @@ impl Recorder {
         let mut settled = self.settle(&versions, deadline).await.into_iter();
         let mut done = Vec::with_capacity(records.len());
         for record in records {
+            let request = match &record.content {
+                Ok(Record::Version(version)) => version.request_id(),
+                _ => None,
+            };
             let outcome = match record.content {
                 Ok(Record::Skipped) => Ok(None),
                 Ok(Record::Version(version)) => {
@@ -43,7 +47,12 @@ impl Recorder {
                 }
                 Err(failure) => Err((None, failure)),
             };
-            done.push((record.sequence_number, outcome));
+            done.push(Done {
+                sequence_number: record.sequence_number,
+                created: record.created,
+                request,
+                outcome,
+            });
         }
         done
     }

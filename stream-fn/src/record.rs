@@ -2,13 +2,15 @@
 
 use std::{collections::HashMap, fmt};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Value, value::RawValue};
 use shared::domain::{
-    AttributeValue, Item, attributes, keys::VersionDigits, names, sequence::SequenceNumber, version_item::VersionItem,
+    AttributeValue, Item, attributes, keys::VersionDigits, names, sequence::SequenceNumber, time::EpochMillis,
+    version_item::VersionItem,
 };
 
 use crate::error::{Error, Malformed, RecordFailure};
@@ -17,6 +19,8 @@ use crate::error::{Error, Malformed, RecordFailure};
 pub struct Parsed {
     /// What names it in the answer.
     pub sequence_number: Option<SequenceNumber>,
+    /// When the change was made.
+    pub created: Option<EpochMillis>,
     /// What it asks for.
     pub content: Result<Record, RecordFailure>,
 }
@@ -42,24 +46,61 @@ pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
     Ok(batch.records)
 }
 
-/// Reads one record. Only what is needed is looked at, so that a member of an unknown kind is no obstacle.
+/// Reads one record, of a `DynamoDB` stream or of a Kinesis stream that the table's changes go to. Only what is needed is looked
+/// at, so that a member of an unknown kind is no obstacle.
 pub fn parse(raw: &RawValue, digits: VersionDigits) -> Parsed {
     let Ok(record) = serde_json::from_str::<RawRecord>(raw.get()) else {
-        return Parsed {
-            sequence_number: None,
-            content: Err(Malformed::NotARecord.into()),
-        };
+        return Parsed::not_a_record(None);
     };
-    let Some(change) = record.dynamodb else {
-        return Parsed {
-            sequence_number: None,
-            content: Err(Malformed::NotARecord.into()),
+    if let Some(carried) = record.kinesis {
+        let number = sequence_number(carried.sequence_number);
+        return match carried.open() {
+            Some(inner) => {
+                let record = serde_json::from_str::<RawRecord>(&inner).ok();
+                let Some(change) = record.as_ref().and_then(|record| record.dynamodb.as_ref()) else {
+                    return Parsed::not_a_record(number);
+                };
+                let event_name = record.as_ref().and_then(|record| record.event_name);
+                Parsed::of(number, event_name, change, change.created_by_kinesis(), digits)
+            }
+            None => Parsed::not_a_record(number),
         };
-    };
-    Parsed {
-        sequence_number: read::<String>(change.sequence_number).and_then(SequenceNumber::new),
-        content: content(record.event_name, &change, digits).map_err(RecordFailure::from),
     }
+    match record.dynamodb {
+        None => Parsed::not_a_record(None),
+        Some(change) => {
+            let number = sequence_number(change.sequence_number);
+            Parsed::of(number, record.event_name, &change, change.created_by_stream(), digits)
+        }
+    }
+}
+
+impl Parsed {
+    fn not_a_record(sequence_number: Option<SequenceNumber>) -> Self {
+        Self {
+            sequence_number,
+            created: None,
+            content: Err(Malformed::NotARecord.into()),
+        }
+    }
+
+    fn of(
+        sequence_number: Option<SequenceNumber>,
+        event_name: Option<&RawValue>,
+        change: &RawChange,
+        created: Option<EpochMillis>,
+        digits: VersionDigits,
+    ) -> Self {
+        Self {
+            sequence_number,
+            created,
+            content: content(event_name, change, digits).map_err(RecordFailure::from),
+        }
+    }
+}
+
+fn sequence_number(raw: Option<&RawValue>) -> Option<SequenceNumber> {
+    read::<String>(raw).and_then(SequenceNumber::new)
 }
 
 #[derive(Deserialize)]
@@ -68,6 +109,25 @@ struct RawRecord<'a> {
     event_name: Option<&'a RawValue>,
     #[serde(borrow)]
     dynamodb: Option<RawChange<'a>>,
+    #[serde(borrow)]
+    kinesis: Option<RawCarrier<'a>>,
+}
+
+/// What Kinesis puts around a record. Its sequence number is the one that names the record, which has none inside.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawCarrier<'a> {
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sequence_number: Option<&'a RawValue>,
+}
+
+impl RawCarrier<'_> {
+    fn open(&self) -> Option<String> {
+        let data = BASE64.decode(read::<String>(self.data)?).ok()?;
+        String::from_utf8(data).ok()
+    }
 }
 
 #[derive(Deserialize)]
@@ -79,6 +139,32 @@ struct RawChange<'a> {
     new_image: Option<&'a RawValue>,
     #[serde(borrow)]
     sequence_number: Option<&'a RawValue>,
+    #[serde(borrow)]
+    approximate_creation_date_time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    approximate_creation_date_time_precision: Option<&'a RawValue>,
+}
+
+impl RawChange<'_> {
+    /// In seconds.
+    fn created_by_stream(&self) -> Option<EpochMillis> {
+        self.created(1000.0)
+    }
+
+    /// In milliseconds, unless it says that it is in microseconds.
+    fn created_by_kinesis(&self) -> Option<EpochMillis> {
+        let precision: Option<String> = read(self.approximate_creation_date_time_precision);
+        self.created(match precision.as_deref() {
+            Some("MICROSECOND") => 0.001,
+            _ => 1.0,
+        })
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "a time, for the lag alone")]
+    fn created(&self, millis: f64) -> Option<EpochMillis> {
+        let created: f64 = read(self.approximate_creation_date_time)?;
+        Some(EpochMillis::new((created * millis) as i64))
+    }
 }
 
 fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Result<Record, Malformed> {

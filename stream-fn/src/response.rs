@@ -23,6 +23,8 @@ pub struct Summary {
     already_recorded: usize,
     skipped: usize,
     failed: usize,
+    /// The requests whose versions stand in history, as logs call them.
+    requests: Vec<String>,
 }
 
 impl Summary {
@@ -37,9 +39,15 @@ impl Summary {
         *counter += 1;
     }
 
-    /// One line for the invocation.
+    /// Notes whose version stands in history now.
+    pub fn wrote_down(&mut self, request: String) {
+        self.requests.push(request);
+    }
+
+    /// One line for the invocation. It names each request, so that one id leads from the queue to the version.
     pub fn log(&self) {
         tracing::info!(
+            requests = self.requests.join(" "),
             recorded = self.recorded,
             already_recorded = self.already_recorded,
             skipped = self.skipped,

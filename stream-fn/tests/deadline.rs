@@ -62,7 +62,10 @@ fn batch(records: usize) -> Box<RawValue> {
 }
 
 async fn failed(recorder: &Recorder, records: usize, left: Duration) -> Vec<String> {
-    let answer = recorder.handle(&batch(records), Deadline::after(left)).await.unwrap();
+    let answer = recorder
+        .handle(&batch(records), "lambda", Deadline::after(left))
+        .await
+        .unwrap();
     let answer = serde_json::to_value(answer).unwrap();
     let failures = answer["batchItemFailures"].as_array().unwrap();
     failures
@@ -98,7 +101,10 @@ async fn nothing_is_sent_that_there_is_no_time_to_start() {
     };
     for records in [1, 3] {
         let http = StaticReplayClient::new(vec![answer(200, json!({})), batch_answer(&["", "", ""])]);
-        let answer = recorder(http.clone()).handle(&batch(records), deadline).await.unwrap();
+        let answer = recorder(http.clone())
+            .handle(&batch(records), "lambda", deadline)
+            .await
+            .unwrap();
         assert_eq!(
             (answer.batch_item_failures.len(), http.actual_requests().count()),
             (records, 0)
@@ -244,7 +250,7 @@ async fn so_many_requests_are_under_way_at_once() {
         let silent = Silent::default();
         let recorder = recorder(silent.clone());
         let answer = recorder
-            .handle(&event, Deadline::after(Duration::from_millis(500)))
+            .handle(&event, "lambda", Deadline::after(Duration::from_millis(500)))
             .await;
         assert_eq!(answer.unwrap().batch_item_failures.len(), 1000);
         assert_eq!(silent.0.load(Relaxed), most);

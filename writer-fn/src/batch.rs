@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::{StreamExt as _, stream};
-use shared::{clock::Deadline, domain::update::Update};
+use shared::{clock::Deadline, domain::update::Update, metrics::Tally};
 
 use crate::{
     Writer,
     error::{Error, InvalidEvent},
+    metrics, refuse,
     request::Message,
 };
 
@@ -20,15 +21,17 @@ pub(crate) async fn write(
     writer: &Writer,
     messages: Vec<Message>,
     deadline: Deadline,
+    tally: &Tally,
 ) -> Result<SqsBatchResponse, Error> {
     let total = messages.len();
+    metrics::batch(tally, total);
     let entries: Vec<Entry> = messages
         .into_iter()
         .map(|message| Entry::open(writer, message))
         .collect();
     let lanes = lanes(&entries);
     let mut failed: Vec<usize> = stream::iter(lanes)
-        .map(|lane| work_off(writer, &entries, lane, deadline))
+        .map(|lane| work_off(writer, &entries, lane, deadline, tally))
         .buffer_unordered(CONCURRENCY)
         .flat_map(stream::iter)
         .collect()
@@ -49,7 +52,7 @@ pub(crate) async fn write(
 struct Entry {
     id: Option<String>,
     group: Option<String>,
-    update: Result<Update, InvalidEvent>,
+    update: Result<Update, Error>,
 }
 
 impl Entry {
@@ -58,7 +61,9 @@ impl Entry {
         // Without an id of any kind the update must name its own.
         let carrier = id.as_deref().unwrap_or_default();
         Self {
-            update: body.and_then(|envelope| envelope.open(carrier, writer.ordering)),
+            update: body
+                .and_then(|envelope| envelope.open(carrier, writer.ordering))
+                .map_err(Error::from),
             id,
             group,
         }
@@ -67,13 +72,19 @@ impl Entry {
 
 /// Works off one lane in order, and returns what failed. The first failure of a FIFO group ends it: what comes behind
 /// must not overtake.
-async fn work_off(writer: &Writer, entries: &[Entry], lane: Vec<usize>, deadline: Deadline) -> Vec<usize> {
+async fn work_off(
+    writer: &Writer,
+    entries: &[Entry],
+    lane: Vec<usize>,
+    deadline: Deadline,
+    tally: &Tally,
+) -> Vec<usize> {
     let mut failed = Vec::new();
     let mut stopped: HashSet<&str> = HashSet::new();
     for index in lane {
         let entry = &entries[index];
         let group_stopped = entry.group.as_deref().is_some_and(|group| stopped.contains(group));
-        let done = !group_stopped && deadline.allows_start() && apply(writer, entry).await;
+        let done = !group_stopped && deadline.allows_start() && apply(writer, entry, tally).await;
         if !done {
             failed.push(index);
             stopped.extend(entry.group.as_deref());
@@ -82,11 +93,12 @@ async fn work_off(writer: &Writer, entries: &[Entry], lane: Vec<usize>, deadline
     failed
 }
 
-async fn apply(writer: &Writer, entry: &Entry) -> bool {
+async fn apply(writer: &Writer, entry: &Entry, tally: &Tally) -> bool {
+    let message = entry.id.as_deref();
     match &entry.update {
-        Ok(update) => writer.write(update).await.is_ok(),
+        Ok(update) => writer.write(update, message, tally).await.is_ok(),
         Err(error) => {
-            tracing::warn!(message = entry.id, outcome = "InvalidEvent", error = %error, "update");
+            refuse(message, error, tally);
             false
         }
     }
@@ -144,7 +156,7 @@ mod tests {
         Entry {
             id: None,
             group: Some((*group).to_owned()).filter(|group| !group.is_empty()),
-            update: update.map_err(InvalidEvent::from),
+            update: update.map_err(|error| InvalidEvent::from(error).into()),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod batch;
 pub mod error;
+mod metrics;
 pub mod request;
 pub mod response;
 
@@ -15,13 +16,14 @@ use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     config::Config,
-    domain::{
-        entity::EntityId,
-        update::{Ordering, Update},
-    },
+    domain::update::{Ordering, Update},
     dynamodb::{Store, client, table_config::WidthError, write::WriteOptions},
     logging::{self, chain},
+    metrics::Tally,
+    spans,
 };
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{
     error::Error,
@@ -35,6 +37,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Sets up the function from the environment, and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
+    metrics::init();
     let config = Config::from_env()?;
     let client = client::from_env().await;
     let writer = Writer::new(client, &config);
@@ -43,8 +46,12 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         return Err(error.into());
     }
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
-        let deadline = Deadline::at_epoch_millis(event.context.deadline);
-        writer.handle(&event.payload, &event.context.request_id, deadline).await
+        let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
+        let span = spans::invocation("writer-fn", &context.request_id, context.xray_trace_id.as_deref());
+        let answer = writer.handle(&event.payload, &context.request_id, deadline);
+        let answer = answer.instrument(span).await;
+        spans::flush();
+        answer
     }))
     .await
 }
@@ -84,32 +91,80 @@ impl Writer {
 
     /// Answers one invocation. `request_id` is Lambda's.
     pub async fn handle(&self, event: &RawValue, request_id: &str, deadline: Deadline) -> Result<Response, Error> {
-        match request::parse(event)? {
-            Request::Update(envelope) => {
-                let update = envelope.open(request_id, self.ordering)?;
-                Ok(Response::Update(self.write(&update).await?))
-            }
-            Request::Batch(messages) => Ok(Response::Batch(batch::write(self, messages, deadline).await?)),
-        }
+        let tally = Tally::default();
+        let response = self.answer(event, request_id, deadline, &tally).await;
+        tally.emit(request_id);
+        response
     }
 
-    async fn write(&self, update: &Update) -> Result<Answer, Error> {
-        let written = self.store.write(update, self.options).await;
+    async fn answer(
+        &self,
+        event: &RawValue,
+        request_id: &str,
+        deadline: Deadline,
+        tally: &Tally,
+    ) -> Result<Response, Error> {
+        let update = match request::parse(event) {
+            Ok(Request::Batch(messages)) => {
+                return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
+            }
+            Ok(Request::Update(envelope)) => envelope.open(request_id, self.ordering),
+            Err(error) => Err(error),
+        };
+        let update = update
+            .map_err(Error::from)
+            .inspect_err(|error| refuse(None, error, tally))?;
+        Ok(Response::Update(self.write(&update, None, tally).await?))
+    }
+
+    /// Applies one update, that came in this message of a queue or in none.
+    async fn write(&self, update: &Update, message: Option<&str>, tally: &Tally) -> Result<Answer, Error> {
+        let since = Instant::now();
+        let span = tracing::info_span!(
+            "update",
+            entity = Empty,
+            request = Empty,
+            outcome = Empty,
+            version = Empty
+        );
+        let written = self.store.write(update, self.options).instrument(span.clone()).await;
         let answer = match written {
             Ok(outcome) => Answer::of(&update.entity, outcome),
             Err(error) => Err(Error::from(error)),
         };
-        self.log(&update.entity, &answer);
+        metrics::update(tally, &answer, since.elapsed());
+        self.log(update, message, &answer, &span);
         answer
     }
 
-    fn log(&self, entity: &EntityId, answer: &Result<Answer, Error>) {
-        let entity = entity.in_logs(self.log_keys);
+    fn log(&self, update: &Update, message: Option<&str>, answer: &Result<Answer, Error>, span: &Span) {
+        let entity = update.entity.in_logs(self.log_keys);
+        let request = update.request_id.in_logs();
+        let (outcome, version) = match answer {
+            Ok(answer) => (answer.outcome(), Some(answer.version())),
+            Err(error) => (error.error_type(), None),
+        };
+        span.record("entity", &entity)
+            .record("request", &request)
+            .record("outcome", outcome);
+        span.record("version", version);
         match answer {
-            Ok(answer) => tracing::info!(entity, outcome = answer.outcome(), version = answer.version(), "update"),
+            Ok(_) => tracing::info!(entity, request, message_id = message, outcome, version, "update"),
             Err(error) => {
-                tracing::warn!(entity, outcome = error.error_type(), error = error.chain(), "update");
+                let error = error.chain();
+                tracing::warn!(entity, request, message_id = message, outcome, error, "update");
             }
         }
     }
+}
+
+/// Counts and logs an event, or a message of a queue, that holds no update.
+fn refuse(message: Option<&str>, error: &Error, tally: &Tally) {
+    metrics::refused(tally, error);
+    tracing::warn!(
+        message_id = message,
+        outcome = error.error_type(),
+        error = error.chain(),
+        "update"
+    );
 }

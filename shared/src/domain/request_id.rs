@@ -4,6 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::recent::RequestHash;
+
 /// The longest idempotency key, in bytes: it has to fit a sort key (1,024 bytes) behind a short prefix.
 pub const MAX_REQUEST_ID_BYTES: usize = 1000;
 
@@ -26,6 +28,32 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What logs call the request. A UUID is what AWS gives a message or an invocation, tells nothing, and is shown as it is,
+    /// so that one id leads from the queue to the version. Any other key is somebody's own words: its [hash](RequestHash).
+    ///
+    /// ```
+    /// use shared::domain::request_id::RequestId;
+    ///
+    /// let in_logs = |id| RequestId::new(id).unwrap().in_logs();
+    /// assert_eq!(in_logs("7f3b1c9e-0d55-4a3c-9a55-8c1f6f1f2a10"), "7f3b1c9e-0d55-4a3c-9a55-8c1f6f1f2a10");
+    /// assert_eq!(in_logs("order of John Doe").len(), 11);
+    /// ```
+    pub fn in_logs(&self) -> String {
+        if is_uuid(&self.0) {
+            self.0.clone()
+        } else {
+            RequestHash::of(self).as_str().to_owned()
+        }
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(place, byte)| match place {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
 }
 
 // Upstream chooses it, so it may say something that belongs in no log.

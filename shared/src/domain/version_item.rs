@@ -10,6 +10,7 @@ use super::{
     marks::unmarked,
     names,
     number::Decimal,
+    request_id::RequestId,
     version::Version,
 };
 
@@ -48,6 +49,14 @@ impl VersionItem {
     /// Which version it is.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// The request that made it, where it says.
+    pub fn request_id(&self) -> Option<RequestId> {
+        match self.item.get(names::REQUEST_ID) {
+            Some(AttributeValue::S(id)) => RequestId::new(id.clone()).ok(),
+            _ => None,
+        }
     }
 
     /// Whether this is what is stored, but for its [marks](super::marks).

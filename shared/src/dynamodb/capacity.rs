@@ -7,21 +7,24 @@ use aws_sdk_dynamodb::{
         ConfigBag, Intercept, RuntimeComponents,
         interceptors::{BeforeSerializationInterceptorContextMut, FinalizerInterceptorContextRef},
     },
-    error::BoxError,
+    error::{BoxError, ProvideErrorMetadata as _},
     operation::{
-        batch_execute_statement::{BatchExecuteStatementInput, BatchExecuteStatementOutput},
-        batch_get_item::{BatchGetItemInput, BatchGetItemOutput},
-        batch_write_item::{BatchWriteItemInput, BatchWriteItemOutput},
-        delete_item::{DeleteItemInput, DeleteItemOutput},
-        get_item::{GetItemInput, GetItemOutput},
-        put_item::{PutItemInput, PutItemOutput},
-        query::{QueryInput, QueryOutput},
-        scan::{ScanInput, ScanOutput},
-        transact_write_items::{TransactWriteItemsInput, TransactWriteItemsOutput},
-        update_item::{UpdateItemInput, UpdateItemOutput},
+        batch_execute_statement::{
+            BatchExecuteStatementError, BatchExecuteStatementInput, BatchExecuteStatementOutput,
+        },
+        batch_get_item::{BatchGetItemError, BatchGetItemInput, BatchGetItemOutput},
+        batch_write_item::{BatchWriteItemError, BatchWriteItemInput, BatchWriteItemOutput},
+        delete_item::{DeleteItemError, DeleteItemInput, DeleteItemOutput},
+        get_item::{GetItemError, GetItemInput, GetItemOutput},
+        put_item::{PutItemError, PutItemInput, PutItemOutput},
+        query::{QueryError, QueryInput, QueryOutput},
+        scan::{ScanError, ScanInput, ScanOutput},
+        transact_write_items::{TransactWriteItemsError, TransactWriteItemsInput, TransactWriteItemsOutput},
+        update_item::{UpdateItemError, UpdateItemInput, UpdateItemOutput},
     },
     types::{ConsumedCapacity, ReturnConsumedCapacity},
 };
+use aws_smithy_runtime_api::client::interceptors::context::{Error, Input, Output};
 
 /// One request, and the capacity units it consumed.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,14 +55,6 @@ impl Meter {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn add<'a>(&self, operation: &'static str, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) {
-        let units = consumed
-            .into_iter()
-            .filter_map(|consumed| consumed.capacity_units)
-            .sum();
-        self.push(Charge { operation, units });
-    }
-
     pub(super) fn push(&self, charge: Charge) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(charge);
     }
@@ -67,20 +62,93 @@ impl Meter {
 
 /// One arm for each operation that has a cost.
 macro_rules! ask {
-    ($context:expr, $($input:ty),*) => {
-        $(if let Some(input) = $context.input_mut().downcast_mut::<$input>() {
+    ($input:expr, $($kind:ty),*) => {
+        $(if let Some(input) = $input.downcast_mut::<$kind>() {
             input.return_consumed_capacity = Some(ReturnConsumedCapacity::Total);
         })*
     };
 }
 
-/// One arm for each operation that has a cost.
+/// One arm for each operation that has a cost, with one table or several.
 macro_rules! answer {
-    ($meter:expr, $output:expr, $($name:literal $kind:ty),*) => {
+    ($output:expr, $($name:literal $kind:ty),*; $($names:literal $kinds:ty),*) => {
         $(if let Some(output) = $output.downcast_ref::<$kind>() {
-            $meter.add($name, &output.consumed_capacity);
+            return Some(charge($name, &output.consumed_capacity));
+        })*
+        $(if let Some(output) = $output.downcast_ref::<$kinds>() {
+            return Some(charge($names, output.consumed_capacity()));
         })*
     };
+}
+
+/// Asks a request for its cost.
+pub(super) fn ask(input: &mut Input) {
+    ask!(
+        input,
+        GetItemInput,
+        PutItemInput,
+        UpdateItemInput,
+        DeleteItemInput,
+        QueryInput,
+        ScanInput,
+        BatchExecuteStatementInput,
+        BatchGetItemInput,
+        BatchWriteItemInput,
+        TransactWriteItemsInput
+    );
+}
+
+/// What an answer says that its request consumed. `None` for an operation without a cost.
+pub(super) fn consumed(output: &Output) -> Option<Charge> {
+    answer!(
+        output,
+        "GetItem" GetItemOutput,
+        "PutItem" PutItemOutput,
+        "UpdateItem" UpdateItemOutput,
+        "DeleteItem" DeleteItemOutput,
+        "Query" QueryOutput,
+        "Scan" ScanOutput;
+        "BatchExecuteStatement" BatchExecuteStatementOutput,
+        "BatchGetItem" BatchGetItemOutput,
+        "BatchWriteItem" BatchWriteItemOutput,
+        "TransactWriteItems" TransactWriteItemsOutput
+    );
+    None
+}
+
+/// One arm for each operation that has a cost.
+macro_rules! code {
+    ($error:expr, $($kind:ty),*) => {
+        $(if let Some(error) = $error.downcast_ref::<$kind>() {
+            return error.code();
+        })*
+    };
+}
+
+/// The code of the error that a service answered.
+pub(super) fn code(error: &Error) -> Option<&str> {
+    code!(
+        error,
+        GetItemError,
+        PutItemError,
+        UpdateItemError,
+        DeleteItemError,
+        QueryError,
+        ScanError,
+        BatchExecuteStatementError,
+        BatchGetItemError,
+        BatchWriteItemError,
+        TransactWriteItemsError
+    );
+    None
+}
+
+fn charge<'a>(operation: &'static str, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) -> Charge {
+    let units = consumed
+        .into_iter()
+        .filter_map(|consumed| consumed.capacity_units)
+        .sum();
+    Charge { operation, units }
 }
 
 impl Intercept for Meter {
@@ -94,19 +162,7 @@ impl Intercept for Meter {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        ask!(
-            context,
-            GetItemInput,
-            PutItemInput,
-            UpdateItemInput,
-            DeleteItemInput,
-            QueryInput,
-            ScanInput,
-            BatchExecuteStatementInput,
-            BatchGetItemInput,
-            BatchWriteItemInput,
-            TransactWriteItemsInput
-        );
+        ask(context.input_mut());
         Ok(())
     }
 
@@ -116,28 +172,9 @@ impl Intercept for Meter {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(Ok(output)) = context.output_or_error() {
-            answer!(
-                self, output,
-                "GetItem" GetItemOutput,
-                "PutItem" PutItemOutput,
-                "UpdateItem" UpdateItemOutput,
-                "DeleteItem" DeleteItemOutput,
-                "Query" QueryOutput,
-                "Scan" ScanOutput
-            );
-            if let Some(output) = output.downcast_ref::<BatchExecuteStatementOutput>() {
-                self.add("BatchExecuteStatement", output.consumed_capacity());
-            }
-            if let Some(output) = output.downcast_ref::<BatchGetItemOutput>() {
-                self.add("BatchGetItem", output.consumed_capacity());
-            }
-            if let Some(output) = output.downcast_ref::<BatchWriteItemOutput>() {
-                self.add("BatchWriteItem", output.consumed_capacity());
-            }
-            if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
-                self.add("TransactWriteItems", output.consumed_capacity());
-            }
+        let output = context.output_or_error().and_then(Result::ok);
+        if let Some(charge) = output.and_then(consumed) {
+            self.push(charge);
         }
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, retry::RetryConfig, timeout::TimeoutConfig};
 use aws_sdk_dynamodb::Client;
 
+use super::request_spans::RequestSpans;
+
 /// The longest that one operation takes, all its attempts together. The functions' own limits are above it.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -15,7 +17,8 @@ pub async fn from_env() -> Client {
         .retry_config(retries())
         .load()
         .await;
-    Client::new(&config)
+    let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(RequestSpans);
+    Client::from_conf(config.build())
 }
 
 /// The SDK has no read timeout and no operation timeout of its own: a server that hangs would hold a call for ever.

@@ -25,6 +25,7 @@ pub mod reads;
 mod recollect;
 pub mod record_version;
 pub mod record_versions;
+pub mod request_spans;
 pub mod restore;
 pub mod revive_latest;
 pub mod scan_items;

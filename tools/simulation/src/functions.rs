@@ -99,7 +99,7 @@ impl Stream {
             return None;
         }
         let event = RawValue::from_string(payload.to_string()).ok()?;
-        let handle = self.recorder.handle(&event, Deadline::after(STREAM_TIMEOUT));
+        let handle = self.recorder.handle(&event, "lambda", Deadline::after(STREAM_TIMEOUT));
         let answer = process(caller, most, handle).await;
         if *lock(&caller.hindered) {
             lock(&self.hindered).extend(numbers(payload));

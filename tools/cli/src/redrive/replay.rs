@@ -51,7 +51,7 @@ impl Sink for Replay {
         let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
         if let Some((batch, fetched)) = read.fetched {
             // The stream also holds what the mapping leaves out.
-            done.retain(|(_, outcome)| !matches!(outcome, Ok(None)));
+            done.retain(|done| !matches!(done.outcome, Ok(None)));
             if !fetched.is_whole {
                 let lost = batch.size.saturating_sub(done.len() as u64).max(1);
                 tally.lose(&batch, fetched.first.as_ref(), lost);
@@ -91,7 +91,12 @@ impl Replay {
                 planned(&version, found, plan).map_err(|failure| (Some(version), failure))
             }
         };
-        (parsed.sequence_number, outcome)
+        Done {
+            sequence_number: parsed.sequence_number,
+            created: parsed.created,
+            request: None,
+            outcome,
+        }
     }
 }
 

@@ -74,7 +74,12 @@ impl Tally {
 
     /// What became of the records of a document.
     pub(crate) fn count_all(&mut self, name: &str, done: Vec<Done>) {
-        for (number, outcome) in done {
+        for Done {
+            sequence_number: number,
+            outcome,
+            ..
+        } in done
+        {
             match outcome {
                 Ok(Some(RecordOutcome::Recorded)) => self.recorded += 1,
                 Ok(Some(RecordOutcome::AlreadyRecorded)) => self.already_recorded += 1,

@@ -41,10 +41,18 @@ async fn next(State(process): State<Arc<Process>>) -> Reply {
         .header("lambda-runtime-aws-request-id", &job.request_id)
         .header("lambda-runtime-deadline-ms", deadline.as_millis().to_string())
         .header("lambda-runtime-invoked-function-arn", &job.arn)
+        .header("lambda-runtime-trace-id", trace_header())
         .header(CONTENT_TYPE, "application/json")
         .body(Body::from(job.payload));
     let _ = job.taken.send(());
     built(reply)
+}
+
+/// A trace of X-Ray's: its beginning in seconds, and random digits.
+fn trace_header() -> String {
+    let seconds = shared::clock::since_epoch().as_secs();
+    let (random, parent) = (fastrand::u128(..) >> 32, fastrand::u64(1..));
+    format!("Root=1-{seconds:08x}-{random:024x};Parent={parent:016x};Sampled=1")
 }
 
 async fn response(State(process): State<Arc<Process>>, Path(request_id): Path<String>, body: Bytes) -> Reply {

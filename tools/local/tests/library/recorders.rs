@@ -38,7 +38,7 @@ async fn failed((recorder, at_once): &(Recorder, usize), images: &[Value]) -> Ve
     for records in records.chunks(*at_once) {
         let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
         let deadline = Deadline::after(std::time::Duration::from_secs(60));
-        let answer = recorder.handle(&event, deadline).await.unwrap();
+        let answer = recorder.handle(&event, "lambda", deadline).await.unwrap();
         let failures = answer.batch_item_failures.into_iter();
         failed.extend(failures.map(|failure| failure.item_identifier.unwrap().parse::<usize>().unwrap()));
     }

@@ -15,7 +15,7 @@ use crate::{
 
 /// What Lambda does in a role's name, and no process here: it logs, polls the queue, keeps failure documents, and looks for
 /// the table's streams (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB", "Capturing records in
-/// Amazon S3", and the managed policies named there).
+/// Amazon S3", and the managed policies named there), and sends what it traces.
 const BY_LAMBDA: [(&str, &[&str]); 2] = [
     (
         "WriterRole",
@@ -25,6 +25,8 @@ const BY_LAMBDA: [(&str, &[&str]); 2] = [
             "sqs:DeleteMessage",
             "sqs:GetQueueAttributes",
             "sqs:ReceiveMessage",
+            "xray:PutTelemetryRecords",
+            "xray:PutTraceSegments",
         ],
     ),
     (
@@ -35,6 +37,8 @@ const BY_LAMBDA: [(&str, &[&str]); 2] = [
             "logs:PutLogEvents",
             "s3:ListBucket",
             "s3:PutObject",
+            "xray:PutTelemetryRecords",
+            "xray:PutTraceSegments",
         ],
     ),
 ];

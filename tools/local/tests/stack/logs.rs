@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{documents, eventually, invoke, put_by_hand, start_with, template};
+use crate::{
+    support::{documents, eventually, invoke, put_by_hand, start_with, template},
+    telemetry::Documented,
+};
 
 /// What no line may hold: it is in every value, and in every request id.
 const SECRET: &str = "Se9cret";
@@ -32,6 +35,10 @@ async fn no_log_line_holds_a_value() {
             ("false", "transaction"),
         ] {
             let logs = lines(level, log_keys, mode).await;
+            let documented = Documented::read();
+            for line in &logs {
+                documented.check(line);
+            }
             let all = logs.join("\n");
             assert!(!logs.is_empty() || level == "ERROR");
             for secret in [SECRET, SECRET_IN_BASE64, SECRET_NUMBER] {

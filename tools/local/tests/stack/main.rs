@@ -10,4 +10,5 @@ mod logs;
 mod promises;
 mod soak;
 mod support;
+mod telemetry;
 mod wire;

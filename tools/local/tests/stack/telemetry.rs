@@ -1,0 +1,372 @@
+//! What the functions tell of their work is what `docs/telemetry.md` says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use local::stack::Stack;
+use serde_json::{Value, json};
+
+use crate::support::{eventually, invoke, put_by_hand, settled, start_with, template};
+
+const PAGE: &str = include_str!("../../../../docs/telemetry.md");
+
+/// What the page promises.
+pub(crate) struct Documented {
+    /// Function and metric → unit.
+    metrics: BTreeMap<(String, String), String>,
+    /// Member → type.
+    members: BTreeMap<String, String>,
+}
+
+impl Documented {
+    pub(crate) fn read() -> Self {
+        let mut metrics = BTreeMap::new();
+        let mut members = BTreeMap::new();
+        let rows = |heading: &str| {
+            let section = PAGE.split(heading).nth(1).unwrap().split("\n## ").next().unwrap();
+            section.lines().filter(|line| line.starts_with("| ")).skip(1)
+        };
+        let names = |cell: &str| -> Vec<String> {
+            let names = cell.split('`').skip(1).step_by(2);
+            names.map(str::to_owned).collect()
+        };
+        for row in rows("\n## Metrics\n") {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            metrics.insert((cells[1].to_owned(), names(cells[2]).remove(0)), cells[3].to_owned());
+        }
+        for row in rows("\n## Log lines\n") {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            members.extend(names(cells[1]).into_iter().map(|name| (name, cells[2].to_owned())));
+        }
+        assert!(metrics.len() > 20 && members.len() > 15);
+        Self { metrics, members }
+    }
+
+    /// That a line is either a log line or a line of metrics, and has nothing but what is documented.
+    pub(crate) fn check(&self, line: &str) {
+        let parsed: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+        let parsed = parsed.as_object().unwrap();
+        if parsed.contains_key("_aws") {
+            self.check_metrics(line, &Value::Object(parsed.clone()));
+            return;
+        }
+        for (name, value) in parsed {
+            let expected = self.members.get(name);
+            let actual = match value {
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                Value::Object(_) => "object",
+                _ => "another",
+            };
+            assert_eq!(expected.map(String::as_str), Some(actual), "{name} of {line}");
+        }
+        for member in ["timestamp", "level", "message", "target"] {
+            assert!(parsed.contains_key(member), "no {member} in {line}");
+        }
+        // One object, no member twice.
+        for name in parsed.keys() {
+            assert_eq!(line.matches(&format!("\"{name}\":")).count(), 1, "{name} of {line}");
+        }
+    }
+
+    fn check_metrics(&self, line: &str, parsed: &Value) {
+        assert!(
+            parsed["_aws"]["Timestamp"].as_u64().unwrap() > 1_700_000_000_000,
+            "{line}"
+        );
+        let directives = parsed["_aws"]["CloudWatchMetrics"].as_array().unwrap();
+        assert_eq!(directives.len(), 1, "{line}");
+        assert_eq!(directives[0]["Namespace"], "VersionControl");
+        assert_eq!(directives[0]["Dimensions"], json!([["Service", "Function"]]));
+        assert_eq!(parsed["Service"], "local");
+        let function = parsed["Function"].as_str().unwrap();
+        let mut expected: BTreeSet<_> = ["_aws", "Service", "Function", "requestId"].map(str::to_owned).into();
+        for metric in directives[0]["Metrics"].as_array().unwrap() {
+            let name = metric["Name"].as_str().unwrap().to_owned();
+            let unit = self.metrics.get(&(function.to_owned(), name.clone()));
+            assert_eq!(unit.map(String::as_str), metric["Unit"].as_str(), "{name} of {line}");
+            let values: Vec<f64> = match &parsed[&name] {
+                Value::Array(values) => values.iter().map(|value| value.as_f64().unwrap()).collect(),
+                value => vec![value.as_f64().unwrap()],
+            };
+            assert!(
+                (1..=100).contains(&values.len()) && values.iter().all(|value| *value >= 0.0),
+                "{line}"
+            );
+            expected.insert(name);
+        }
+        let members: BTreeSet<_> = parsed.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(members, expected, "{line}");
+    }
+}
+
+/// The lines of a function so far.
+fn lines(stack: &Stack, function: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(stack.logs.join(format!("{function}.log"))).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The sum of a metric over all lines so far.
+fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
+    let lines = lines(stack, function);
+    let lines = lines.iter().filter(|line| line.get("_aws").is_some());
+    lines
+        .map(|line| match &line[metric] {
+            Value::Array(values) => values.iter().map(|value| value.as_f64().unwrap()).sum(),
+            value => value.as_f64().unwrap_or_default(),
+        })
+        .sum()
+}
+
+#[tokio::test]
+async fn every_outcome_is_counted_once() {
+    let mut template = template(&[("Ordering", "time"), ("SkipUnchanged", "true")]);
+    template.mapping.maximum_retry_attempts = Some(0);
+    let stack = start_with(template).await;
+    let at = |id: &str, second: u32, request: &str, state: &str| json!({"ID": id, "Time": format!("2020-11-01T20:04:{second:02}"), "RequestId": request, "State": state});
+    let mut expecting = at("E", 9, "r-5", "x");
+    expecting["ExpectedVersion"] = json!(7);
+    for update in [
+        at("E", 1, "r-1", "OK"),
+        at("E", 3, "r-2", "BAD"),
+        at("E", 3, "r-2", "BAD"),
+        at("E", 2, "r-3", "OLD"),
+        at("E", 3, "r-4", "BAD"),
+        expecting,
+        json!({"ID": 7}),
+        json!({"Records": 7}),
+    ] {
+        invoke(&stack, "writer-fn", &update).await;
+    }
+    let message = |id: &str, body: &Value| json!({"messageId": id, "body": body.to_string()});
+    let batch = json!({"Records": [message("m-1", &at("F", 1, "f-1", "OK")), message("m-2", &json!({}))]});
+    invoke(&stack, "writer-fn", &batch).await;
+    settled(&stack).await;
+    for (metric, count) in [
+        ("Written", 3.0),
+        ("Duplicate", 1.0),
+        ("Stale", 1.0),
+        ("Unchanged", 1.0),
+        ("Conflict", 1.0),
+        ("Invalid", 3.0),
+        ("Messages", 2.0),
+    ] {
+        assert!(
+            (sum(&stack, "writer-fn", metric) - count).abs() < 1e-9,
+            "{metric}: {}",
+            sum(&stack, "writer-fn", metric)
+        );
+    }
+    // A version that is there already, one that is taken, and what is none.
+    put_by_hand(&stack, json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}})).await;
+    let record = |number: &str, image: Value| {
+        let keys = json!({"PK": {"S": "T"}, "SK": {"S": "v0"}});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    };
+    let image = |id: &str| json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": {"S": "other"}});
+    let recorded = sum(&stack, "stream-fn", "Recorded");
+    let mut removed = record("3", image("G"));
+    removed["eventName"] = json!("REMOVE");
+    let batch = json!({"Records": [
+        record("1", image("T")), record("2", image("G")), removed, record("4", json!({})), record("5", image("G")),
+    ]});
+    invoke(&stack, "stream-fn", &batch).await;
+    for (metric, count) in [
+        ("Recorded", recorded + 1.0),
+        ("AlreadyRecorded", 1.0),
+        ("Skipped", 1.0),
+        ("FailedConflict", 1.0),
+        ("FailedMalformed", 1.0),
+    ] {
+        assert!(
+            (sum(&stack, "stream-fn", metric) - count).abs() < 1e-9,
+            "{metric}: {}",
+            sum(&stack, "stream-fn", metric)
+        );
+    }
+    // Those that came by the stream have a lag, which is seconds at most here, and all have a size.
+    let lag = sum(&stack, "stream-fn", "HistoryLag");
+    assert!(lag > 0.0 && lag < 120_000.0 * recorded, "{lag}");
+    assert!(sum(&stack, "stream-fn", "BatchSize") > recorded + 4.0);
+}
+
+#[tokio::test]
+async fn no_namespace_no_metrics() {
+    let stack = start_with(template(&[("MetricsNamespace", "")])).await;
+    invoke(&stack, "writer-fn", &json!({"ID": "E", "A": 1})).await;
+    settled(&stack).await;
+    let lines = [lines(&stack, "writer-fn"), lines(&stack, "stream-fn")].concat();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.get("_aws").is_none()));
+}
+
+#[tokio::test]
+async fn one_id_leads_from_the_queue_to_the_version() {
+    const ID: &str = "0c2ad5cf-6a0e-4f5e-8e05-4a4c3e0f1b77";
+    let stack = start_with(template(&[])).await;
+    let body = json!({"ID": "E", "A": 1}).to_string();
+    invoke(
+        &stack,
+        "writer-fn",
+        &json!({"Records": [{"messageId": ID, "body": body}]}),
+    )
+    .await;
+    settled(&stack).await;
+    let find = async |function: &str, member: &'static str| {
+        lines(&stack, function).into_iter().find(|line| {
+            let ids = line[member].as_str().unwrap_or_default();
+            ids.split(' ').any(|id| id == ID)
+        })
+    };
+    let update = eventually("the line of the update", async || find("writer-fn", "request").await).await;
+    assert_eq!((&update["message_id"], &update["version"]), (&json!(ID), &json!(1)));
+    // Each line names its invocation, and the trace it belongs to.
+    assert!(update["span"]["xrayTraceId"].as_str().unwrap().starts_with("Root=1-"));
+    let batch = eventually("the line of the batch", async || find("stream-fn", "requests").await).await;
+    assert_eq!(batch["message"], "batch");
+    assert_eq!(
+        crate::support::item(&stack, "E", "v1").await["RequestId"],
+        json!({"S": ID})
+    );
+    // At the level ERROR there are no spans but the invocation's, which names it.
+    let stack = start_with(template(&[("LogLevel", "WARN")])).await;
+    invoke(
+        &stack,
+        "writer-fn",
+        &json!({"ID": "E", "RequestId": "of my own", "ExpectedVersion": 7}),
+    )
+    .await;
+    let refused = lines(&stack, "writer-fn")
+        .into_iter()
+        .find(|line| line["message"] == "update")
+        .unwrap();
+    assert_eq!(refused["request"].as_str().map(str::len), Some(11));
+    assert!(
+        refused["span"]["requestId"].as_str().is_some_and(|id| id.len() == 36),
+        "{refused}"
+    );
+}
+
+/// With the feature `otel`: the spans as a collector gets them.
+#[cfg(feature = "otel")]
+mod spans {
+    use std::sync::{Arc, Mutex};
+
+    use axum::{Router, body::Bytes, extract::State, routing::post};
+    use opentelemetry_proto::tonic::{
+        collector::trace::v1::ExportTraceServiceRequest,
+        common::v1::any_value,
+        trace::v1::{Span, span::SpanKind},
+    };
+    use prost::Message as _;
+
+    use super::*;
+
+    type Received = Arc<Mutex<Vec<Span>>>;
+
+    /// A collector that keeps what it gets.
+    async fn collector() -> (String, Received) {
+        let received = Received::default();
+        let take = async |State(received): State<Received>, body: Bytes| {
+            let request = ExportTraceServiceRequest::decode(body).unwrap();
+            let spans = (request.resource_spans.into_iter())
+                .flat_map(|resource| resource.scope_spans)
+                .flat_map(|scope| scope.spans);
+            received.lock().unwrap().extend(spans);
+        };
+        let router = Router::new()
+            .route("/v1/traces", post(take))
+            .with_state(received.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (endpoint, received)
+    }
+
+    fn attribute(span: &Span, name: &str) -> Option<String> {
+        let found = span.attributes.iter().find(|attribute| attribute.key == name)?;
+        Some(match found.value.clone()?.value? {
+            any_value::Value::StringValue(text) => text,
+            any_value::Value::IntValue(number) => number.to_string(),
+            any_value::Value::DoubleValue(number) => number.to_string(),
+            _ => return None,
+        })
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_invocation_is_a_tree() {
+        const SECRET: &str = "Se9cret";
+        let (endpoint, received) = collector().await;
+        let mut template = template(&[]);
+        for function in &mut template.functions {
+            let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), endpoint.clone());
+            function.environment.extend([endpoint]);
+        }
+        let stack = start_with(template).await;
+        for update in [
+            json!({"ID": SECRET, "A": SECRET, "RequestId": SECRET}),
+            json!({"ID": SECRET, "A": SECRET, "RequestId": "2", "ExpectedVersion": 7}),
+        ] {
+            invoke(&stack, "writer-fn", &update).await;
+        }
+        settled(&stack).await;
+        let spans = eventually("spans of both functions", async || {
+            let spans = received.lock().unwrap().clone();
+            let both = ["writer-fn", "stream-fn"]
+                .iter()
+                .all(|name| spans.iter().any(|span| span.name == *name));
+            both.then_some(spans)
+        })
+        .await;
+        assert!(spans.iter().all(|span| !format!("{span:?}").contains(SECRET)));
+        let children = |parent: &Span| -> Vec<&Span> {
+            spans
+                .iter()
+                .filter(|span| span.parent_span_id == parent.span_id)
+                .collect()
+        };
+        let writers: Vec<_> = spans.iter().filter(|span| span.name == "writer-fn").collect();
+        assert_eq!(writers.len(), 2);
+        let mut outcomes = Vec::new();
+        for invocation in writers {
+            assert_eq!(invocation.kind(), SpanKind::Server);
+            // Part of the trace that Lambda named.
+            assert!(!invocation.parent_span_id.is_empty());
+            let [update] = children(invocation)[..] else {
+                panic!("{invocation:?}")
+            };
+            assert_eq!(update.name, "update");
+            assert_eq!(update.trace_id, invocation.trace_id);
+            // The first update of an entity takes two: there is no map of requests to write into yet.
+            let requests = children(update);
+            assert!(requests.iter().all(|request| request.name == "DynamoDB.UpdateItem"));
+            let request = requests
+                .iter()
+                .max_by_key(|request| request.start_time_unix_nano)
+                .unwrap();
+            assert_eq!(attribute(request, "attempts").as_deref(), Some("1"));
+            outcomes.push((
+                attribute(update, "outcome").unwrap(),
+                attribute(request, "capacity"),
+                attribute(request, "error"),
+            ));
+        }
+        outcomes.sort();
+        let failed = Some("ConditionalCheckFailedException".to_owned());
+        assert_eq!(
+            outcomes,
+            [
+                ("VersionConflict".to_owned(), None, failed),
+                ("Written".to_owned(), Some("1".to_owned()), None),
+            ]
+        );
+        let stream = spans.iter().find(|span| span.name == "stream-fn").unwrap();
+        let [part] = children(stream)[..] else {
+            panic!("{stream:?}")
+        };
+        assert_eq!(
+            (part.name.as_str(), attribute(part, "records").as_deref()),
+            ("part", Some("1"))
+        );
+        let [put] = children(part)[..] else { panic!("{part:?}") };
+        assert_eq!(put.name, "DynamoDB.PutItem");
+    }
+}
