@@ -141,7 +141,7 @@ impl Recorder {
     }
 
     fn log(&self, done: &Done, version: Option<&VersionItem>, failure: &RecordFailure) {
-        let request = done.request.as_ref().map(|request| request.in_logs());
+        let request = done.request.as_ref().map(RequestId::in_logs);
         let entity = version.map(|version| version.entity().in_logs(self.log_keys));
         tracing::warn!(
             sequence_number = done.sequence_number.as_ref().map(SequenceNumber::as_str),

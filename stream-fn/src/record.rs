@@ -75,6 +75,21 @@ pub fn parse(raw: &RawValue, digits: VersionDigits) -> Parsed {
     }
 }
 
+/// The table that a record which Kinesis carries says it comes from. `None` for a record of a table's own stream.
+pub fn carried_table(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Origin<'a> {
+        #[serde(borrow)]
+        table_name: Option<&'a RawValue>,
+    }
+    let record: RawRecord = serde_json::from_str(raw.get()).ok()?;
+    let inner = record.kinesis?.open().unwrap_or_default();
+    let origin: Option<Origin> = serde_json::from_str(&inner).ok();
+    // What names no table names none that could be somebody's.
+    Some(origin.and_then(|origin| read(origin.table_name)).unwrap_or_default())
+}
+
 impl Parsed {
     fn not_a_record(sequence_number: Option<SequenceNumber>) -> Self {
         Self {
@@ -278,6 +293,70 @@ mod tests {
                 panic!("{name}")
             };
             assert_eq!(version.version().get(), 3);
+        }
+    }
+
+    fn carried(record: &Value) -> Value {
+        json!({"kinesis": {"data": BASE64.encode(record.to_string()), "sequenceNumber": "49571"}, "eventName": "aws:kinesis:record"})
+    }
+
+    #[test]
+    fn kinesis_carries_the_same_records() {
+        let mut inner = record("MODIFY", "v0", image());
+        inner["dynamodb"].as_object_mut().unwrap().remove("SequenceNumber");
+        inner["dynamodb"]["ApproximateCreationDateTime"] = json!(1_604_261_040_123_456_u64);
+        for (precision, millis) in [
+            (json!("MICROSECOND"), 1_604_261_040_123),
+            (json!("MILLISECOND"), 1_604_261_040_123_456),
+            (json!(null), 1_604_261_040_123_456),
+        ] {
+            inner["dynamodb"]["ApproximateCreationDateTimePrecision"] = precision;
+            let parsed = parsed(&carried(&inner).to_string());
+            assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"));
+            assert_eq!(parsed.created.map(EpochMillis::get), Some(millis));
+            assert!(matches!(parsed.content, Ok(Record::Version(version)) if version.version().get() == 3));
+        }
+        for skipped in [record("REMOVE", "v0", image()), record("MODIFY", "v1", image())] {
+            assert!(matches!(
+                parsed(&carried(&skipped).to_string()).content,
+                Ok(Record::Skipped)
+            ));
+        }
+        // What names a record is what Kinesis calls it, also where nothing inside can be read.
+        let mut broken = carried(&inner);
+        for data in [
+            json!("!"),
+            json!("/w=="),
+            json!("e30="),
+            json!("W10="),
+            json!(7),
+            json!(null),
+        ] {
+            broken["kinesis"]["data"] = data.clone();
+            let parsed = parsed(&broken.to_string());
+            assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"), "{data}");
+            assert!(parsed.content.is_err(), "{data}");
+        }
+        // A carrier inside a carrier is no record.
+        assert!(parsed(&carried(&carried(&inner)).to_string()).content.is_err());
+    }
+
+    #[test]
+    fn the_time_of_a_change_is_in_seconds() {
+        for (time, millis) in [
+            (json!(1_604_261_040), Some(1_604_261_040_000)),
+            (json!(1_604_261_040.5), Some(1_604_261_040_500)),
+            (json!(1.604_261_04E9), Some(1_604_261_040_000)),
+            (json!("x"), None),
+            (json!(null), None),
+        ] {
+            let mut record = record("INSERT", "v0", image());
+            record["dynamodb"]["ApproximateCreationDateTime"] = time.clone();
+            assert_eq!(
+                parsed(&record.to_string()).created.map(EpochMillis::get),
+                millis,
+                "{time}"
+            );
         }
     }
 

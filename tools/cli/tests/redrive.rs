@@ -6,6 +6,7 @@ mod table;
 
 use std::{fs, path::Path};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use table::{Table, counts};
 
@@ -58,6 +59,30 @@ fn twice_is_once_and_a_dry_run_is_nothing() {
     let file = folder.path().join("aws/lambda/0/document");
     let one = table.answer(&["redrive", text(&file), text(&file)], 0);
     assert_eq!(counts(&one, &COUNTS), json!([2, 4, 0, 4, 0]));
+}
+
+#[test]
+fn documents_of_kinesis() {
+    let table = Table::new();
+    table.write("E", 3);
+    let mut body = table.document(&table.records()).body;
+    let batch = body.as_object_mut().unwrap().remove("DDBStreamBatchInfo").unwrap();
+    body["KinesisBatchInfo"] = batch;
+    for (index, name) in ["VersionControl", "VersionControl", "Other"].into_iter().enumerate() {
+        let record = &mut body["payload"]["Records"][index];
+        record["tableName"] = json!(name);
+        let data = BASE64.encode(record.to_string());
+        *record = json!({
+            "kinesis": {"data": data, "sequenceNumber": index.to_string()},
+            "eventSourceARN": "arn:aws:kinesis:us-east-1:000000000000:stream/Changes",
+        });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), "document", &body);
+    let answer = table.answer(&["redrive", text(folder.path())], 4);
+    assert_eq!(counts(&answer, &COUNTS), json!([1, 3, 2, 0, 0]));
+    assert_eq!(answer["OtherTables"][0]["Table"], "Other", "{answer}");
+    assert_eq!(table.versions(), 2);
 }
 
 #[test]

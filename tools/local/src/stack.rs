@@ -23,9 +23,14 @@ use crate::{
     function,
     lambda::{self, Host, Lambda, Target},
     mapping::{Identity, Mapping, destination::Folder, position::InFile},
-    template::Template,
+    template::{
+        ChangeStream, Template,
+        resolve::{ACCOUNT, REGION},
+    },
 };
 
+/// What the Kinesis stream is called that there is none of here.
+const CHANGES: &str = "Changes";
 /// The most processes of one function.
 const CONCURRENCY: usize = 4;
 
@@ -133,13 +138,18 @@ impl Stack {
             &stream_arn,
             Uuid::new_v4().to_string(),
         )?;
+        let kinesis = match template.change_stream {
+            ChangeStream::DynamoDbStreams => None,
+            ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{CHANGES}")),
+        };
         let mapping = Arc::new(Mapping {
             identity: Identity {
                 uuid: positions.uuid(),
                 function_arn: lambda::arn(&template.stream_function),
-                stream_arn: stream_arn.clone(),
+                stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
-            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn),
+            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn)
+                .carried_by(kinesis),
             invoker: Target {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),

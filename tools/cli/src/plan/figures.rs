@@ -91,7 +91,7 @@ pub(super) const ENVELOPE_BYTES: f64 = 800.0;
 pub(super) const EVENT_COPIES: f64 = 4.0;
 /// What a function needs without any event, in MB.
 pub(super) const BASE_MEMORY_MB: f64 = 30.0;
-/// Bytes of writer-fn's log line of one update.
-pub(super) const UPDATE_LOG_BYTES: f64 = 250.0;
-/// Bytes of the log lines of one invocation: Lambda's own, and the function's.
-pub(super) const INVOCATION_LOG_BYTES: f64 = 900.0;
+/// Bytes of writer-fn's log line of one update, and of its id in stream-fn's.
+pub(super) const UPDATE_LOG_BYTES: f64 = 430.0;
+/// Bytes of the log lines of one invocation: Lambda's own, the function's, and its metrics.
+pub(super) const INVOCATION_LOG_BYTES: f64 = 1400.0;

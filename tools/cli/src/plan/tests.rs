@@ -97,7 +97,7 @@ fn a_thousand_updates_a_second_by_hand() {
     assert_close("WriterFunction", part(&plan, "WriterFunction"), writer);
     let stream = 2_628.0 * 0.2 + 2_628e6 * 6.928_430 / 1_000.0 / 8.0 * 0.000_013_333_4;
     assert_close("StreamFunction", part(&plan, "StreamFunction"), stream);
-    let logs = 2_628e6 * (250.0 + 990.0) / 1_073_741_824.0 * 0.5;
+    let logs = 2_628e6 * (430.0 + 1540.0) / 1_073_741_824.0 * 0.5;
     assert_close("Logs", part(&plan, "Logs"), logs);
     assert!(
         plan.limits.iter().all(|limit| !limit.is_exceeded()),

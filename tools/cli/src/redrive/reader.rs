@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use stream_fn::record::carried_table;
 use vzero::failures::document::{Batch, Document, table_of};
 
 use super::{TableStream, Tally, stream::Fetched};
@@ -85,6 +86,10 @@ fn source_of(record: &RawValue) -> Option<String> {
     struct Origin<'a> {
         #[serde(rename = "eventSourceARN", borrow)]
         arn: Option<&'a RawValue>,
+    }
+    // The ARN that Kinesis puts there is its own.
+    if let Some(table) = carried_table(record) {
+        return Some(format!(":table/{table}"));
     }
     let origin: Origin = serde_json::from_str(record.get()).ok()?;
     // What is no text names no table that could be this one.

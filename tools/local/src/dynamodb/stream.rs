@@ -7,8 +7,11 @@ use aws_sdk_dynamodbstreams::{
     error::{DisplayErrorContext, ProvideErrorMetadata, SdkError},
     types::{self, ShardIteratorType},
 };
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use shared::domain::{Item, sequence::SequenceNumber};
+use uuid::Uuid;
 
 use crate::{
     mapping::{
@@ -24,12 +27,24 @@ use crate::{
 pub struct TableStream {
     client: Client,
     arn: String,
+    /// The Kinesis stream that its records come by, as far as the function sees.
+    kinesis: Option<String>,
 }
 
 impl TableStream {
     /// The stream of this ARN.
     pub fn new(client: Client, arn: String) -> Self {
-        Self { client, arn }
+        Self {
+            client,
+            arn,
+            kinesis: None,
+        }
+    }
+
+    /// The same changes, as records of this Kinesis stream.
+    #[must_use]
+    pub fn carried_by(self, kinesis: Option<String>) -> Self {
+        Self { kinesis, ..self }
     }
 
     fn record(&self, record: types::Record) -> Option<Record> {
@@ -64,8 +79,56 @@ impl TableStream {
         if let Some(identity) = record.user_identity {
             json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
         }
+        let json = match &self.kinesis {
+            Some(arn) => carried(&json, sequence_number.as_str(), created, arn),
+            None => json,
+        };
         Some(Record::new(sequence_number, created, json))
     }
+}
+
+/// The record of a table's stream as Kinesis Data Streams for `DynamoDB` brings it: in base64, without a sequence number inside.
+fn carried(record: &Value, number: &str, created: Duration, arn: &str) -> Value {
+    let change = &record["dynamodb"];
+    let table = record["eventSourceARN"].as_str().and_then(|arn| arn.split('/').nth(1));
+    let data = json!({
+        "awsRegion": REGION,
+        "eventID": Uuid::new_v4().to_string(),
+        "eventName": record["eventName"],
+        "userIdentity": record.get("userIdentity"),
+        "recordFormat": "application/json",
+        "tableName": table,
+        "dynamodb": {
+            "ApproximateCreationDateTime": u64::try_from(created.as_micros()).unwrap_or_default(),
+            "ApproximateCreationDateTimePrecision": "MICROSECOND",
+            "Keys": change["Keys"],
+            "NewImage": change["NewImage"],
+            "SizeBytes": change["SizeBytes"],
+        },
+        "eventSource": "aws:dynamodb",
+    });
+    json!({
+        "kinesis": {
+            "kinesisSchemaVersion": "1.0",
+            "partitionKey": partition_key(&change["Keys"]),
+            "sequenceNumber": number,
+            "data": BASE64.encode(data.to_string()),
+            "approximateArrivalTimestamp": created.as_secs_f64(),
+        },
+        "eventSource": "aws:kinesis",
+        "eventVersion": "1.0",
+        "eventID": format!("shardId-000000000000:{number}"),
+        "eventName": "aws:kinesis:record",
+        "awsRegion": REGION,
+        "eventSourceARN": arn,
+    })
+}
+
+/// The same for all changes of an item, in whatever order its keys come.
+fn partition_key(keys: &Value) -> String {
+    let mut keys = keys.clone();
+    keys.sort_all_objects();
+    BASE64.encode(Sha256::digest(keys.to_string().as_bytes()))
 }
 
 fn image(item: std::collections::HashMap<String, types::AttributeValue>) -> Value {

@@ -90,7 +90,7 @@ impl Failure<'_> {
             },
             "version": "1.0",
             "timestamp": now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
-            "DDBStreamBatchInfo": {
+            (self.batch_info()): {
                 "shardId": self.shard,
                 "startSequenceNumber": self.records.first().map(Record::sequence_number),
                 "endSequenceNumber": self.records.last().map(Record::sequence_number),
@@ -110,6 +110,16 @@ impl Failure<'_> {
             });
         }
         body
+    }
+}
+
+impl Failure<'_> {
+    fn batch_info(&self) -> &'static str {
+        let first = self.records.first().map(Record::json);
+        match first.is_some_and(|record| record.get("kinesis").is_some()) {
+            true => "KinesisBatchInfo",
+            false => "DDBStreamBatchInfo",
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `FilterCriteria`: which records reach the function.
 
-use serde_json::{Map, Value};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Map, Value, json};
 use shared::domain::number::Decimal;
 use thiserror::Error;
 
@@ -31,9 +32,29 @@ impl Filters {
     /// assert!(filters.matches(&json!({"dynamodb": {"Keys": {"SK": {"S": "v0"}}}})));
     /// assert!(!filters.matches(&json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}})));
     /// ```
+    /// What a record of Kinesis carries is filtered under `data`, if it is JSON.
+    ///
+    /// ```
+    /// # use local::mapping::filter::Filters;
+    /// # use serde_json::json;
+    /// let filters = Filters::parse([r#"{"data":{"eventName":["INSERT"]}}"#]).unwrap();
+    /// assert!(filters.matches(&json!({"kinesis": {"data": "eyJldmVudE5hbWUiOiJJTlNFUlQifQ=="}})));
+    /// assert!(!filters.matches(&json!({"kinesis": {"data": "bm8gSlNPTg=="}})));
+    /// ```
     pub fn matches(&self, record: &Value) -> bool {
-        self.0.is_empty() || self.0.iter().any(|pattern| pattern.matches(record))
+        if self.0.is_empty() {
+            return true;
+        }
+        let carried = record.get("kinesis").map(|kinesis| json!({"data": carried(kinesis)}));
+        let seen = carried.as_ref().unwrap_or(record);
+        self.0.iter().any(|pattern| pattern.matches(seen))
     }
+}
+
+fn carried(kinesis: &Value) -> Value {
+    let data = kinesis["data"].as_str().and_then(|data| BASE64.decode(data).ok());
+    data.and_then(|data| serde_json::from_slice(&data).ok())
+        .unwrap_or_default()
 }
 
 /// All members of a pattern must match.

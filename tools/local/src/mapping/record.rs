@@ -49,7 +49,9 @@ impl Record {
 
     /// Which of several lanes it belongs to. Records of one item share a lane, so that they keep their order.
     pub fn lane(&self, lanes: usize) -> usize {
-        let mut keys = self.json.pointer("/dynamodb/Keys").cloned().unwrap_or_default();
+        let keys = self.json.pointer("/dynamodb/Keys");
+        let keys = keys.or_else(|| self.json.pointer("/kinesis/partitionKey"));
+        let mut keys = keys.cloned().unwrap_or_default();
         // The order of its members says nothing, and differs from record to record.
         keys.sort_all_objects();
         let hash = Sha256::digest(keys.to_string().as_bytes());

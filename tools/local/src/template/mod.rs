@@ -24,8 +24,19 @@ pub struct Template {
     pub functions: Vec<Function>,
     /// The function that the table's stream is delivered to, by its binary.
     pub stream_function: String,
+    /// Which stream that is.
+    pub change_stream: ChangeStream,
     /// How it is delivered.
     pub mapping: Settings,
+}
+
+/// Where a table's changes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeStream {
+    /// The table's own stream.
+    DynamoDbStreams,
+    /// A Kinesis stream. There is none here: the table's own is read, and what it holds is delivered as Kinesis would.
+    Kinesis,
 }
 
 /// A table, in the words of `CreateTable`.
@@ -97,10 +108,19 @@ impl Template {
         let place = format!("{}.Events.{id}", function.logical_id);
         let properties = object(event.get("Properties"), &place)?;
         let table = table_of(properties, resources, &place)?;
+        let enabled = properties.get("Enabled").map(|enabled| resolver.resolve(enabled));
+        let enabled = enabled.transpose()?.is_none_or(|enabled| enabled != Value::Bool(false));
+        let (change_stream, mapping) = if enabled {
+            (ChangeStream::DynamoDbStreams, mapping(properties, &place, &resolver)?)
+        } else {
+            let (place, properties) = kinesis(resources, &resolver)?;
+            (ChangeStream::Kinesis, mapping(properties, place, &resolver)?)
+        };
         Ok(Self {
             table: table_settings(&table, resources, &resolver)?,
             stream_function: function.binary.clone(),
-            mapping: mapping(properties, &place, &resolver)?,
+            change_stream,
+            mapping,
             functions,
         })
     }
@@ -136,6 +156,23 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
             .as_ref()
             .map_or_else(|| "INFO".to_owned(), text),
     })
+}
+
+/// The mapping that stands in for an event that is not enabled: of a Kinesis stream, and there under the parameters that are set.
+fn kinesis<'a>(
+    resources: &'a Map<String, Value>,
+    resolver: &Resolver,
+) -> Result<(&'a str, &'a Map<String, Value>), TemplateError> {
+    for (id, resource) in resources {
+        let holds = match resource.get("Condition").and_then(Value::as_str) {
+            Some(condition) => resolver.named_condition(condition)?,
+            None => true,
+        };
+        if holds && resource.get("Type").and_then(Value::as_str) == Some("AWS::Lambda::EventSourceMapping") {
+            return Ok((id, object(resource.get("Properties"), id)?));
+        }
+    }
+    Err(TemplateError::Mappings)
 }
 
 /// The table whose stream an event names by `!GetAtt Table.StreamArn`.
@@ -190,7 +227,7 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
         let value = || resolver.resolve(value);
         let count = || number(Some(value()?), 0, place, name);
         match name.as_str() {
-            "Stream" | "DestinationConfig" | "MetricsConfig" => {}
+            "Stream" | "Enabled" | "EventSourceArn" | "FunctionName" | "DestinationConfig" | "MetricsConfig" => {}
             "BatchSize" => settings.batch_size = usize::try_from(count()?).unwrap_or(usize::MAX),
             "MaximumBatchingWindowInSeconds" => settings.batching_window = Duration::from_secs(count()?),
             "ParallelizationFactor" => {

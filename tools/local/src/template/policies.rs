@@ -102,7 +102,9 @@ mod tests {
                 !statement.resources().is_empty() && !statement.actions().is_empty(),
                 "{statement:?}"
             );
-            for resource in statement.resources() {
+            // X-Ray has no resources to name here.
+            let traces = statement.actions().iter().all(|action| action.starts_with("xray:Put"));
+            for resource in statement.resources().into_iter().filter(|_| !traces) {
                 let named = resource.rsplit(':').next().unwrap_or_default();
                 let is_arn = resource.starts_with("arn:") || resource.ends_with(".StreamArn");
                 assert!(is_arn && !named.starts_with('*'), "{statement:?}");

@@ -191,7 +191,8 @@ impl<'a> Resolver<'a> {
         Ok(out)
     }
 
-    fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
+    /// Whether a condition of the template holds.
+    pub(super) fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
         let condition = self
             .document
             .get("Conditions")

@@ -1,5 +1,6 @@
 //! The project's own template, and what can be wrong with one.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 use shared::logging::chain;
 
@@ -60,16 +61,24 @@ fn the_projects_own_template() {
 #[test]
 fn the_filter_lets_only_new_images_of_the_latest_item_through_whatever_the_width() {
     for digits in 1..=20 {
-        let filters = parse(&[("VersionDigits", &digits.to_string())])
-            .unwrap()
-            .mapping
-            .filters;
+        let filters = |change_stream| {
+            let parameters = [("VersionDigits", &*digits.to_string()), ("ChangeStream", change_stream)];
+            parse(&parameters).unwrap().mapping.filters
+        };
+        let (filters, kinesis) = (filters("DynamoDBStreams"), filters("Kinesis"));
         let digits = shared::domain::keys::VersionDigits::new(digits).unwrap();
         let record = |key: &str| json!({"dynamodb": {"Keys": {"SK": {"S": key}}, "NewImage": {"SK": {"S": key}}}});
         assert!(filters.matches(&record(&digits.latest_key())));
         assert!(!filters.matches(&record(&digits.version_key(shared::domain::version::Version::FIRST))));
         let remove = json!({"dynamodb": {"Keys": {"SK": {"S": digits.latest_key()}}}});
         assert!(!filters.matches(&remove));
+        let carried = |record: &Value| json!({"kinesis": {"data": BASE64.encode(record.to_string())}});
+        assert!(kinesis.matches(&carried(&record(&digits.latest_key()))));
+        assert!(!kinesis.matches(&carried(&record(
+            &digits.version_key(shared::domain::version::Version::FIRST)
+        ))));
+        assert!(!kinesis.matches(&carried(&remove)));
+        assert!(!kinesis.matches(&record(&digits.latest_key())));
     }
 }
 
@@ -90,6 +99,25 @@ fn parameters_are_overridden_within_their_bounds() {
         );
     }
     assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
+}
+
+#[test]
+fn both_change_streams_are_delivered_alike() {
+    let (streams, kinesis) = (parse(&[]).unwrap(), parse(&[("ChangeStream", "Kinesis")]).unwrap());
+    assert_eq!(streams.change_stream, ChangeStream::DynamoDbStreams);
+    assert_eq!(kinesis.change_stream, ChangeStream::Kinesis);
+    // All but the filter, which looks inside of what Kinesis carries.
+    let settings = |template: Template| {
+        let filters = Filters::default();
+        format!(
+            "{:?}",
+            Settings {
+                filters,
+                ..template.mapping
+            }
+        )
+    };
+    assert_eq!(settings(streams), settings(kinesis));
 }
 
 #[test]

@@ -22,6 +22,10 @@ fn expected() -> BTreeMap<&'static str, Value> {
         ("stream-every-type", failures(&[])),
         ("stream-insert", failures(&[])),
         (
+            "stream-kinesis",
+            failures(&["49571315827673382174284341778049543068900000000000000004"]),
+        ),
+        (
             "stream-malformed-record",
             failures(&["100000000000000000000008", "100000000000000000000009"]),
         ),
@@ -77,6 +81,12 @@ async fn every_file_is_answered_as_expected() {
     assert_eq!(request("Equipment#4").await, "059f36b4-87a3-44ab-83d2-661975830a7d");
     assert_eq!(request("Equipment#9").await, "0d079340-135a-c8c6-95c2-41fb8f496c53");
     assert_eq!(request("Equipment#10").await, "dc1e94d9-56c5-5e96-808d-cc7f68faa162");
+    // By Kinesis, in whatever order they come.
+    assert_eq!(item(&stack, "Equipment#14", "v1").await["State"], json!({"S": "OK"}));
+    assert_eq!(
+        item(&stack, "Equipment#14", "v2").await["State"],
+        json!({"S": "WARNING1"})
+    );
     // Every DynamoDB type, sets in any order, is written down as it came.
     let event: Value =
         serde_json::from_slice(&std::fs::read(root().join("events/stream-every-type.json")).unwrap()).unwrap();

@@ -6,6 +6,7 @@ mod actions;
 mod command;
 mod events;
 mod invoke_api;
+mod kinesis;
 mod logs;
 mod promises;
 mod soak;

@@ -117,6 +117,87 @@ fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
         .sum()
 }
 
+const TEMPLATE: &str = include_str!("../../../../template.yaml");
+
+#[test]
+fn the_dashboard_shows_every_metric_and_no_other() {
+    let body = TEMPLATE.split("DashboardBody: !Sub\n        - |\n").nth(1).unwrap();
+    let body = body.split("        - Namespace:").next().unwrap();
+    let body: Value = serde_json::from_str(body).unwrap();
+    let mut shown = BTreeSet::new();
+    for widget in body["widgets"].as_array().unwrap() {
+        let mut before: Vec<Value> = Vec::new();
+        for metric in widget["properties"]["metrics"].as_array().into_iter().flatten() {
+            // A dot is what stands at that place in the line before, three dots all that stands before.
+            let fields: Vec<Value> = metric
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|field| field.is_string())
+                .cloned()
+                .collect();
+            let repeated = before
+                .len()
+                .saturating_sub(fields.len() - usize::from(fields[0] == "..."));
+            let fields: Vec<Value> = match fields[0] == "..." {
+                true => before.iter().take(repeated).chain(&fields[1..]).cloned().collect(),
+                false => fields,
+            };
+            let fields: Vec<Value> = fields
+                .into_iter()
+                .enumerate()
+                .map(|(place, field)| if field == "." { before[place].clone() } else { field })
+                .collect();
+            if fields[0] == "${Namespace}" {
+                assert_eq!(
+                    (&fields[2], &fields[3], &fields[4]),
+                    (&json!("Service"), &json!("${AWS::StackName}"), &json!("Function"))
+                );
+                shown.insert((
+                    fields[5].as_str().unwrap().to_owned(),
+                    fields[1].as_str().unwrap().to_owned(),
+                ));
+            }
+            before = fields;
+        }
+    }
+    let mut documented: BTreeSet<_> = Documented::read().metrics.into_keys().collect();
+    // The queue's own metrics tell more.
+    documented.remove(&("writer-fn".to_owned(), "Messages".to_owned()));
+    assert_eq!(shown, documented);
+}
+
+#[test]
+fn operators_are_told_of_every_saved_query() {
+    let page = include_str!("../../../../docs/operations.md");
+    let definitions = TEMPLATE.split("Type: AWS::Logs::QueryDefinition").skip(1);
+    let names = definitions.map(|definition| {
+        definition
+            .split("${AWS::StackName}/")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap()
+    });
+    let names: Vec<_> = names.collect();
+    assert_eq!(names.len(), 6);
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+    let documented = Documented::read();
+    // A query asks for what lines have.
+    for fields in TEMPLATE
+        .split("        fields ")
+        .skip(1)
+        .map(|rest| rest.lines().next().unwrap())
+    {
+        for field in fields.split(", ").filter(|field| !field.starts_with('@')) {
+            assert!(documented.members.contains_key(field), "{field}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_outcome_is_counted_once() {
     let mut template = template(&[("Ordering", "time"), ("SkipUnchanged", "true")]);
