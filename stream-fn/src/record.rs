@@ -57,6 +57,7 @@ pub fn parse(raw: &RawValue, digits: VersionDigits) -> Parsed {
         return match carried.open() {
             Some(inner) => {
                 let record = serde_json::from_str::<RawRecord>(&inner).ok();
+                let record = record.filter(|record| record.kinesis.is_none());
                 let Some(change) = record.as_ref().and_then(|record| record.dynamodb.as_ref()) else {
                     return Parsed::not_a_record(number);
                 };

@@ -1,5 +1,6 @@
 //! The record splitter of stream-fn.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json, value::RawValue};
 use shared::domain::{attributes::same_item, keys::VersionDigits, names};
 use stream_fn::record::{Record, parse, split};
@@ -21,6 +22,11 @@ pub fn records(input: &[u8]) {
     }
     let names = json.as_ref().map(crate::names).unwrap_or_default();
     for raw in records {
+        let inner = carried(raw).and_then(|inner| serde_json::from_str::<Value>(&inner).ok());
+        let names = names.clone() + &inner.as_ref().map(crate::names).unwrap_or_default();
+        if inner.is_none() {
+            check_carried(raw);
+        }
         for digits in [1, 10].into_iter().filter_map(VersionDigits::new) {
             match parse(raw, digits).content {
                 Ok(Record::Skipped) => {}
@@ -42,6 +48,35 @@ pub fn records(input: &[u8]) {
                 }
             }
         }
+    }
+}
+
+/// What Kinesis carries.
+fn carried(raw: &RawValue) -> Option<String> {
+    let record: Value = serde_json::from_str(raw.get()).ok()?;
+    let data = BASE64.decode(record.get("kinesis")?["data"].as_str()?).ok()?;
+    String::from_utf8(data).ok()
+}
+
+/// A record comes to the same if Kinesis carries it, but for what names it.
+fn check_carried(raw: &RawValue) {
+    let digits = VersionDigits::default();
+    let alone = parse(raw, digits).content;
+    let record = json!({"kinesis": {"data": BASE64.encode(raw.get()), "sequenceNumber": "7"}}).to_string();
+    let Ok(record) = RawValue::from_string(record) else {
+        panic!("a record that is no JSON")
+    };
+    let carried = parse(&record, digits);
+    assert_eq!(
+        carried.sequence_number.as_ref().map(|number| number.as_str()),
+        Some("7")
+    );
+    match (alone, carried.content) {
+        (Ok(Record::Skipped), Ok(Record::Skipped)) | (Err(_), Err(_)) => {}
+        (Ok(Record::Version(alone)), Ok(Record::Version(carried))) => {
+            assert!(same_item(alone.item(), carried.item()), "another version by Kinesis");
+        }
+        (alone, carried) => panic!("{} alone, {} by Kinesis", alone.is_ok(), carried.is_ok()),
     }
 }
 
