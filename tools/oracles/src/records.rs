@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json, value::RawValue};
-use shared::domain::{attributes::same_item, keys::VersionDigits, names};
+use shared::domain::{attributes::same_item, keys::VersionDigits, names, sequence::SequenceNumber};
 use stream_fn::record::{Record, parse, split};
 
 /// An event of stream-fn. Each record is read, skipped or refused by itself, none is lost, and a version item that is put
@@ -67,10 +67,7 @@ fn check_carried(raw: &RawValue) {
         panic!("a record that is no JSON")
     };
     let carried = parse(&record, digits);
-    assert_eq!(
-        carried.sequence_number.as_ref().map(|number| number.as_str()),
-        Some("7")
-    );
+    assert_eq!(carried.sequence_number.as_ref().map(SequenceNumber::as_str), Some("7"));
     match (alone, carried.content) {
         (Ok(Record::Skipped), Ok(Record::Skipped)) | (Err(_), Err(_)) => {}
         (Ok(Record::Version(alone)), Ok(Record::Version(carried))) => {
