@@ -22,7 +22,7 @@ const LANES: usize = 8;
 /// How many lines wait for a lane.
 const AHEAD: usize = 64;
 /// The function that updates are sent to.
-const WRITER: &str = "writer-fn";
+pub const WRITER: &str = "writer-fn";
 
 /// One update, and the number of its line.
 #[derive(Debug, Clone)]

@@ -2,15 +2,18 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, IsTerminal as _, Write as _},
+    io::{self, BufReader, Write as _},
     path::{Path, PathBuf},
     pin::Pin,
     process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use futures::{Stream, stream};
-use indicatif::{ProgressBar, ProgressStyle};
 use shared::{dynamodb::scan_items::ScanError, logging::chain};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -20,9 +23,11 @@ use crate::{
     dump,
     feed::{self, FeedError, Line},
     history::{self, Collections},
+    screen::{Look, Screen},
     show,
     stack::{Options, Stack, StackError},
     template::{Template, TemplateError},
+    view::Sight,
 };
 
 /// The updates that are fed where no others are given.
@@ -38,7 +43,7 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
         () = stopped => Ok(ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        say_error(&chain(&error));
+        let _ = writeln!(io::stderr(), "error: {}", chain(&error));
         ExitCode::FAILURE
     })
 }
@@ -56,22 +61,52 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         program,
     })
     .await?;
+    let fed = Arc::new(Fed::default());
+    let screen = Screen::start(look(&stack, fed.clone()));
     if !args.once {
-        say(&endpoints(&stack));
+        screen.say(&endpoints(&stack));
     }
-    send(&stack, feed).await?;
+    send(&stack, feed, &fed, &screen).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(&stack, within).await?;
-    say(show::collections(&collections).trim_end());
+    screen.say(show::collections(&collections).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(|error| RunError::Dump(path.clone(), error))?;
     }
-    let complete = report(&stack, &collections);
+    let complete = report(&stack, &collections, &screen);
     if args.once {
+        screen.sum_up();
         return Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    say(&how_to_call(&stack));
+    screen.say(&how_to_call(&stack));
     std::future::pending().await
+}
+
+/// How far the feed is.
+#[derive(Debug, Default)]
+struct Fed {
+    sent: AtomicU64,
+    /// 0 where that is not known.
+    of: AtomicU64,
+    /// Whether there is more to come.
+    feeding: AtomicBool,
+}
+
+/// All that there is to be seen of a stack.
+fn look(stack: &Stack, fed: Arc<Fed>) -> Look {
+    let (activity, mapping) = (stack.activity.clone(), stack.mapping.clone());
+    Arc::new(move || {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let feeding = fed.feeding.load(Ordering::Relaxed);
+        Sight {
+            figures: activity.figures(),
+            fed: feeding.then(|| (count(&fed.sent), Some(count(&fed.of)).filter(|of| *of > 0))),
+            batches: count(&mapping.counters.invocations),
+            retries: count(&mapping.counters.retries),
+            bisections: count(&mapping.counters.bisections),
+            documents: count(&mapping.counters.documents),
+        }
+    })
 }
 
 /// The template of the current folder, or of the nearest one above it.
@@ -108,33 +143,37 @@ impl Feed {
 }
 
 /// Sends the feed, or the sample where there is none and the table is empty.
-async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
+async fn send(stack: &Stack, feed: Feed, fed: &Fed, screen: &Screen) -> Result<(), RunError> {
     let lines = match feed {
         Feed::StandardInput => None,
         Feed::File(lines) => Some(lines),
         Feed::Sample if !stack.store.scan_items().await?.is_empty() => return Ok(()),
         Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
     };
-    let bar = progress_bar(lines.as_ref().map_or(0, Vec::len) as u64, "updates sent to writer-fn");
+    fed.of
+        .store(lines.as_ref().map_or(0, Vec::len) as u64, Ordering::Relaxed);
+    fed.feeding.store(true, Ordering::Relaxed);
     let lines: Pin<Box<dyn Stream<Item = _>>> = if let Some(lines) = lines {
         Box::pin(stream::iter(lines.into_iter().map(Ok)))
     } else {
         let mut lines = feed::standard_input();
         Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))
     };
-    let summary = feed::send(&stack.lambda, lines, || bar.inc(1)).await;
-    bar.finish_and_clear();
-    let summary = summary?;
+    let sent = || {
+        fed.sent.fetch_add(1, Ordering::Relaxed);
+    };
+    let summary = feed::send(&stack.lambda, lines, sent).await?;
+    fed.feeding.store(false, Ordering::Relaxed);
     let outcomes: Vec<_> = summary
         .outcomes
         .iter()
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
     if !outcomes.is_empty() {
-        say_status(&format!("fed: {}", outcomes.join(", ")));
+        screen.status(&format!("fed: {}", outcomes.join(", ")));
     }
     for (number, message) in &summary.conflicts {
-        say_status(&format!("line {number} was refused: {message}"));
+        screen.status(&format!("line {number} was refused: {message}"));
     }
     Ok(())
 }
@@ -143,26 +182,17 @@ async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
 /// complete ends the wait as well: its record is in a failure document.
 async fn wait(stack: &Stack, within: Option<Duration>) -> Result<Collections, RunError> {
     let began = Instant::now();
-    let bar = progress_bar(0, "versions written down by stream-fn");
     loop {
         let collections = history::collect(stack.store.scan_items().await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
-        let lacking: usize = missing.values().map(Vec::len).sum();
-        let items: usize = collections.values().map(|collection| collection.items().len()).sum();
-        bar.set_length((items + lacking) as u64);
-        bar.set_position(items as u64);
-        let gave_up = stack
-            .mapping
-            .counters
-            .documents
-            .load(std::sync::atomic::Ordering::Relaxed)
-            > 0;
+        let gave_up = stack.mapping.counters.documents.load(Ordering::Relaxed) > 0;
         let out_of_time = match within {
             Some(within) => began.elapsed() >= within,
             None => gave_up,
         };
-        if missing.is_empty() || out_of_time {
-            bar.finish_and_clear();
+        // A version may be there before the answer that says so.
+        let settled = missing.is_empty() && stack.activity.figures().waiting == 0;
+        if settled || out_of_time {
             return Ok(collections);
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -170,18 +200,14 @@ async fn wait(stack: &Stack, within: Option<Duration>) -> Result<Collections, Ru
 }
 
 /// Says what is missing, and whether nothing is.
-fn report(stack: &Stack, collections: &Collections) -> bool {
+fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     let missing = history::missing(collections, stack.digits);
     for (pk, missing) in &missing {
-        say_error(&format!("the history of {pk} is not complete: {}", shortened(missing)));
+        screen.error(&format!("the history of {pk} is not complete: {}", shortened(missing)));
     }
-    let documents = stack
-        .mapping
-        .counters
-        .documents
-        .load(std::sync::atomic::Ordering::Relaxed);
+    let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
     if documents > 0 {
-        say_error(&format!(
+        screen.error(&format!(
             "{documents} failure document(s) in {}",
             stack.failed.display()
         ));
@@ -225,16 +251,6 @@ or, with any credentials and Region:
     )
 }
 
-fn progress_bar(length: u64, what: &'static str) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg} {wide_bar} {elapsed}");
-    let bar = ProgressBar::new(length).with_message(what);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
-}
-
 /// Ctrl-C, or the signal that asks a process to end.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -250,19 +266,6 @@ async fn stop_signal() {
         _ = tokio::signal::ctrl_c() => {}
         () = terminated => {}
     }
-}
-
-/// Says what was asked for. Who no longer listens need not be told.
-fn say(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
-}
-
-fn say_status(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
-}
-
-fn say_error(text: &str) {
-    let _ = writeln!(io::stderr(), "error: {text}");
 }
 
 /// Why the command ends early.

@@ -19,10 +19,11 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::{
+    activity::Activity,
     dynamodb::{Embedded, EmbeddedError, MAPPING_ACCESS_KEY, sdk_config, sdk_config_of, stream::TableStream, table},
     function,
     lambda::{self, Host, Lambda, Target},
-    mapping::{Identity, Mapping, destination::Folder, position::InFile},
+    mapping::{Counters, Identity, Mapping, destination::Folder, position::InFile},
     template::{
         ChangeStream, Template,
         resolve::{ACCOUNT, REGION},
@@ -64,6 +65,8 @@ pub struct Stack {
     pub lambda: Lambda,
     /// What the mapping has done so far.
     pub mapping: Arc<LocalMapping>,
+    /// What became of updates and records so far.
+    pub activity: Arc<Activity>,
     /// Where failure documents go.
     pub failed: PathBuf,
     /// Where the functions log to.
@@ -133,6 +136,8 @@ impl Stack {
             logs: logs.clone(),
         };
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
+        let activity = Arc::new(Activity::new(clock::since_epoch));
+        lambda.tell(activity.clone());
         let positions = InFile::open(
             home.path().join("mapping.json"),
             &stream_arn,
@@ -158,7 +163,10 @@ impl Stack {
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
-            counters: crate::mapping::Counters::default(),
+            counters: Counters {
+                watch: Some(activity.clone()),
+                ..Counters::default()
+            },
         });
         let running = mapping.clone();
         Ok(Self {
@@ -167,6 +175,7 @@ impl Stack {
             table: template.table.name,
             lambda,
             mapping,
+            activity,
             failed,
             logs,
             endpoint,

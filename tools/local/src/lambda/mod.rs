@@ -6,10 +6,11 @@ mod runtime_api;
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     net::TcpListener,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -53,7 +54,14 @@ pub struct Host {
 pub struct Lambda {
     functions: Arc<Vec<Arc<Running>>>,
     begun: Arc<AtomicU64>,
+    watch: Arc<OnceLock<Arc<dyn Watch>>>,
     endpoint: String,
+}
+
+/// Is told how invocations ended.
+pub trait Watch: Debug + Send + Sync {
+    /// The function of this binary was invoked with this event.
+    fn invoked(&self, binary: &str, event: &[u8], invoked: &Invoked);
 }
 
 /// A function, its processes, and those that wait for one.
@@ -62,6 +70,7 @@ struct Running {
     function: Function,
     host: Host,
     slots: Semaphore,
+    watch: Arc<OnceLock<Arc<dyn Watch>>>,
     processes: Mutex<Vec<Arc<Process>>>,
     idle: Mutex<Vec<Arc<Process>>>,
 }
@@ -94,11 +103,13 @@ impl Lambda {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
+        let watch = Arc::new(OnceLock::new());
         let running = functions.iter().map(|function| {
             Arc::new(Running {
                 function: function.clone(),
                 host: host.clone(),
                 slots: Semaphore::new(host.concurrency),
+                watch: watch.clone(),
                 processes: Mutex::default(),
                 idle: Mutex::default(),
             })
@@ -106,6 +117,7 @@ impl Lambda {
         let lambda = Self {
             functions: Arc::new(running.collect()),
             begun: Arc::default(),
+            watch,
             endpoint: format!("http://{address}"),
         };
         let router = invoke_api::router(lambda.clone());
@@ -142,6 +154,11 @@ impl Lambda {
             }
         });
         Some(request_id)
+    }
+
+    /// Tells this one of every invocation from now on. There is one at most: the first.
+    pub fn tell(&self, watch: Arc<dyn Watch>) {
+        let _ = self.watch.set(watch);
     }
 
     /// How many synchronous invocations have begun.
@@ -195,6 +212,7 @@ impl Lambda {
 
 impl Running {
     async fn invoke(&self, request_id: String, payload: Vec<u8>) -> Invoked {
+        let watched = self.watch.get().map(|watch| (watch, payload.clone()));
         let end = match self.slots.acquire().await {
             Ok(_slot) => self.run(&request_id, payload).await,
             // The semaphore is never closed.
@@ -213,11 +231,15 @@ impl Running {
                 (error("Runtime.ExitError", &message), true)
             }
         };
-        Invoked {
+        let invoked = Invoked {
             request_id,
             payload,
             is_error,
+        };
+        if let Some((watch, event)) = watched {
+            watch.invoked(&self.function.binary, &event, &invoked);
         }
+        invoked
     }
 
     async fn run(&self, request_id: &str, payload: Vec<u8>) -> End {

@@ -83,10 +83,14 @@ where
         shard.count(|counters| &counters.invocations, 1);
         let invocation = shard.mapping.invoker.invoke(event(&part.records).to_string()).await;
         match shard.verdict(&invocation, &part.records) {
-            Some(Verdict::Done) => shard.done(part.tickets),
+            Some(Verdict::Done) => {
+                shard.tell(|watch| watch.done(&part.records));
+                shard.done(part.tickets);
+            }
             Some(Verdict::FailedFrom(index)) if index > 0 => {
                 shard.count(|counters| &counters.retries, 1);
                 let (done, rest) = part.split(index);
+                shard.tell(|watch| watch.done(&done.records));
                 shard.done(done.tickets);
                 parts.push(rest);
             }
@@ -120,6 +124,7 @@ where
         let settings = &self.mapping.settings;
         if settings.bisect_on_function_error && part.records.len() > 1 {
             self.count(|counters| &counters.retries, 1);
+            self.count(|counters| &counters.bisections, 1);
             let half = part.records.len().div_ceil(2);
             let (first, second) = part.split(half);
             return vec![second, first];
@@ -190,6 +195,7 @@ where
             wait(tries).await;
         }
         self.count(|counters| &counters.documents, 1);
+        self.tell(|watch| watch.given_up(&part.records));
         self.done(part.tickets);
     }
 }

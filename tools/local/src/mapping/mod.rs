@@ -25,7 +25,11 @@ pub mod source;
 
 use std::{
     collections::HashSet,
-    sync::atomic::{AtomicU64, Ordering},
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -34,6 +38,7 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use self::{
     destination::Destination,
     position::{Position, Positions},
+    record::Record,
     settings::Settings,
     source::{Shard, Source},
 };
@@ -121,8 +126,24 @@ pub struct Counters {
     pub invocations: AtomicU64,
     /// Invocations that had to be repeated, in whole or in part.
     pub retries: AtomicU64,
+    /// Those of them that went on with a half of the batch.
+    pub bisections: AtomicU64,
     /// Failure documents.
     pub documents: AtomicU64,
+    /// Who is told of records, where somebody is.
+    pub watch: Option<Arc<dyn Watch>>,
+}
+
+/// Is told what becomes of records. The mapping tells no time: who wants one looks at a clock.
+pub trait Watch: Debug + Send + Sync {
+    /// These were read from the stream, and are on their way to the function.
+    fn taken(&self, records: &[&Record]);
+
+    /// The function has done these.
+    fn done(&self, records: &[Record]);
+
+    /// These are in a failure document.
+    fn given_up(&self, records: &[Record]);
 }
 
 impl Counters {

@@ -9,7 +9,7 @@ use futures::future::{join, join_all};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Clock, Counters, Invoker, Mapping,
+    Clock, Counters, Invoker, Mapping, Watch,
     destination::Destination,
     lane,
     position::{Position, Positions, Tracker},
@@ -112,6 +112,7 @@ where
         self.done(filtered);
         for (page, lane) in pages.into_iter().zip(lanes).filter(|(page, _)| !page.is_empty()) {
             self.count(|counters| &counters.matched, page.len());
+            self.tell(|watch| watch.taken(&page.iter().map(|(_, record)| record).collect::<Vec<_>>()));
             // A lane ends only after this, its sender.
             let _ = lane.send(page).await;
         }
@@ -127,6 +128,13 @@ where
 
     pub(super) fn count(&self, counter: impl Fn(&Counters) -> &AtomicU64, count: usize) {
         Counters::add(counter(&self.mapping.counters), count);
+    }
+
+    /// Tells whoever watches.
+    pub(super) fn tell(&self, what: impl FnOnce(&dyn Watch)) {
+        if let Some(watch) = &self.mapping.counters.watch {
+            what(watch.as_ref());
+        }
     }
 
     fn tracker(&self) -> std::sync::MutexGuard<'_, Tracker> {

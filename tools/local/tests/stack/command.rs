@@ -1,35 +1,21 @@
 //! The command `local`, run as its user runs it.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::Write as _,
     net::TcpListener,
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{PROGRAM, documents, root, versions};
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command
-        .current_dir(root())
-        .args(["--dynamodb-port", "0", "--lambda-port", "0"])
-        .args(arguments);
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    command(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::{
+    serving::{Serving, command, run, text},
+    support::{PROGRAM, documents, root, versions},
+};
 
 /// A file in a folder, by its path.
-fn file(folder: &Path, name: &str, content: &str) -> String {
+pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, content).unwrap();
     path.to_string_lossy().into_owned()
@@ -277,90 +263,4 @@ fn a_table_is_not_served_with_another_width() {
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(line), "{}", text(&output.stderr));
     }
-}
-
-/// A stack that serves as a process of its own.
-struct Serving {
-    child: Child,
-    dynamodb: String,
-    lambda: String,
-}
-
-impl Serving {
-    fn start(arguments: &[&str]) -> Self {
-        Self::start_with(arguments, Stdio::null())
-    }
-
-    fn start_piped(arguments: &[&str]) -> Self {
-        Self::start_with(arguments, Stdio::piped())
-    }
-
-    fn start_with(arguments: &[&str], stdin: Stdio) -> Self {
-        let mut child = command(arguments)
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut address = |name: &str| {
-            let line = lines.next().unwrap().unwrap();
-            assert!(line.starts_with(name), "{line}");
-            line.split_whitespace()
-                .nth(1)
-                .unwrap()
-                .strip_prefix("http://")
-                .unwrap()
-                .to_owned()
-        };
-        let (dynamodb, lambda) = (address("DynamoDB"), address("Lambda"));
-        // What it says further is read, so that it can go on saying.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self {
-            child,
-            dynamodb,
-            lambda,
-        }
-    }
-
-    fn write(&mut self, update: &Value) -> Value {
-        post(&self.lambda, "/2015-03-31/functions/writer-fn/invocations", "", update)
-    }
-
-    fn put(&mut self, item: &Value) {
-        let headers = "X-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Type: application/x-amz-json-1.0\r\n\
-                       Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
-                       X-Amz-Date: 20260101T000000Z\r\n";
-        let answer = post(
-            &self.dynamodb,
-            "/",
-            headers,
-            &json!({"TableName": "VersionControl", "Item": item}),
-        );
-        assert_eq!(answer, json!({}));
-    }
-
-    /// As the kernel does it when memory runs out: SIGKILL.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn post(address: &str, path: &str, headers: &str, body: &Value) -> Value {
-    use std::io::Read as _;
-    let body = body.to_string();
-    let length = body.len();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{answer}"))
 }

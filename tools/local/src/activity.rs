@@ -1,0 +1,318 @@
+//! What the stack has done: counted as it happens, for those who look at it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::Value;
+use shared::domain::{names, update::ID};
+
+use crate::{
+    feed::WRITER,
+    lambda::{self, Invoked},
+    mapping::{self, record::Record},
+};
+
+/// The most writes whose time is kept until they are history. Beyond it, the time is that of the stream's record.
+const MOST_WRITES: usize = 10_000;
+/// The most letters of an outcome's name.
+const MOST_LETTERS: usize = 40;
+
+/// Counts what it is told of.
+#[derive(Debug)]
+pub struct Activity {
+    /// What time it is, since 1970.
+    clock: fn() -> Duration,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    applied: BTreeMap<String, u64>,
+    refused: BTreeMap<String, u64>,
+    /// When a version of an entity was answered for.
+    written: HashMap<(String, String), Duration>,
+    /// Records on their way, by when they were written.
+    waiting: HashMap<String, Duration>,
+    done: u64,
+    given_up: u64,
+    lag: Option<Duration>,
+}
+
+/// What was counted so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Updates that writer-fn took, by outcome.
+    pub applied: BTreeMap<String, u64>,
+    /// Updates that it did not take, by the kind of error.
+    pub refused: BTreeMap<String, u64>,
+    /// Versions that stream-fn wrote down, or found written down.
+    pub versions: u64,
+    /// Records on their way to it.
+    pub waiting: u64,
+    /// Records in failure documents.
+    pub given_up: u64,
+    /// From the write of a latest item to its version: of the last version, or of the oldest one on its way, if that is more.
+    pub lag: Option<Duration>,
+}
+
+impl Activity {
+    /// Nothing yet, by this clock.
+    pub fn new(clock: fn() -> Duration) -> Self {
+        Self {
+            clock,
+            counts: Mutex::default(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn figures(&self) -> Figures {
+        let now = (self.clock)();
+        let counts = self.counts();
+        let oldest = counts
+            .waiting
+            .values()
+            .min()
+            .map(|written| now.saturating_sub(*written));
+        Figures {
+            applied: counts.applied.clone(),
+            refused: counts.refused.clone(),
+            versions: counts.done,
+            waiting: counts.waiting.len() as u64,
+            given_up: counts.given_up,
+            lag: counts.lag.max(oldest),
+        }
+    }
+
+    fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl lambda::Watch for Activity {
+    fn invoked(&self, binary: &str, event: &[u8], invoked: &Invoked) {
+        if binary != WRITER {
+            return;
+        }
+        let answer: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
+        let now = (self.clock)();
+        let mut counts = self.counts();
+        if invoked.is_error {
+            *counts.refused.entry(name(&answer["errorType"])).or_default() += messages(event);
+        } else if let Some(failures) = answer["batchItemFailures"].as_array() {
+            // A batch tells what failed, and of the rest only that it did not.
+            let failed = failures.len() as u64;
+            let taken = messages(event).saturating_sub(failed);
+            if taken > 0 {
+                *counts.applied.entry("Accepted".to_owned()).or_default() += taken;
+            }
+            if failed > 0 {
+                *counts.refused.entry("Failed".to_owned()).or_default() += failed;
+            }
+        } else {
+            let outcome = name(&answer["Outcome"]);
+            if let (Some(entity), "Written") = (answer[ID].as_str(), outcome.as_str()) {
+                if counts.written.len() >= MOST_WRITES {
+                    counts.written.clear();
+                }
+                let version = answer["Version"].to_string();
+                counts.written.insert((entity.to_owned(), version), now);
+            }
+            *counts.applied.entry(outcome).or_default() += 1;
+        }
+    }
+}
+
+impl mapping::Watch for Activity {
+    fn taken(&self, records: &[&Record]) {
+        let mut counts = self.counts();
+        for record in records {
+            let written = version(record).and_then(|version| counts.written.get(&version).copied());
+            let written = written.unwrap_or_else(|| record.created());
+            counts.waiting.insert(key(record), written);
+        }
+    }
+
+    fn done(&self, records: &[Record]) {
+        let now = (self.clock)();
+        let mut counts = self.counts();
+        for record in records {
+            // The answer may have come later than the record.
+            let answered = version(record).and_then(|version| counts.written.remove(&version));
+            let taken = counts.waiting.remove(&key(record));
+            let written = answered.or(taken).unwrap_or_else(|| record.created());
+            counts.lag = Some(now.saturating_sub(written));
+        }
+        counts.done += records.len() as u64;
+    }
+
+    fn given_up(&self, records: &[Record]) {
+        let mut counts = self.counts();
+        for record in records {
+            counts.waiting.remove(&key(record));
+        }
+        counts.given_up += records.len() as u64;
+    }
+}
+
+fn key(record: &Record) -> String {
+    record.sequence_number().as_str().to_owned()
+}
+
+/// The entity and the version's number that a record brings.
+fn version(record: &Record) -> Option<(String, String)> {
+    let image = record.json().pointer("/dynamodb/NewImage")?;
+    let text = |name: &str, kind: &str| Some(image.get(name)?.get(kind)?.as_str()?.to_owned());
+    Some((text(names::PK, "S")?, text(names::LATEST, "N")?))
+}
+
+/// How many updates an event brings.
+fn messages(event: &[u8]) -> u64 {
+    let event: Value = serde_json::from_slice(event).unwrap_or_default();
+    event["Records"].as_array().map_or(1, |records| records.len() as u64)
+}
+
+/// The name of an outcome or an error, as one word.
+fn name(value: &Value) -> String {
+    let word = value.as_str().unwrap_or("Answered");
+    let kept = word
+        .chars()
+        .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '.');
+    kept.take(MOST_LETTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::domain::sequence::SequenceNumber;
+
+    use super::*;
+    use crate::{lambda::Watch as _, mapping::Watch as _};
+
+    /// It is always this time.
+    fn now() -> Duration {
+        Duration::from_millis(1_700_000_000_500)
+    }
+
+    fn invoke(activity: &Activity, event: Value, answer: Value, is_error: bool) {
+        let invoked = Invoked {
+            request_id: String::new(),
+            payload: answer.to_string().into_bytes(),
+            is_error,
+        };
+        activity.invoked("writer-fn", event.to_string().as_bytes(), &invoked);
+    }
+
+    fn record(number: u64, entity: &str, version: &str, created: u64) -> Record {
+        let image = json!({"PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": version}});
+        let number = SequenceNumber::new(number.to_string()).unwrap();
+        Record::new(
+            number,
+            Duration::from_secs(created),
+            json!({"dynamodb": {"NewImage": image}}),
+        )
+    }
+
+    fn counted(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+        counts.iter().map(|(name, count)| (name.as_str(), *count)).collect()
+    }
+
+    #[test]
+    fn updates_are_counted_by_what_became_of_them() {
+        let activity = Activity::new(now);
+        let batch = json!({"Records": [{}, {}, {}]});
+        for (event, answer, is_error) in [
+            (json!({}), json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
+            (
+                json!({}),
+                json!({"ID": "a", "Version": 1, "Outcome": "Duplicate"}),
+                false,
+            ),
+            (
+                json!({}),
+                json!({"errorType": "VersionConflict", "errorMessage": "no"}),
+                true,
+            ),
+            (
+                batch.clone(),
+                json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}),
+                false,
+            ),
+            (batch.clone(), json!({"batchItemFailures": []}), false),
+            (batch, json!({"errorType": "Sandbox.Timedout"}), true),
+            // What a function should not answer, and a name that is none.
+            (json!(1), json!([]), false),
+            (json!({}), json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
+        ] {
+            invoke(&activity, event, answer, is_error);
+        }
+        let other = Invoked {
+            request_id: String::new(),
+            payload: b"{}".to_vec(),
+            is_error: true,
+        };
+        activity.invoked("stream-fn", b"{}", &other);
+        let figures = activity.figures();
+        assert_eq!(
+            counted(&figures.applied),
+            [("Accepted", 5), ("Answered", 1), ("Duplicate", 1), ("Written", 1)]
+        );
+        let long = "ab2J".repeat(10);
+        assert_eq!(
+            counted(&figures.refused),
+            [
+                ("Failed", 1),
+                ("Sandbox.Timedout", 3),
+                ("VersionConflict", 1),
+                (&long, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_lag_is_from_the_answer_to_the_version_and_grows_while_a_record_waits() {
+        let activity = Activity::new(now);
+        assert_eq!(activity.figures().lag, None);
+        // Answered just now, though the stream counts in seconds.
+        invoke(
+            &activity,
+            json!({}),
+            json!({"ID": "a", "Version": 1, "Outcome": "Written"}),
+            false,
+        );
+        let (ours, other) = (record(1, "a", "1", 1_700_000_000), record(2, "b", "1", 1_699_999_990));
+        activity.taken(&[&ours]);
+        assert_eq!(
+            (activity.figures().waiting, activity.figures().lag),
+            (1, Some(Duration::ZERO))
+        );
+        activity.done(&[ours]);
+        assert_eq!(
+            (activity.figures().versions, activity.figures().lag),
+            (1, Some(Duration::ZERO))
+        );
+        // Written by somebody else ten seconds ago, and not done yet.
+        activity.taken(&[&other]);
+        assert_eq!(activity.figures().lag, Some(Duration::from_millis(10_500)));
+        activity.given_up(&[other]);
+        let figures = activity.figures();
+        assert_eq!((figures.waiting, figures.given_up, figures.versions), (0, 1, 1));
+        assert_eq!(figures.lag, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn writes_that_never_become_history_are_not_kept_for_ever() {
+        let activity = Activity::new(now);
+        for number in 0..=MOST_WRITES {
+            invoke(
+                &activity,
+                json!({}),
+                json!({"ID": "a", "Version": number, "Outcome": "Written"}),
+                false,
+            );
+        }
+        assert_eq!(activity.counts().written.len(), 1);
+    }
+}

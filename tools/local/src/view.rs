@@ -1,0 +1,350 @@
+//! What the stack has done, as it is shown: a block of a terminal, and a line elsewhere. Pure.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use console::Style;
+
+use crate::activity::Figures;
+
+/// The width of the names in front.
+const NAMES: usize = 10;
+/// Between two things of a row.
+const BETWEEN: &str = " · ";
+
+/// All that is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// What became of updates and records.
+    pub figures: Figures,
+    /// Updates of the feed that were sent, and how many there are, where that is known.
+    pub fed: Option<(u64, Option<u64>)>,
+    /// Batches that stream-fn was invoked with.
+    pub batches: u64,
+    /// Those of them that had to be repeated, in whole or in part.
+    pub retries: u64,
+    /// Those of them that were halved.
+    pub bisections: u64,
+    /// Failure documents.
+    pub documents: u64,
+}
+
+/// How something is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Plain,
+    Bad,
+}
+
+type Said = (String, Tone);
+
+impl Sight {
+    /// Updates of any outcome.
+    fn updates(&self) -> u64 {
+        self.figures.applied.values().chain(self.figures.refused.values()).sum()
+    }
+
+    /// The rows of a terminal of this width.
+    pub fn block(&self, width: usize, colours: bool) -> Vec<String> {
+        let counted = |counts: &BTreeMap<String, u64>, tone| -> Vec<Said> {
+            let counted = counts.iter();
+            counted
+                .map(|(name, count)| (format!("{} {name}", grouped(*count)), tone))
+                .collect()
+        };
+        let plain = |text: String| (text, Tone::Plain);
+        let bad = |text: String| (text, Tone::Bad);
+        let mut rows = Vec::new();
+        if let Some((sent, of)) = self.fed.filter(|(sent, of)| of.is_none_or(|of| *sent < of)) {
+            let of = of.map(|of| format!(" of {}", grouped(of))).unwrap_or_default();
+            rows.push(("feed", vec![plain(format!("{}{of} sent", grouped(sent)))]));
+        }
+        let mut updates = counted(&self.figures.applied, Tone::Plain);
+        updates.extend(counted(&self.figures.refused, Tone::Bad));
+        if updates.is_empty() {
+            updates.push(plain("none yet".to_owned()));
+        }
+        rows.push(("updates", updates));
+        let mut history = vec![plain(many(self.figures.versions, "version"))];
+        if self.figures.waiting > 0 {
+            history.push(plain(format!("{} on their way", grouped(self.figures.waiting))));
+        }
+        history.extend(self.figures.lag.map(|lag| plain(format!("lag {}", spoken(lag)))));
+        rows.push(("history", history));
+        rows.push((
+            "stream",
+            vec![
+                plain(if self.batches == 1 {
+                    "1 batch".to_owned()
+                } else {
+                    format!("{} batches", grouped(self.batches))
+                }),
+                plain(format!("{} retries", grouped(self.retries))),
+                plain(format!("{} halved", grouped(self.bisections))),
+            ],
+        ));
+        rows.push((
+            "failures",
+            match self.documents {
+                0 => vec![plain("none".to_owned())],
+                documents => vec![
+                    bad(many(documents, "document")),
+                    bad(many(self.figures.given_up, "record")),
+                ],
+            },
+        ));
+        let rows = rows.iter().flat_map(|(name, said)| row(name, said, width, colours));
+        rows.collect()
+    }
+
+    /// One line, of `name=value` apart by spaces, that a program can read.
+    pub fn line(&self) -> String {
+        let mut line = format!(
+            "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} failures={}",
+            self.updates(),
+            self.figures.refused.values().sum::<u64>(),
+            self.figures.versions,
+            self.figures.waiting,
+            self.figures
+                .lag
+                .map_or_else(|| "-".to_owned(), |lag| lag.as_millis().to_string()),
+            self.batches,
+            self.retries,
+            self.bisections,
+            self.documents,
+        );
+        for (name, count) in self.figures.applied.iter().chain(&self.figures.refused) {
+            let _ = write!(line, " {name}={count}");
+        }
+        line
+    }
+
+    /// What a line would say, but for the time that goes by.
+    #[must_use]
+    pub fn without_lag(mut self) -> Self {
+        self.figures.lag = None;
+        self
+    }
+}
+
+/// A name, and what is said of it, on as many rows as that takes. Nothing is wider than the terminal.
+fn row(name: &str, said: &[Said], width: usize, colours: bool) -> Vec<String> {
+    let style = |tone| match tone {
+        Tone::Plain => Style::new(),
+        Tone::Bad => Style::new().red(),
+    };
+    // Where there is no room for names in front, they stand above.
+    let front = if width < 3 * NAMES { 1 } else { NAMES };
+    let room = width.saturating_sub(front).max(1);
+    let mut rows = Vec::new();
+    let mut row = String::new();
+    let mut used = 0;
+    for (text, tone) in said {
+        let text = cut(text, room);
+        let between = if used == 0 { "" } else { BETWEEN };
+        let wide = between.chars().count() + text.chars().count();
+        if used > 0 && used + wide > room {
+            rows.push(std::mem::take(&mut row));
+            used = text.chars().count();
+        } else {
+            row.push_str(between);
+            used += wide;
+        }
+        let _ = write!(row, "{}", style(*tone).force_styling(colours).apply_to(text));
+    }
+    rows.push(row);
+    let dim = Style::new().dim().force_styling(colours);
+    let indent = " ".repeat(front);
+    if front < NAMES {
+        let above = dim.apply_to(cut(name, width)).to_string();
+        return std::iter::once(above)
+            .chain(rows.iter().map(|row| format!("{indent}{row}")))
+            .collect();
+    }
+    let name = dim.apply_to(format!("{name:front$}")).to_string();
+    let fronts = std::iter::once(name).chain(std::iter::repeat(indent));
+    fronts.zip(&rows).map(|(front, row)| format!("{front}{row}")).collect()
+}
+
+/// The text, or as much of it as there is room for.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(room.saturating_sub(1));
+    kept.chain(['…']).collect()
+}
+
+/// A count, in groups of three digits.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// So many of something.
+fn many(count: u64, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {what}{s}", grouped(count))
+}
+
+/// A time, as short as it can be said.
+fn spoken(time: Duration) -> String {
+    match time.as_secs() {
+        0..10 => format!("{} ms", time.as_millis()),
+        seconds @ 10..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counts(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    }
+
+    fn busy() -> Sight {
+        Sight {
+            figures: Figures {
+                applied: counts(&[("Duplicate", 3), ("Written", 1_234_567)]),
+                refused: counts(&[("VersionConflict", 1)]),
+                versions: 1_234_560,
+                waiting: 7,
+                given_up: 2,
+                lag: Some(Duration::from_millis(214)),
+            },
+            fed: Some((50, Some(200))),
+            batches: 61,
+            retries: 12,
+            bisections: 2,
+            documents: 1,
+        }
+    }
+
+    #[test]
+    fn a_block() {
+        assert_eq!(
+            busy().block(80, false),
+            [
+                "feed      50 of 200 sent",
+                "updates   3 Duplicate · 1,234,567 Written · 1 VersionConflict",
+                "history   1,234,560 versions · 7 on their way · lag 214 ms",
+                "stream    61 batches · 12 retries · 2 halved",
+                "failures  1 document · 2 records",
+            ]
+        );
+        assert_eq!(
+            Sight::default().block(80, false),
+            [
+                "updates   none yet",
+                "history   0 versions",
+                "stream    0 batches · 0 retries · 0 halved",
+                "failures  none",
+            ]
+        );
+        // Fed to its end, it says nothing more of the feed; one without an end, always.
+        let fed = |fed| {
+            Sight {
+                fed,
+                ..Sight::default()
+            }
+            .block(80, false)[0]
+                .clone()
+        };
+        assert_eq!(fed(Some((200, Some(200)))), "updates   none yet");
+        assert_eq!(fed(Some((7, None))), "feed      7 sent");
+    }
+
+    #[test]
+    fn a_narrow_block() {
+        assert_eq!(
+            busy().block(34, false)[1..4],
+            [
+                "updates   3 Duplicate",
+                "          1,234,567 Written",
+                "          1 VersionConflict"
+            ]
+        );
+        assert_eq!(
+            busy().block(11, false)[..5],
+            ["feed", " 50 of 200…", "updates", " 3 Duplica…", " 1,234,567…"]
+        );
+    }
+
+    #[test]
+    fn colours_are_for_what_is_bad_and_for_names() {
+        let block = busy().block(80, true).join("\n");
+        assert!(block.contains("\u{1b}[31m1 VersionConflict\u{1b}[0m"), "{block:?}");
+        assert!(
+            block.contains("\u{1b}[31m1 document\u{1b}[0m") && !block.contains("31m3 Duplicate"),
+            "{block:?}"
+        );
+        assert_eq!(console::strip_ansi_codes(&block), busy().block(80, false).join("\n"));
+    }
+
+    #[test]
+    fn a_line() {
+        assert_eq!(
+            busy().line(),
+            "updates=1234571 refused=1 versions=1234560 waiting=7 lag_ms=214 batches=61 retries=12 bisections=2 failures=1 \
+             Duplicate=3 Written=1234567 VersionConflict=1"
+        );
+        assert_eq!(
+            Sight::default().line(),
+            "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 failures=0"
+        );
+    }
+
+    #[test]
+    fn times_are_short() {
+        let spoken = |millis| spoken(Duration::from_millis(millis));
+        assert_eq!(
+            [0, 9_999, 10_000, 119_999, 120_000, 7_199_999, 7_200_000].map(spoken),
+            ["0 ms", "9999 ms", "10 s", "119 s", "2 min", "119 min", "2 h"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_wider_than_the_terminal(
+            width in 1usize..200,
+            applied in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
+            refused in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
+            numbers: [u64; 6],
+            lag in prop::option::of(any::<u32>()),
+        ) {
+            let [versions, waiting, batches, retries, bisections, documents] = numbers;
+            let lag = lag.map(|lag| Duration::from_millis(lag.into()));
+            let sight = Sight {
+                figures: Figures { applied, refused, versions, waiting, given_up: documents, lag },
+                fed: Some((retries, None)),
+                batches,
+                retries,
+                bisections,
+                documents,
+            };
+            for row in sight.block(width, true) {
+                let row = console::strip_ansi_codes(&row);
+                prop_assert!(row.chars().count() <= width.max(2), "{row:?}");
+                prop_assert!(!row.contains('\n'));
+            }
+            // As a program reads it.
+            for pair in sight.without_lag().line().split(' ') {
+                prop_assert!(pair.split_once('=').is_some_and(|(_, value)| value == "-" || value.parse::<u64>().is_ok()), "{pair}");
+            }
+        }
+    }
+}

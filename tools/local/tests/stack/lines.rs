@@ -1,0 +1,87 @@
+//! What the command says where nobody looks at a terminal.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::{
+    command::file,
+    serving::{Serving, run, text},
+};
+
+/// The lines of a kind, each as its names and values.
+fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, &'a str>> {
+    let lines = stdout.lines().filter_map(|line| line.strip_prefix(kind));
+    lines
+        .map(|line| {
+            line.trim()
+                .split(' ')
+                .map(|pair| pair.split_once('=').unwrap())
+                .collect()
+        })
+        .collect()
+}
+
+#[test]
+fn elsewhere_than_on_a_terminal_it_speaks_in_lines_that_a_program_can_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |n: usize| format!("{{\"ID\": \"Entity#{}\", \"n\": {n}}}\n", n % 3);
+    let feed = file(
+        folder.path(),
+        "feed.jsonl",
+        &((0..50).map(line).collect::<String>() + "{\"ID\": \"Entity#9\", \"ExpectedVersion\": 7}\n"),
+    );
+    let output = run(&["--once", "--feed", &feed]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert!(
+        !stdout.contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'),
+        "{stdout:?}"
+    );
+    let [summary] = &figures(&stdout, "summary ")[..] else {
+        panic!("{stdout}");
+    };
+    assert!(stdout.lines().last().unwrap().starts_with("summary "), "{stdout}");
+    for (name, value) in [
+        ("updates", "51"),
+        ("refused", "1"),
+        ("versions", "50"),
+        ("waiting", "0"),
+        ("retries", "0"),
+        ("bisections", "0"),
+        ("failures", "0"),
+        ("Written", "50"),
+        ("VersionConflict", "1"),
+    ] {
+        assert_eq!(summary[name], value, "{name} of {stdout}");
+    }
+    assert!(
+        summary["batches"].parse::<u64>().unwrap() >= 1 && summary["lag_ms"].parse::<u64>().is_ok(),
+        "{stdout}"
+    );
+    // Each says something new.
+    let counts: Vec<_> = figures(&stdout, "status ")
+        .into_iter()
+        .map(|mut figures| {
+            figures.remove("lag_ms");
+            figures
+        })
+        .collect();
+    assert!(counts.windows(2).all(|two| two[0] != two[1]), "{stdout}");
+}
+
+#[test]
+fn the_lines_tell_of_retries_and_failures() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, failed) = (folder.path().join("data"), folder.path().join("failed"));
+    let (data, failed) = (data.to_string_lossy(), failed.to_string_lossy());
+    let mut stack = Serving::start(&["--data-dir", &data, "--feed", "/dev/null", "--failed", &failed]);
+    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}}));
+    stack.write(&json!({"ID": "Taken#1"}));
+    let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
+    let [last] = &figures(&line, "status ")[..] else {
+        panic!("{line}");
+    };
+    assert_eq!((last["versions"], last["waiting"], last["updates"]), ("0", "0", "1"));
+    assert!(last["retries"].parse::<u64>().unwrap() >= 10, "{line}");
+}

@@ -1,0 +1,133 @@
+//! The command as a process of its own.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc::{self, Receiver},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{PROGRAM, root};
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .current_dir(root())
+        .args(["--dynamodb-port", "0", "--lambda-port", "0"])
+        .args(arguments);
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A stack that serves as a process of its own.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    dynamodb: String,
+    lambda: String,
+    said: Receiver<String>,
+}
+
+impl Serving {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Stdio::null())
+    }
+
+    pub(crate) fn start_piped(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, Stdio::piped())
+    }
+
+    pub(crate) fn start_with(arguments: &[&str], stdin: Stdio) -> Self {
+        let mut child = command(arguments)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = |name: &str| {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.starts_with(name), "{line}");
+            line.split_whitespace()
+                .nth(1)
+                .unwrap()
+                .strip_prefix("http://")
+                .unwrap()
+                .to_owned()
+        };
+        let (dynamodb, lambda) = (address("DynamoDB"), address("Lambda"));
+        // What it says further is read, so that it can go on saying.
+        let (send, said) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                // Most tests do not ask.
+                let _ = send.send(line);
+            }
+        });
+        Self {
+            child,
+            dynamodb,
+            lambda,
+            said,
+        }
+    }
+
+    /// The first line from here on that is like this.
+    pub(crate) fn until(&self, is_it: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.said.recv_timeout(Duration::from_secs(60)).unwrap();
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, update: &Value) -> Value {
+        post(&self.lambda, "/2015-03-31/functions/writer-fn/invocations", "", update)
+    }
+
+    pub(crate) fn put(&mut self, item: &Value) {
+        let headers = "X-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Type: application/x-amz-json-1.0\r\n\
+                       Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
+                       X-Amz-Date: 20260101T000000Z\r\n";
+        let answer = post(
+            &self.dynamodb,
+            "/",
+            headers,
+            &json!({"TableName": "VersionControl", "Item": item}),
+        );
+        assert_eq!(answer, json!({}));
+    }
+
+    /// As the kernel does it when memory runs out: SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn post(address: &str, path: &str, headers: &str, body: &Value) -> Value {
+    use std::io::Read as _;
+    let body = body.to_string();
+    let length = body.len();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{answer}"))
+}
