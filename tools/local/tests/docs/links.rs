@@ -1,0 +1,97 @@
+//! Every link leads somewhere: to a file that is there, and to a heading in it.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::{page::Page, pages, read, root};
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut names = pages();
+    names.push("CHANGELOG.md".to_owned());
+    let records = std::fs::read_dir(root().join("docs/adr")).unwrap();
+    names.extend(records.map(|entry| format!("docs/adr/{}", entry.unwrap().file_name().to_string_lossy())));
+    let dead: Vec<_> = names.iter().flat_map(|name| dead(&read(name))).collect();
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+/// What stands beside the README is found from it.
+#[test]
+fn every_page_is_found_from_the_readme() {
+    let readme = read("README.md");
+    let linked = |page: &Page, name: &str| {
+        page.links
+            .iter()
+            .any(|link| link.ends_with(name.trim_start_matches("docs/")))
+    };
+    let near: Vec<_> = readme
+        .links
+        .iter()
+        .filter(|link| root().join(link).is_file())
+        .map(|link| read_any(link))
+        .collect();
+    for name in pages().iter().filter(|name| *name != "README.md") {
+        assert!(
+            linked(&readme, name) || near.iter().any(|page| linked(page, name)),
+            "no way leads to {name}"
+        );
+    }
+}
+
+fn read_any(name: &str) -> Page {
+    match Path::new(name).extension() {
+        Some(end) if end == "md" => read(name),
+        _ => Page::default(),
+    }
+}
+
+fn dead(page: &Page) -> Vec<String> {
+    let leads = |link: &str| {
+        if link.starts_with("https://") {
+            return true;
+        }
+        let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+        let path = match file {
+            "" => PathBuf::from(&page.name),
+            file => plain(&Path::new(&page.name).parent().unwrap().join(file)),
+        };
+        let there = root().join(&path).exists();
+        let known = |page: &Page| page.anchors.iter().any(|known| known == anchor);
+        let anchored = || match file {
+            "" => known(page),
+            _ => known(&read(&path.to_string_lossy())),
+        };
+        there && (anchor.is_empty() || anchored())
+    };
+    let links = page.links.iter().filter(|link| !leads(link));
+    links.map(|link| format!("{}: {link}", page.name)).collect()
+}
+
+/// The path without its `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[test]
+fn a_dead_link_is_found() {
+    let page = Page::parse(
+        "docs/vzero.md",
+        "[a](costs.md) [b](costs.md#no) [c](../README.md) [d](../docs) [e](#x) [f](none.md) [g](http://x)\n\n# X\n",
+    );
+    assert_eq!(
+        dead(&page),
+        [
+            "docs/vzero.md: costs.md#no",
+            "docs/vzero.md: none.md",
+            "docs/vzero.md: http://x"
+        ]
+    );
+}

@@ -1,0 +1,156 @@
+//! A page: its blocks, headings and links.
+
+use std::collections::HashMap;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+/// A page, as far as it matters here.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) name: String,
+    pub(crate) blocks: Vec<Block>,
+    /// Where links to this page may point.
+    pub(crate) anchors: Vec<String>,
+    pub(crate) links: Vec<String>,
+}
+
+/// A fenced block, or what a comment has to be run.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) line: usize,
+    pub(crate) language: String,
+    pub(crate) text: String,
+    pub(crate) comments: Vec<Comment>,
+}
+
+/// What a comment before a block says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Comment {
+    Output,
+    Update,
+    Needs(String),
+    RunByCi,
+}
+
+impl Page {
+    pub(crate) fn parse(name: &str, text: &str) -> Self {
+        let mut page = Self {
+            name: name.to_owned(),
+            ..Self::default()
+        };
+        let mut slugs: HashMap<String, usize> = HashMap::new();
+        let (mut heading, mut block, mut html) = (None::<String>, None::<Block>, None::<String>);
+        let mut comments = Vec::new();
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            let line = text[..range.start].lines().count() + 1;
+            match event {
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let slug = slug(&heading.take().unwrap_or_default());
+                    let before = slugs.entry(slug.clone()).and_modify(|count| *count += 1).or_default();
+                    page.anchors
+                        .push(if *before == 0 { slug } else { format!("{slug}-{before}") });
+                }
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    let language = match &kind {
+                        CodeBlockKind::Fenced(info) => info.to_string(),
+                        CodeBlockKind::Indented => panic!("{name}:{line}: an indented block says not what it is"),
+                    };
+                    let comments = std::mem::take(&mut comments);
+                    block = Some(Block {
+                        line,
+                        language,
+                        text: String::new(),
+                        comments,
+                    });
+                }
+                Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.to_string())
+                }
+                Event::Start(Tag::HtmlBlock) => html = Some(String::new()),
+                Event::End(TagEnd::HtmlBlock) => page.comment(&html.take().unwrap_or_default(), line, &mut comments),
+                Event::Html(part) | Event::InlineHtml(part) => match &mut html {
+                    Some(html) => html.push_str(&part),
+                    None => page.comment(&part, line, &mut comments),
+                },
+                Event::Text(part) | Event::Code(part) => {
+                    if let Some(block) = &mut block {
+                        block.text.push_str(&part);
+                    } else if let Some(heading) = &mut heading {
+                        heading.push_str(&part);
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert!(comments.is_empty(), "{name}: no block follows {comments:?}");
+        page
+    }
+
+    fn comment(&mut self, html: &str, line: usize, comments: &mut Vec<Comment>) {
+        let html = html.trim();
+        let Some(said) = html.strip_prefix("<!--").and_then(|html| html.strip_suffix("-->")) else {
+            // Pictures and the like, which are markup of their own: their addresses are links too.
+            let addresses = html
+                .split(['"', ' '])
+                .filter(|word| word.contains("docs/") || word.ends_with(".svg"));
+            self.links.extend(addresses.map(str::to_owned));
+            return;
+        };
+        let said = said.trim();
+        match said.split_once(':') {
+            None if said == "output" => comments.push(Comment::Output),
+            None if said == "update" => comments.push(Comment::Update),
+            Some(("needs", what)) => comments.push(Comment::Needs(what.trim().to_owned())),
+            Some(("run by", what)) if what.trim() == "ci" => comments.push(Comment::RunByCi),
+            Some(("first", commands)) => self.blocks.push(Block {
+                line,
+                language: "sh".to_owned(),
+                text: format!("{}\n", commands.trim()),
+                comments: Vec::new(),
+            }),
+            _ => panic!("{}:{line}: nobody knows the comment {said:?}", self.name),
+        }
+    }
+}
+
+/// The anchor that GitHub gives a heading.
+fn slug(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    let kept = kept
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_in_parts() {
+        let text = "# A `b`, c?\n\n<!-- first: x --> \n\n- in a list\n\n  <!-- needs: account -->\n  ```sh\n  y [no](link)\n  ```\n\n[one](a.md#b) ![two](c.svg)\n\n## A b c\n";
+        let page = Page::parse("p", text);
+        assert_eq!(page.anchors, ["a-b-c", "a-b-c-1"]);
+        assert_eq!(page.links, ["a.md#b", "c.svg"]);
+        let blocks: Vec<_> = page
+            .blocks
+            .iter()
+            .map(|block| (block.line, block.text.as_str(), &block.comments[..]))
+            .collect();
+        assert_eq!(
+            blocks,
+            [
+                (3, "x\n", &[][..]),
+                (9, "y [no](link)\n", &[Comment::Needs("account".to_owned())][..])
+            ]
+        );
+    }
+
+    #[test]
+    #[should_panic = "nobody knows the comment \"ouput\""]
+    fn a_comment_that_nobody_knows() {
+        Page::parse("p", "<!-- ouput -->\n```text\nx\n```\n");
+    }
+}

@@ -1,0 +1,325 @@
+//! A page's own stack, folder and shell.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use crate::root;
+
+const LOCAL: &str = env!("CARGO_BIN_EXE_local");
+/// How long a page may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Where a page's commands are run.
+pub(crate) struct Session {
+    stack: Child,
+    /// What is written in pages, and what it is here.
+    addresses: [(&'static str, String); 2],
+    home: TempDir,
+}
+
+/// What a block of the script said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Session {
+    pub(crate) fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let here = home.path().join("repository");
+        fs::create_dir(&here).unwrap();
+        for entry in fs::read_dir(root()).unwrap().map(Result::unwrap) {
+            let name = entry.file_name();
+            if name != "target" && name != ".git" {
+                symlink(entry.path(), here.join(name)).unwrap();
+            }
+        }
+        let mut stack = Command::new(LOCAL)
+            .current_dir(&here)
+            .args(["--dynamodb-port", "0", "--lambda-port", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(stack.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut address = |name: &str| {
+            let line = lines.find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().to_owned()
+        };
+        let addresses = [
+            ("http://127.0.0.1:8000", address("DynamoDB")),
+            ("http://127.0.0.1:9001", address("Lambda")),
+        ];
+        lines.find(|line| line.starts_with("Serving until")).unwrap();
+        // What it says further is read, so that it can go on saying.
+        std::thread::spawn(move || lines.for_each(drop));
+        let session = Self { stack, addresses, home };
+        session.shims();
+        session
+    }
+
+    /// The text, with this session's addresses in place of the usual ones.
+    pub(crate) fn here(&self, text: &str) -> String {
+        self.addresses
+            .iter()
+            .fold(text.to_owned(), |text, (usual, here)| text.replace(usual, here))
+    }
+
+    /// The other way round.
+    pub(crate) fn usual(&self, text: &str) -> String {
+        self.addresses
+            .iter()
+            .fold(text.to_owned(), |text, (usual, here)| text.replace(here, usual))
+    }
+
+    /// Where Lambda is.
+    pub(crate) fn lambda(&self) -> &str {
+        &self.addresses[1].1
+    }
+
+    /// Programs in place of others: of cargo, which would build for minutes, and, for what needs an account, of all
+    /// that a page may call, which only parse what they are called with.
+    fn shims(&self) {
+        let bin = Path::new(LOCAL).parent().unwrap();
+        let vzero = bin.join("vzero");
+        assert!(
+            vzero.exists(),
+            "{} is not built: `cargo build -p vzero`, or test the whole workspace",
+            vzero.display()
+        );
+        let fill = |shim: &str| {
+            shim.replace("LOCAL", LOCAL)
+                .replace("BIN", &bin.to_string_lossy())
+                .replace("DYNAMODB", &self.addresses[0].1)
+        };
+        let write = |folder: &str, name: &str, shim: &str| {
+            let folder = self.home.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            let path = folder.join(name);
+            fs::write(&path, fill(shim)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("run", "cargo", CARGO);
+        write("run", "vzero", VZERO);
+        if !on_the_path("curl") {
+            write("run", "curl", CURL);
+        }
+        write(
+            "parse",
+            "vzero",
+            "#!/bin/bash\nexec BIN/vzero \"$@\" --help >/dev/null\n",
+        );
+        write("run", "settle", SETTLE);
+        // The AWS CLI reads its own models. A skeleton needs no account, and all parameters are checked for it.
+        write(
+            "parse",
+            "aws",
+            &parsing("aws-cli", "aws", "--generate-cli-skeleton input"),
+        );
+        write("parse", "sam", &parsing("sam", "sam", "--help"));
+        write("parse", "cargo", &parsing("cargo-lambda", "cargo", "--help"));
+    }
+
+    /// Runs the parts of a script one after the other in one shell, and returns what each said. One that only parses finds no
+    /// programs but those that parse.
+    pub(crate) fn run(&self, parts: &[(String, bool)]) -> Vec<Result<Said, String>> {
+        let folder = |name: &str| self.home.path().join(name);
+        let out = |index: usize, name: &str| folder(&format!("{name}.{index}"));
+        let path = search_path();
+        let mut script = "set -euo pipefail\n".to_owned();
+        for (index, (part, parsed)) in parts.iter().enumerate() {
+            let path = match parsed {
+                true => folder("parse").display().to_string(),
+                false => format!("{}:{path}", folder("run").display()),
+            };
+            let (stdout, stderr) = (out(index, "stdout"), out(index, "stderr"));
+            let settle = folder("run/settle");
+            let (stdout, stderr, settle) = (stdout.display(), stderr.display(), settle.display());
+            script += &format!("{settle} 2>{stderr}\n");
+            script += &match parsed {
+                // What it sets is as made up as what it names.
+                true => format!("( PATH='{path}'\n{part}\n) >{stdout} 2>{stderr}\n"),
+                false => format!("PATH='{path}'\n{{\n{part}\n}} >{stdout} 2>{stderr}\n"),
+            };
+        }
+        script += &format!("PATH='{path}'\ntouch {}\n", folder("done").display());
+        let file = folder("script");
+        fs::write(&file, script).unwrap();
+        let mut shell = Command::new("/bin/bash")
+            .arg(&file)
+            .current_dir(folder("repository"))
+            .env("AWS_ACCESS_KEY_ID", "local")
+            .env("AWS_SECRET_ACCESS_KEY", "local")
+            .env("AWS_DEFAULT_REGION", "us-east-1")
+            .env("AWS_PAGER", "")
+            .env_remove("AWS_PROFILE")
+            .env_remove("TABLE_NAME")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait(&mut shell);
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+        let whole = folder("done").exists();
+        (0..parts.len())
+            .map(|index| {
+                let said = Said {
+                    stdout: read(out(index, "stdout")),
+                    stderr: read(out(index, "stderr")),
+                };
+                match whole || out(index + 1, "stdout").exists() {
+                    true => Ok(said),
+                    false if out(index, "stdout").exists() => Err(format!("failed: {}{}", said.stdout, said.stderr)),
+                    false => Err("was not come to".to_owned()),
+                }
+            })
+            .collect()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.stack.kill();
+        let _ = self.stack.wait();
+    }
+}
+
+/// Waits for the shell, and ends it where it takes too long.
+fn wait(shell: &mut Child) {
+    let (ended, end) = mpsc::channel::<()>();
+    let pid = shell.id().to_string();
+    let watch = std::thread::spawn(move || {
+        if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").arg(pid).status();
+        }
+    });
+    shell.wait().unwrap();
+    drop(ended);
+    watch.join().unwrap();
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what is on the path is this machine's business"
+)]
+pub(crate) fn search_path() -> String {
+    std::env::var("PATH").unwrap()
+}
+
+fn on_the_path(program: &str) -> bool {
+    search_path()
+        .split(':')
+        .any(|folder| Path::new(folder).join(program).is_file())
+}
+
+/// What `tools/check-docs` provides, apart by spaces.
+#[allow(clippy::disallowed_methods, reason = "it is what the script hands in")]
+pub(crate) fn provided(tool: &str) -> bool {
+    std::env::var("DOCS_TOOLS").is_ok_and(|tools| tools.split(' ').any(|provided| provided == tool))
+}
+
+/// Calls a program so that it only parses, where it is provided.
+fn parsing(tool: &str, program: &str, flags: &str) -> String {
+    if !provided(tool) {
+        return "#!/bin/bash\n".to_owned();
+    }
+    let path = search_path();
+    let mut programs = path.split(':').map(|folder| Path::new(folder).join(program));
+    let program = programs
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("{program} is not there"));
+    format!(
+        "#!/bin/bash\nexport PATH='{path}'\nexec '{}' \"$@\" {flags} >/dev/null\n",
+        program.display()
+    )
+}
+
+/// As on a terminal: with tables.
+const VZERO: &str = r#"#!/bin/bash
+set -euo pipefail
+more=()
+case " $* " in *" --endpoint-url "*) ;; *) more+=(--endpoint-url DYNAMODB) ;; esac
+case " $* " in *" --output "*) ;; *) more+=(--output table) ;; esac
+exec BIN/vzero "${more[@]}" "$@"
+"#;
+
+/// A reader is slower than the stream: waits until history has what was written.
+const SETTLE: &str = r#"#!/bin/bash
+for try in {1..100}; do
+    BIN/vzero --endpoint-url DYNAMODB --table VersionControl audit --all --lag 0 >/dev/null 2>&1 && exit 0
+    sleep 0.1
+done
+echo "history is not complete" >&2
+exit 1
+"#;
+
+const CARGO: &str = r#"#!/bin/bash
+set -euo pipefail
+refuse() { echo "this is not run here: cargo $asked" >&2; exit 97; }
+asked="$*" package= example=
+[ "${1-}" = run ] || refuse
+shift
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -q | --quiet) ;;
+        -p) package=$2; shift ;;
+        --example) example=$2; shift ;;
+        --) shift; break ;;
+        *) refuse ;;
+    esac
+    shift
+done
+case "$package $example" in
+    "vzero ") exec "$(dirname "$0")/vzero" "$@" ;;
+    "local ") ;;
+    "local "*)
+        [ -x "BIN/examples/$example" ] || { echo "build it first: cargo build -p local --examples" >&2; exit 1; }
+        exec "BIN/examples/$example" "$@" ;;
+    *) refuse ;;
+esac
+case " $* " in
+    *" --help "*) exec LOCAL "$@" ;;
+    *" --once "*) exec LOCAL --dynamodb-port 0 --lambda-port 0 "$@" ;;
+esac
+# One that serves until it is stopped: it is stopped when it serves.
+coproc LOCAL --dynamodb-port 0 --lambda-port 0 "$@"
+pid=$COPROC_PID
+while read -r line <&"${COPROC[0]}"; do
+    case "$line" in "Serving until"*) kill "$pid"; exit 0 ;; esac
+done
+echo "it does not serve" >&2
+exit 1
+"#;
+
+/// What the pages need of curl: a URL, and what is sent there.
+const CURL: &str = r#"#!/bin/bash
+set -euo pipefail
+body= url=
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -d) body=$2; shift ;;
+        -s | -S | -f | -sS | -fsS) ;;
+        *) url=$1 ;;
+    esac
+    shift
+done
+case "$body" in @*) body=$(cat "${body#@}") ;; esac
+host=${url#http://}; path=/${host#*/}; host=${host%%/*}
+exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
+LC_ALL=C
+printf 'POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$path" "$host" "${#body}" "$body" >&3
+while read -r line <&3 && [ "$line" != $'\r' ]; do :; done
+cat <&3
+"#;

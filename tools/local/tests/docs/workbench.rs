@@ -1,0 +1,206 @@
+//! `docs/version-control.nosql-workbench.json`: the table as a model for NoSQL Workbench, with what the running stack makes of a
+//! factory's updates.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::Client;
+use local::{
+    dynamodb::sdk_config,
+    history,
+    stack::{Options, Stack},
+    template::Template,
+};
+use serde_json::{Value, json};
+use shared::{
+    domain::{AttributeValue, entity::EntityId, update::Change},
+    time_series::{PutOutcome, StateTime, TimeSeries},
+};
+
+use crate::root;
+
+const MODEL: &str = "docs/version-control.nosql-workbench.json";
+
+/// Equipment, its name and factory, and its states in their order.
+const FACTORY: [(&str, [&str; 2], &[(&str, &str)]); 3] = [
+    (
+        "Equipment#1",
+        ["Equipment-001", "F#88546"],
+        &[
+            ("2023-10-03T12:32:00", "NORMAL"),
+            ("2023-11-05T12:12:00", "WARNING1"),
+            ("2023-11-06T12:05:00", "NORMAL"),
+        ],
+    ),
+    (
+        "Equipment#6",
+        ["Equipment-006", "F#56658"],
+        &[("2024-03-07T22:09:29", "ERROR"), ("2024-03-30T22:09:29", "WARNING2")],
+    ),
+    (
+        "Equipment#118",
+        ["Equipment-118", "F#88985"],
+        &[
+            ("2023-12-15T08:30:00", "NORMAL"),
+            ("2023-12-16T09:45:00", "WARNING1"),
+            ("2023-12-17T10:20:00", "NORMAL"),
+            ("2023-12-18T11:05:00", "ERROR"),
+            ("2023-12-19T12:15:00", "WARNING2"),
+        ],
+    ),
+];
+
+/// What an item is, by its sort key.
+const FACETS: [(&str, &str); 4] = [
+    ("Latest", "v0"),
+    ("History", "v1 … vN"),
+    ("Metadata", "Metadata"),
+    ("States by time", "an ISO 8601 time"),
+];
+
+fn facet(sk: &str) -> &'static str {
+    match sk {
+        "v0" => FACETS[0].0,
+        "Metadata" => FACETS[2].0,
+        version if version.starts_with('v') => FACETS[1].0,
+        _ => FACETS[3].0,
+    }
+}
+
+/// Sends the factory's updates to a stack of its own, and returns its table.
+async fn table() -> Vec<Value> {
+    let stack = Stack::start(Options {
+        template: Template::read(&root().join("template.yaml"), &[]).unwrap(),
+        dynamodb_port: 0,
+        lambda_port: 0,
+        data_dir: None,
+        failed: None,
+        program: env!("CARGO_BIN_EXE_local").into(),
+    })
+    .await
+    .unwrap();
+    let states = TimeSeries::new(Client::new(&sdk_config(stack.dynamodb_endpoint()).await), &stack.table);
+    for (id, [name, factory], updates) in FACTORY {
+        let entity = EntityId::new(id).unwrap();
+        let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
+        let metadata = BTreeMap::from([("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))]);
+        stack.store.update_metadata(&entity, &metadata).await.unwrap();
+        for (index, (time, state)) in updates.iter().enumerate() {
+            let request = format!("{}-{}", name.to_lowercase(), index + 1);
+            let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request}).to_string();
+            let answer = stack.lambda.invoke("writer-fn", update.into_bytes()).await.unwrap();
+            assert!(!answer.is_error, "{answer:?}");
+            let state = serde_json::from_value(json!({"State": {"S": state}})).unwrap();
+            let put = states
+                .put(&entity, &StateTime::parse(time).unwrap(), state, false)
+                .await;
+            assert_eq!(put, Ok(PutOutcome::Put));
+        }
+    }
+    let complete = async {
+        loop {
+            let collections = history::collect(stack.store.scan_items().await.unwrap(), stack.digits);
+            if history::missing(&collections, stack.digits).is_empty() {
+                return collections;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let collections = tokio::time::timeout(Duration::from_secs(60), complete).await.unwrap();
+    let items = collections.into_iter().filter(|(pk, _)| pk != "#vzero");
+    let items = items.flat_map(|(_, collection)| collection.items().to_vec());
+    items
+        .map(|(_, item)| sorted(serde_json::to_value(item).unwrap()))
+        .collect()
+}
+
+fn sorted(mut item: Value) -> Value {
+    item.sort_all_objects();
+    item
+}
+
+/// The form in which NoSQL Workbench exports a model.
+fn model(items: &[Value]) -> Value {
+    let facets = FACETS.map(|(name, sort_key)| {
+        let of_it: Vec<_> = items
+            .iter()
+            .filter(|item| facet(item["SK"]["S"].as_str().unwrap()) == name)
+            .collect();
+        let names: BTreeSet<_> = of_it
+            .iter()
+            .flat_map(|item| attributes(item))
+            .map(|(name, _)| name)
+            .collect();
+        json!({
+            "FacetName": name,
+            "KeyAttributeAlias": {"PartitionKeyAlias": "entity", "SortKeyAlias": sort_key},
+            "TableData": of_it,
+            "NonKeyAttributes": names,
+            "DataAccess": {"MySql": {}},
+        })
+    });
+    let mut types: BTreeMap<&String, &String> = BTreeMap::new();
+    for (name, kind) in items.iter().flat_map(attributes) {
+        assert_eq!(
+            types.insert(name, kind).unwrap_or(kind),
+            kind,
+            "{name} has one type, as the model wants it"
+        );
+    }
+    let types = types
+        .iter()
+        .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind}));
+    json!({
+        "ModelName": "Version control",
+        "ModelMetadata": {
+            "Author": "",
+            "DateCreated": "Nov 21, 2026, 12:00 PM",
+            "DateLastModified": "Nov 21, 2026, 12:00 PM",
+            "Description": "Every version of each item, in one table: v0 is the latest, v1 to vN are its history, Metadata is what is true of the entity \
+                            as such, and states may stand under their time instead of a number.",
+            "AWSService": "Amazon DynamoDB",
+            "Version": "3.0",
+        },
+        "DataModel": [{
+            "TableName": "VersionControl",
+            "KeyAttributes": {
+                "PartitionKey": {"AttributeName": "PK", "AttributeType": "S"},
+                "SortKey": {"AttributeName": "SK", "AttributeType": "S"},
+            },
+            "NonKeyAttributes": types.collect::<Vec<_>>(),
+            "TableFacets": facets,
+            "GlobalSecondaryIndexes": [],
+            "DataAccess": {"MySql": {}},
+            "BillingMode": "PAY_PER_REQUEST",
+        }],
+    })
+}
+
+/// The names and types of what is not the key.
+fn attributes(item: &Value) -> impl Iterator<Item = (&String, &String)> {
+    let attributes = item.as_object().into_iter().flatten();
+    let attributes = attributes.filter(|(name, _)| *name != "PK" && *name != "SK");
+    attributes.filter_map(|(name, value)| Some((name, value.as_object()?.keys().next()?)))
+}
+
+#[tokio::test]
+async fn the_model_holds_what_the_stack_makes_of_the_factorys_updates() {
+    let made = model(&table().await);
+    let kept = fs::read(root().join(MODEL)).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap_or_default();
+    if made != kept {
+        let path = format!("{}/workbench.json", env!("CARGO_TARGET_TMPDIR"));
+        fs::write(&path, format!("{made:#}\n")).unwrap();
+        panic!("{MODEL} is another one: see {path}");
+    }
+    let tables = made["DataModel"].as_array().unwrap();
+    let facets = tables[0]["TableFacets"].as_array().unwrap();
+    let sizes: Vec<_> = facets
+        .iter()
+        .map(|facet| facet["TableData"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(sizes, [3, 10, 3, 10]);
+}
