@@ -15,6 +15,10 @@ test:
 queues:
     tools/cli/tests/with-moto cargo test --workspace --test queues
 
+# the pages' commands that need more than Rust: the AWS CLI, the SAM CLI, cargo-lambda
+docs:
+    tools/check-docs
+
 # what CI checks besides
 lint:
     cargo fmt --all --check

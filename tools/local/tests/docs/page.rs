@@ -66,7 +66,7 @@ impl Page {
                 }
                 Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                    page.links.push(dest_url.to_string())
+                    page.links.push(dest_url.to_string());
                 }
                 Event::Start(Tag::HtmlBlock) => html = Some(String::new()),
                 Event::End(TagEnd::HtmlBlock) => page.comment(&html.take().unwrap_or_default(), line, &mut comments),
@@ -92,10 +92,9 @@ impl Page {
         let html = html.trim();
         let Some(said) = html.strip_prefix("<!--").and_then(|html| html.strip_suffix("-->")) else {
             // Pictures and the like, which are markup of their own: their addresses are links too.
-            let addresses = html
-                .split(['"', ' '])
-                .filter(|word| word.contains("docs/") || word.ends_with(".svg"));
-            self.links.extend(addresses.map(str::to_owned));
+            let words = html.split(['"', ' ']);
+            self.links
+                .extend(words.filter(|word| word.contains("docs/")).map(str::to_owned));
             return;
         };
         let said = said.trim();

@@ -121,14 +121,9 @@ impl Session {
             "#!/bin/bash\nexec BIN/vzero \"$@\" --help >/dev/null\n",
         );
         write("run", "settle", SETTLE);
-        // The AWS CLI reads its own models. A skeleton needs no account, and all parameters are checked for it.
-        write(
-            "parse",
-            "aws",
-            &parsing("aws-cli", "aws", "--generate-cli-skeleton input"),
-        );
-        write("parse", "sam", &parsing("sam", "sam", "--help"));
-        write("parse", "cargo", &parsing("cargo-lambda", "cargo", "--help"));
+        write("parse", "aws", &parsing("aws-cli", "aws", ASK_NOBODY));
+        write("parse", "sam", &parsing("sam", "sam", ASK_HELP));
+        write("parse", "cargo", &parsing("cargo-lambda", "cargo", ASK_HELP));
     }
 
     /// Runs the parts of a script one after the other in one shell, and returns what each said. One that only parses finds no
@@ -137,7 +132,7 @@ impl Session {
         let folder = |name: &str| self.home.path().join(name);
         let out = |index: usize, name: &str| folder(&format!("{name}.{index}"));
         let path = search_path();
-        let mut script = "set -euo pipefail\n".to_owned();
+        let mut script = vec!["set -euo pipefail\n".to_owned()];
         for (index, (part, parsed)) in parts.iter().enumerate() {
             let path = match parsed {
                 true => folder("parse").display().to_string(),
@@ -146,16 +141,16 @@ impl Session {
             let (stdout, stderr) = (out(index, "stdout"), out(index, "stderr"));
             let settle = folder("run/settle");
             let (stdout, stderr, settle) = (stdout.display(), stderr.display(), settle.display());
-            script += &format!("{settle} 2>{stderr}\n");
-            script += &match parsed {
+            script.push(format!("{settle} 2>{stderr}\n"));
+            script.push(match parsed {
                 // What it sets is as made up as what it names.
                 true => format!("( PATH='{path}'\n{part}\n) >{stdout} 2>{stderr}\n"),
                 false => format!("PATH='{path}'\n{{\n{part}\n}} >{stdout} 2>{stderr}\n"),
-            };
+            });
         }
-        script += &format!("PATH='{path}'\ntouch {}\n", folder("done").display());
+        script.push(format!("PATH='{path}'\ntouch {}\n", folder("done").display()));
         let file = folder("script");
-        fs::write(&file, script).unwrap();
+        fs::write(&file, script.concat()).unwrap();
         let mut shell = Command::new("/bin/bash")
             .arg(&file)
             .current_dir(folder("repository"))
@@ -230,8 +225,20 @@ pub(crate) fn provided(tool: &str) -> bool {
     std::env::var("DOCS_TOOLS").is_ok_and(|tools| tools.split(' ').any(|provided| provided == tool))
 }
 
+/// Asked for help, a program reads its arguments and does nothing.
+const ASK_HELP: &str = "exec PROGRAM \"$@\" --help >/dev/null\n";
+
+/// The AWS CLI checks all parameters before it sends anything, and nobody listens there.
+const ASK_NOBODY: &str = r#"
+export AWS_MAX_ATTEMPTS=1
+said=$(PROGRAM "$@" --endpoint-url http://127.0.0.1:9 --no-sign-request 2>&1) && exit 1
+case "$said" in *"Could not connect to the endpoint URL"*) exit 0 ;; esac
+echo "$said" >&2
+exit 1
+"#;
+
 /// Calls a program so that it only parses, where it is provided.
-fn parsing(tool: &str, program: &str, flags: &str) -> String {
+fn parsing(tool: &str, program: &str, call: &str) -> String {
     if !provided(tool) {
         return "#!/bin/bash\n".to_owned();
     }
@@ -241,8 +248,8 @@ fn parsing(tool: &str, program: &str, flags: &str) -> String {
         .find(|path| path.is_file())
         .unwrap_or_else(|| panic!("{program} is not there"));
     format!(
-        "#!/bin/bash\nexport PATH='{path}'\nexec '{}' \"$@\" {flags} >/dev/null\n",
-        program.display()
+        "#!/bin/bash\nexport PATH='{path}'\n{}",
+        call.replace("PROGRAM", &program.to_string_lossy())
     )
 }
 

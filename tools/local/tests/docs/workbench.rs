@@ -1,4 +1,4 @@
-//! `docs/version-control.nosql-workbench.json`: the table as a model for NoSQL Workbench, with what the running stack makes of a
+//! `docs/version-control.nosql-workbench.json`: the table as a model for `NoSQL` Workbench, with what the running stack makes of a
 //! factory's updates.
 
 use std::{
@@ -24,8 +24,10 @@ use crate::root;
 
 const MODEL: &str = "docs/version-control.nosql-workbench.json";
 
-/// Equipment, its name and factory, and its states in their order.
-const FACTORY: [(&str, [&str; 2], &[(&str, &str)]); 3] = [
+/// An entity, its name and factory, and its states in their order, each with its time.
+type Equipment = (&'static str, [&'static str; 2], &'static [(&'static str, &'static str)]);
+
+const FACTORY: [Equipment; 3] = [
     (
         "Equipment#1",
         ["Equipment-001", "F#88546"],
@@ -122,7 +124,7 @@ fn sorted(mut item: Value) -> Value {
     item
 }
 
-/// The form in which NoSQL Workbench exports a model.
+/// The form in which `NoSQL` Workbench exports a model.
 fn model(items: &[Value]) -> Value {
     let facets = FACETS.map(|(name, sort_key)| {
         let of_it: Vec<_> = items
