@@ -24,6 +24,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) list: bool,
 
+    /// A folder of functions that cargo lambda build made, such as target/lambda [default: built by cargo]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) functions: Option<PathBuf>,
+
     /// The folder for results and plots
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,

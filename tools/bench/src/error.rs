@@ -13,6 +13,9 @@ pub(crate) enum BenchError {
     /// The functions could not be built.
     #[error("the functions could not be built: {0}")]
     Build(String),
+    /// A function is not in the folder that was named.
+    #[error("there is no {}: build it with cargo lambda build --release", .0.display())]
+    NoBootstrap(PathBuf),
     /// A function did not do its work.
     #[error("{subject} did not do its work: {said}; its log is {}", log.display())]
     Failed {
@@ -50,7 +53,7 @@ impl BenchError {
     /// 2 usage, 1 all else.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Unknown { .. } => 2,
+            Self::Unknown { .. } | Self::NoBootstrap(_) => 2,
             _ => 1,
         }
     }

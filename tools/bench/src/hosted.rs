@@ -60,6 +60,7 @@ impl Hosted {
         let host = Host {
             program: start.program.clone(),
             arguments: start.arguments.clone(),
+            bootstraps: BTreeMap::new(),
             environment: environment(subject, way),
             concurrency: processes,
             logs: logs.clone(),

@@ -74,12 +74,22 @@ pub(crate) const NODE: &str = "Node";
 pub(crate) const PLAIN: &str = "default features";
 
 impl Subjects {
-    /// Builds ours, and looks for the peers.
-    pub(crate) async fn find(progress: &Progress) -> Result<Self, BenchError> {
-        progress.doing("building the functions");
-        let built = build().await?;
+    /// Builds ours, where they are not in this folder, and looks for the peers.
+    pub(crate) async fn find(functions: Option<&Path>, progress: &Progress) -> Result<Self, BenchError> {
+        let bootstrap = |folder: &Path, role: Role| folder.join(role.name()).join("bootstrap");
+        let program: Box<dyn Fn(Role) -> PathBuf> = if let Some(folder) = functions {
+            let missing = Role::BOTH.map(|role| bootstrap(folder, role));
+            if let Some(missing) = missing.into_iter().find(|path| !path.is_file()) {
+                return Err(BenchError::NoBootstrap(missing));
+            }
+            Box::new(|role| bootstrap(folder, role))
+        } else {
+            progress.doing("building the functions");
+            let built = build().await?;
+            Box::new(move |role| built.join(role.name()))
+        };
         let mut ours = pair("vzero", true, |role| Start {
-            program: built.join(role.name()),
+            program: program(role),
             arguments: Vec::new(),
             handler: role.name().to_owned(),
         });

@@ -49,6 +49,10 @@ pub struct Args {
     /// A parameter of the template, as often as needed
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
     pub parameters: Vec<(String, String)>,
+
+    /// A function's program, as sam build or cargo lambda build makes it, for each function [default: built in]
+    #[arg(long = "bootstrap", value_name = "FUNCTION=FILE", value_parser = bootstrap)]
+    pub bootstraps: Vec<(String, PathBuf)>,
 }
 
 const EXAMPLES: &str = "\
@@ -61,6 +65,11 @@ Examples:
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a parameter is given as NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn bootstrap(text: &str) -> Result<(String, PathBuf), String> {
+    let (function, file) = text.split_once('=').ok_or("a bootstrap is given as FUNCTION=FILE")?;
+    Ok((function.to_owned(), file.into()))
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         data_dir: args.data_dir.clone(),
         failed: args.failed.clone(),
         program,
+        bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
     let fed = Arc::new(Fed::default());

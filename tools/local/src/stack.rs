@@ -50,6 +50,8 @@ pub struct Options {
     pub failed: Option<PathBuf>,
     /// The program that is a function behind [`function::ARGUMENT`].
     pub program: PathBuf,
+    /// Functions that were built, instead of that program: binaries by their names.
+    pub bootstraps: BTreeMap<String, PathBuf>,
 }
 
 /// A stack that runs until it is dropped.
@@ -103,7 +105,16 @@ impl Stack {
             data_dir,
             failed,
             program,
+            bootstraps,
         } = options;
+        for (name, path) in &bootstraps {
+            if !template.functions.iter().any(|function| function.binary == *name) {
+                return Err(StackError::NoFunction(name.clone()));
+            }
+            if !path.is_file() {
+                return Err(StackError::NoBootstrap(path.clone()));
+            }
+        }
         // Ports first: nothing is made where one is taken.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
@@ -131,6 +142,7 @@ impl Stack {
         let host = Host {
             program,
             arguments: vec![function::ARGUMENT.to_owned()],
+            bootstraps,
             environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
             concurrency: CONCURRENCY,
             logs: logs.clone(),
@@ -266,6 +278,12 @@ impl Drop for Home {
 /// Why the stack does not start.
 #[derive(Debug, Error)]
 pub enum StackError {
+    /// A bootstrap for nothing.
+    #[error("the template has no function {0}")]
+    NoFunction(String),
+    /// A bootstrap that is not there.
+    #[error("there is no bootstrap {0}: build it with sam build or cargo lambda build")]
+    NoBootstrap(PathBuf),
     /// Somebody else listens there.
     #[error("port {0} is in use")]
     PortInUse(u16),

@@ -1,7 +1,10 @@
 //! How long it takes from the acknowledgement of a write until its version can be read, in the local stack, at 100 updates a
 //! second.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use futures::future::try_join_all;
 use local::{
@@ -46,6 +49,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
         data_dir: None,
         failed: None,
         program: function::this_program(),
+        bootstraps: BTreeMap::new(),
     })
     .await
     .map_err(failed)?;

@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     let folder = TempDir::with_prefix("bench-")?;
     let bench = Bench {
         quick: args.quick,
-        subjects: Subjects::find(&progress).await?,
+        subjects: Subjects::find(args.functions.as_deref(), &progress).await?,
         certificate: Certificate::make(folder.path())?,
         logs: args.output.join("logs"),
         progress,

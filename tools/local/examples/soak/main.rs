@@ -1,7 +1,7 @@
 //! Many updates through real function processes that are killed at random, ending in an audit. `tools/soak` runs it on
 //! Amazon's DynamoDB Local.
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, io::Write as _, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use local::{
@@ -83,6 +83,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
             data_dir: None,
             failed: None,
             program: function::this_program(),
+            bootstraps: BTreeMap::new(),
         },
         args.dynamodb_url,
     )

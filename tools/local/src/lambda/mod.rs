@@ -41,6 +41,8 @@ pub struct Host {
     pub program: PathBuf,
     /// See `program`.
     pub arguments: Vec<String>,
+    /// Functions with a program of their own, by their binary's name. It takes no arguments.
+    pub bootstraps: BTreeMap<String, PathBuf>,
     /// The variables of every function, besides its own.
     pub environment: BTreeMap<String, String>,
     /// The most processes of one function.

@@ -203,10 +203,14 @@ fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io
     std::fs::create_dir_all(&host.logs)?;
     let log = host.logs.join(format!("{}.log", function.binary));
     let log = OpenOptions::new().create(true).append(true).open(log)?;
-    let mut command = Command::new(&host.program);
+    let mut command = if let Some(bootstrap) = host.bootstraps.get(&function.binary) {
+        Command::new(bootstrap)
+    } else {
+        let mut command = Command::new(&host.program);
+        command.args(&host.arguments).arg(&function.binary);
+        command
+    };
     command
-        .args(&host.arguments)
-        .arg(&function.binary)
         .env_clear()
         .envs(&host.environment)
         .envs(&function.environment)

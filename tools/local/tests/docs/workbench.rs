@@ -81,6 +81,7 @@ async fn table() -> Vec<Value> {
         data_dir: None,
         failed: None,
         program: env!("CARGO_BIN_EXE_local").into(),
+        bootstraps: BTreeMap::new(),
     })
     .await
     .unwrap();

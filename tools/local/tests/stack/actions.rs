@@ -111,6 +111,7 @@ async fn start(recorder: &Recorder, parameters: &[(&str, &str)]) -> Stack {
         data_dir: None,
         failed: None,
         program: PROGRAM.into(),
+        bootstraps: BTreeMap::new(),
     };
     Stack::start_on(options, Some(recorder.endpoint.clone())).await.unwrap()
 }

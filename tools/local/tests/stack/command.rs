@@ -264,3 +264,37 @@ fn a_table_is_not_served_with_another_width() {
         assert!(text(&output.stderr).contains(line), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_function_that_was_built_takes_the_place_of_the_one_that_is_built_in() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    // A program that takes no arguments, as a bootstrap.
+    let script = format!(
+        "#!/bin/sh\n: >'{}'\nexec '{PROGRAM}' __function writer-fn\n",
+        started.display()
+    );
+    let bootstrap = file(folder.path(), "bootstrap", &script);
+    std::fs::set_permissions(&bootstrap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = run(&["--once", "--bootstrap", &format!("writer-fn={bootstrap}")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(started.exists());
+    for (argument, error) in [
+        (format!("no-fn={bootstrap}"), "the template has no function no-fn"),
+        (
+            "writer-fn=/no/such/file".to_owned(),
+            "there is no bootstrap /no/such/file",
+        ),
+        ("writer-fn".to_owned(), "FUNCTION=FILE"),
+    ] {
+        let output = run(&["--once", "--bootstrap", &argument]);
+        assert_ne!(output.status.code(), Some(0), "{argument}");
+        assert!(
+            text(&output.stderr).contains(error),
+            "{argument}: {}",
+            text(&output.stderr)
+        );
+    }
+}

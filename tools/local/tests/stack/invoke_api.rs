@@ -1,5 +1,7 @@
 //! The Invoke API, as a client on the network sees it.
 
+use std::collections::BTreeMap;
+
 use local::{
     lambda::{Host, Lambda},
     template::Function,
@@ -127,6 +129,7 @@ fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambd
     let host = Host {
         program: program.into(),
         arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        bootstraps: BTreeMap::new(),
         // A port that takes connections and never answers: nothing listens behind the backlog.
         environment: [("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), silent_endpoint())].into(),
         concurrency: 2,

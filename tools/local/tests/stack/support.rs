@@ -1,6 +1,7 @@
 //! A stack for each test, on free ports, in memory.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -49,6 +50,7 @@ pub(crate) async fn start_with(template: Template) -> Stack {
         data_dir: None,
         failed: None,
         program: PROGRAM.into(),
+        bootstraps: BTreeMap::new(),
     })
     .await
     .unwrap()
