@@ -53,6 +53,14 @@ ci:
 review:
     cargo insta review
 
+# the functions as they are deployed, built and tried
+build:
+    tools/deploy/build
+
+# the stack in an emulated AWS: `just build emulate`
+emulate:
+    tools/deploy/emulate
+
 deploy *ARGS:
     sam build
     sam deploy {{ARGS}}

@@ -1,0 +1,27 @@
+"""template.yaml in plain CloudFormation, as aws-sam-translator makes it. It needs an environment with aws-sam-cli."""
+
+import os
+import pathlib
+
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+from samcli.yamlhelper import yaml_parse  # noqa: E402
+from samtranslator.parser.parser import Parser  # noqa: E402
+from samtranslator.translator.translator import Translator  # noqa: E402
+
+TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
+
+
+def translated(code="s3://bucket/{}.zip", text=None):
+    """The translation, with the functions' code at these addresses: {} stands for the name of a function's binary."""
+    template = yaml_parse(text or TEMPLATE.read_text())
+    for function in template["Resources"].values():
+        if function["Type"] == "AWS::Serverless::Function":
+            binary = function["Metadata"]["BuildProperties"]["Binary"]
+            function["Properties"]["CodeUri"] = code.format(binary)
+    template["Globals"]["Function"].pop("CodeUri")
+    parameters = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
+    translation = Translator({}, Parser()).translate(template, parameters)
+    # What is translated is not to be translated again.
+    translation.pop("Transform", None)
+    return translation
