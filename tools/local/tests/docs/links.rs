@@ -4,12 +4,22 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::{page::Page, pages, read, root};
 
+/// With what the name of a file begins.
+const FOLDERS: [&str; 8] = [
+    ".ci/",
+    ".github/",
+    "docs/",
+    "events/",
+    "shared/",
+    "stream-fn/",
+    "tools/",
+    "writer-fn/",
+];
+
 #[test]
 fn every_link_leads_somewhere() {
     let mut names = pages();
     names.push("CHANGELOG.md".to_owned());
-    let records = std::fs::read_dir(root().join("docs/adr")).unwrap();
-    names.extend(records.map(|entry| format!("docs/adr/{}", entry.unwrap().file_name().to_string_lossy())));
     let dead: Vec<_> = names.iter().flat_map(|name| dead(&read(name))).collect();
     assert!(dead.is_empty(), "{dead:#?}");
 }
@@ -30,10 +40,14 @@ fn every_page_is_found_from_the_readme() {
         .map(|link| read_any(link))
         .collect();
     for name in pages().iter().filter(|name| *name != "README.md") {
-        assert!(
-            linked(&readme, name) || near.iter().any(|page| linked(page, name)),
-            "no way leads to {name}"
-        );
+        // By itself, or by its folder.
+        let folder = Path::new(name).parent().unwrap().to_string_lossy().into_owned();
+        let ways = [name.as_str(), &folder];
+        let ways = ways.iter().filter(|way| way.contains("docs/") || *way == name);
+        let found = ways
+            .clone()
+            .any(|way| linked(&readme, way) || near.iter().any(|page| linked(page, way)));
+        assert!(found, "no way leads to {name}");
     }
 }
 
@@ -78,6 +92,22 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     plain
+}
+
+/// What looks like a file of the repository is one. A page may name a command with its arguments, too.
+#[test]
+fn every_file_that_is_named_is_there() {
+    let missing = |name: &String| -> Vec<String> {
+        let page = read(name);
+        let words = page.codes.iter().filter_map(|(_, code)| code.split(' ').next());
+        let paths = words
+            .map(|word| word.trim_end_matches('*'))
+            .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)));
+        let missing = paths.filter(|path| !root().join(path).exists());
+        missing.map(|path| format!("{name}: {path}")).collect()
+    };
+    let missing: Vec<_> = pages().iter().flat_map(missing).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! | `<!-- run by: ci -->` | `.ci/run` or a workflow runs it: it takes too long here, or would run itself |
 //! | `<!-- first: … -->` | commands that nobody sees, run in their place |
 //!
-//! A block that none of this fits fails the test.
+//! A block that none of this fits fails the test. A `vzero` or `aws` command in the middle of the text is parsed as well.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -35,13 +35,18 @@ fn root() -> PathBuf {
 /// The pages whose blocks are run.
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
-    let mut docs: Vec<_> = std::fs::read_dir(root().join("docs"))
-        .unwrap()
-        .map(|entry| format!("docs/{}", entry.unwrap().file_name().to_string_lossy()))
-        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "md"))
-        .collect();
-    docs.sort();
-    pages.extend(docs);
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root().join(&folder)).unwrap().map(Result::unwrap) {
+            let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                folders.push(name);
+            } else if Path::new(&name).extension().is_some_and(|end| end == "md") {
+                pages.push(name);
+            }
+        }
+    }
+    pages[2..].sort();
     pages
 }
 

@@ -12,6 +12,8 @@ pub(crate) struct Page {
     /// Where links to this page may point.
     pub(crate) anchors: Vec<String>,
     pub(crate) links: Vec<String>,
+    /// What stands in the text as code, and its line.
+    pub(crate) codes: Vec<(usize, String)>,
 }
 
 /// A fenced block, or what a comment has to be run.
@@ -75,6 +77,9 @@ impl Page {
                     None => page.comment(&part, line, &mut comments),
                 },
                 Event::Text(part) | Event::Code(part) => {
+                    if text[range].starts_with('`') {
+                        page.codes.push((line, part.to_string()));
+                    }
                     if let Some(block) = &mut block {
                         block.text.push_str(&part);
                     } else if let Some(heading) = &mut heading {

@@ -64,13 +64,15 @@ fn check(page: &Page) -> Vec<String> {
     let mut parts: Vec<(String, bool)> = Vec::new();
     // Each part's block, and each output's part.
     let (mut blocks, mut outputs) = (Vec::new(), Vec::new());
+    let inline = inline(page);
     let needs_a_stack = page
         .blocks
         .iter()
+        .chain(&inline)
         .any(|block| ["sh", "json"].contains(&block.language.as_str()));
     let session = needs_a_stack.then(Session::start);
     let mut skipped = false;
-    for block in &page.blocks {
+    for block in page.blocks.iter().chain(&inline) {
         let class = class(block);
         // What a command says that was not run is not known.
         skipped = class == Ok(Class::Skip) || (skipped && class == Ok(Class::Output));
@@ -146,20 +148,41 @@ fn check(page: &Page) -> Vec<String> {
     wrong
 }
 
-/// The commands, with a name in place of each `<Name>`, which the template has to know.
+/// The commands, with a word in place of each `<Name>`, which the template has to know if it is one.
 fn named(text: &str) -> Result<String, String> {
     let template = fs::read_to_string(root().join("template.yaml")).unwrap();
-    let names = text
-        .split('<')
-        .skip(1)
-        .filter_map(|rest| rest.split_once('>'))
-        .map(|(name, _)| name);
-    let mut unknown =
-        names.filter(|name| name.starts_with(char::is_uppercase) && !template.contains(&format!("\n  {name}:\n")));
-    match unknown.next() {
-        Some(name) => Err(format!("template.yaml has no {name}")),
-        None => Ok(text.replace(['<', '>'], "")),
+    let mut named = String::new();
+    let mut rest = text;
+    while let Some((before, (name, after))) = rest
+        .split_once('<')
+        .and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
+    {
+        let is_name = name.starts_with(char::is_uppercase) && !name.contains(' ');
+        if is_name && !template.contains(&format!("\n  {name}:\n")) {
+            return Err(format!("template.yaml has no {name}"));
+        }
+        named += before;
+        named += &name.replace(' ', "-");
+        rest = after;
     }
+    Ok(named + rest)
+}
+
+/// Commands in the middle of the text are parsed: `ID` and `N` are as good as any id and number.
+fn inline(page: &Page) -> Vec<Block> {
+    let commands = page.codes.iter().filter_map(|(line, code)| {
+        let words: Vec<_> = code.trim_end_matches('…').split(' ').collect();
+        let parsed = words.len() > 1 && ["vzero", "aws"].contains(&words[0]);
+        let number = |word: &&str| word.len() == 1 && word.starts_with(char::is_uppercase);
+        let words = words.iter().map(|word| if number(word) { "1" } else { word });
+        parsed.then(|| Block {
+            line: *line,
+            language: "sh".to_owned(),
+            text: words.collect::<Vec<_>>().join(" "),
+            comments: vec![Comment::Needs("account".to_owned())],
+        })
+    });
+    commands.collect()
 }
 
 /// All values of a block. `…` stands for what is left out.
@@ -269,6 +292,7 @@ fn what_a_page_should_not_have_is_found() {
             "<!-- needs: account -->\n```sh\nvzero audit <NoSuchOutput>\n```",
             "template.yaml has no NoSuchOutput",
         ),
+        ("Type `vzero audit --everything`.", "--everything"),
         (
             "<!-- run by: ci -->\n```sh\ncargo test --frobnicate\n```",
             "CI does not run cargo test --frobnicate",
