@@ -19,6 +19,21 @@ queues:
 docs:
     tools/check-docs
 
+# the suite that runs on any engine
+suite := "cargo test -p local -p vzero --test library --test stack --test vzero --test operations --test redrive --test repair"
+
+# the integration suite on Amazon's DynamoDB Local: npm and a JDK
+conformance *ARGS:
+    tools/local/tests/with-dynamodb-local {{suite}} {{ARGS}}
+
+# the integration suite on MiniStack
+conformance-ministack *ARGS:
+    tools/local/tests/with-ministack {{suite}} {{ARGS}}
+
+# the integration suite on AWS, with the credentials and the Region of the usual chain. It makes tables, and deletes them
+conformance-aws *ARGS:
+    VZERO_TEST_ENDPOINT=aws {{suite}} {{ARGS}}
+
 # what CI checks besides
 lint:
     cargo fmt --all --check

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+#[path = "../../local/tests/endpoint/mod.rs"]
+mod endpoint;
 mod table;
 #[path = "../../local/tests/stack/wire.rs"]
 mod wire;

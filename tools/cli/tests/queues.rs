@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+#[path = "../../local/tests/endpoint/mod.rs"]
+mod endpoint;
 mod table;
 mod wiretap;
 
@@ -286,7 +288,9 @@ fn a_message_of_a_table_that_cannot_be_written_to_stays() {
     failures.table.write("E", 1);
     let records = failures.table.records();
     let mut body = failures.table.document(&records).body;
-    let text = body.to_string().replace("table/VersionControl/", "table/Other/");
+    let text = body
+        .to_string()
+        .replace(&format!("table/{}/", failures.table.name), "table/Other/");
     failures.message(&json!(text));
     let answer = failures.answer(&[&failures.queue], 4);
     assert_eq!(counts(&answer, &COUNTS), json!([1, 1, 0, 0, 0, 1]));

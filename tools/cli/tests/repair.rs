@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+#[path = "../../local/tests/endpoint/mod.rs"]
+mod endpoint;
 mod table;
 
 use std::fs;
@@ -197,7 +199,7 @@ fn where_sources_hold_different_ones_none_is_taken() {
     // Of another table, it is no source.
     let other = body
         .to_string()
-        .replace("table/VersionControl/", "table/Other/")
+        .replace(&format!("table/{}/", table.name), "table/Other/")
         .replace("\"7\"", "\"8\"");
     fs::write(folder.path().join("c"), other).unwrap();
     let path = folder.path().to_str().unwrap();

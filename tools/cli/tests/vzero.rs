@@ -1,18 +1,23 @@
-//! The command, run as its user runs it, against an embedded database.
+//! The command, run as its user runs it, against a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::{
     io::Write as _,
-    net::TcpListener,
     process::{Command, Stdio},
 };
 
-use local::dynamodb::{Embedded, sdk_config, table};
+use local::dynamodb::table;
 use serde_json::{Value, json};
 
+#[path = "../../local/tests/endpoint/mod.rs"]
+mod endpoint;
+
+use endpoint::Endpoint;
+
 struct Table {
-    embedded: Embedded,
+    endpoint: Endpoint,
+    name: String,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -27,20 +32,25 @@ struct Ran {
 impl Table {
     fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let endpoint = runtime.block_on(Endpoint::open());
+        let name = endpoint.table("VersionControl");
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let settings = local::template::Table {
-            name: "VersionControl".to_owned(),
+            name: name.clone(),
             attributes: vec![pair("PK", "S"), pair("SK", "S")],
             keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
             stream_view_type: "NEW_IMAGE".to_owned(),
             ttl: None,
         };
         runtime.block_on(async {
-            let client = aws_sdk_dynamodb::Client::new(&sdk_config(embedded.endpoint()).await);
+            let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
             table::ensure(&client, &settings).await.unwrap();
         });
-        Self { embedded, runtime }
+        Self {
+            endpoint,
+            name,
+            runtime,
+        }
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
@@ -48,9 +58,12 @@ impl Table {
     }
 
     fn fed(&self, arguments: &[&str], input: &str) -> Ran {
+        let (environment, reached) = self.runtime.block_on(self.endpoint.reached());
         let mut child = Command::new(env!("CARGO_BIN_EXE_vzero"))
             .env_clear()
-            .args(["--endpoint-url", self.embedded.endpoint()])
+            .envs(environment)
+            .env("TABLE_NAME", &self.name)
+            .args(reached)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -214,12 +227,12 @@ fn every_type_is_shown_and_put_back_without_loss() {
     assert_eq!(table.line(&["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
     assert!(shown.stdout.contains("-0.12345678901234567890123456789012345678"));
     let items = table.runtime.block_on(async {
-        let client = aws_sdk_dynamodb::Client::new(&sdk_config(table.embedded.endpoint()).await);
+        let client = aws_sdk_dynamodb::Client::new(&table.endpoint.config);
         let get = async |pk: &str| {
             let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
             let request = client
                 .get_item()
-                .table_name("VersionControl")
+                .table_name(&table.name)
                 .key("PK", key(pk))
                 .key("SK", key("v1"));
             let mut item = request.send().await.unwrap().item.unwrap();

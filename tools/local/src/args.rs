@@ -30,6 +30,14 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub failed: Option<PathBuf>,
 
+    /// An SQS, such as that of moto: its queue feeds writer-fn. The queues of the template are made there
+    #[arg(long, value_name = "URL")]
+    pub sqs_endpoint: Option<String>,
+
+    /// An S3: failure documents go to the template's bucket there, and word of them to the dead-letter queue of --sqs-endpoint
+    #[arg(long, value_name = "URL", conflicts_with = "failed")]
+    pub s3_endpoint: Option<String>,
+
     /// Keep the database here over restarts, and the mapping's position with it [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -60,7 +68,9 @@ Examples:
   local                                          sample updates, then serve
   local --once --feed updates.jsonl --dump out   feed a file, check it, write down the table
   local --data-dir data                          keep everything over restarts
-  local --parameter VersionDigits=10             padded version keys";
+  local --parameter VersionDigits=10             padded version keys
+  local --sqs-endpoint http://127.0.0.1:4566 --s3-endpoint http://127.0.0.1:4566
+                                                 with the queues and the bucket, on MiniStack";
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a parameter is given as NAME=VALUE")?;

@@ -58,6 +58,8 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
         failed: args.failed.clone(),
+        sqs_endpoint: args.sqs_endpoint.clone(),
+        s3_endpoint: args.s3_endpoint.clone(),
         program,
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
@@ -208,10 +210,7 @@ fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     }
     let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
     if documents > 0 {
-        screen.error(&format!(
-            "{documents} failure document(s) in {}",
-            stack.failed.display()
-        ));
+        screen.error(&format!("{documents} failure document(s) in {}", stack.failures()));
     }
     missing.is_empty()
 }
@@ -225,14 +224,18 @@ fn shortened(missing: &[String]) -> String {
 }
 
 fn endpoints(stack: &Stack) -> String {
-    format!(
+    let mut lines = format!(
         "DynamoDB  {}  (table {})\nLambda    {}  (writer-fn, stream-fn)\nfailures  {}\nlogs      {}",
         stack.dynamodb_endpoint(),
         stack.table,
         stack.lambda.endpoint(),
-        stack.failed.display(),
+        stack.failures(),
         stack.logs.display(),
-    )
+    );
+    for (name, queue) in &stack.queues {
+        lines.extend(["\nqueue     ", &queue.url, "  (", name, ")"]);
+    }
+    lines
 }
 
 fn how_to_call(stack: &Stack) -> String {

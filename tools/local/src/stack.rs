@@ -1,7 +1,6 @@
 //! The stack: everything of the template that runs, wired together.
 
 use std::{
-    collections::BTreeMap,
     fs::{File, TryLockError},
     io,
     net::{Ipv4Addr, TcpListener},
@@ -20,10 +19,18 @@ use uuid::Uuid;
 
 use crate::{
     activity::Activity,
-    dynamodb::{Embedded, EmbeddedError, MAPPING_ACCESS_KEY, sdk_config, sdk_config_of, stream::TableStream, table},
+    bucket::Failures,
+    dynamodb::{
+        Embedded, EmbeddedError,
+        reached::{Dynamodb, NoCredentials, Reached},
+        stream::TableStream,
+        table,
+    },
     function,
     lambda::{self, Host, Lambda, Target},
     mapping::{Counters, Identity, Mapping, destination::Folder, position::InFile},
+    outside::{Outside, OutsideError},
+    queue::{Queue, mapping::QueueMapping},
     template::{
         ChangeStream, Template,
         resolve::{ACCOUNT, REGION},
@@ -48,6 +55,10 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Where failure documents go, a folder beside the database without it.
     pub failed: Option<PathBuf>,
+    /// An SQS, whose queue feeds writer-fn.
+    pub sqs_endpoint: Option<String>,
+    /// An S3, whose bucket takes failure documents in place of the folder.
+    pub s3_endpoint: Option<String>,
     /// The program that is a function behind [`function::ARGUMENT`].
     pub program: PathBuf,
     /// Functions that were built, instead of that program: binaries by their names.
@@ -69,18 +80,21 @@ pub struct Stack {
     pub mapping: Arc<LocalMapping>,
     /// What became of updates and records so far.
     pub activity: Arc<Activity>,
-    /// Where failure documents go.
+    /// The folder that failure documents go to where there is no bucket.
     pub failed: PathBuf,
+    /// The queues on the SQS at hand, by their names in the template.
+    pub queues: Vec<(String, Queue)>,
     /// Where the functions log to.
     pub logs: PathBuf,
     endpoint: String,
     _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
+    queue_task: Option<tokio::task::JoinHandle<()>>,
     _home: Home,
 }
 
 /// The mapping of the local stack.
-pub type LocalMapping = Mapping<TableStream, Target, Folder, InFile, fn() -> std::time::Duration>;
+pub type LocalMapping = Mapping<TableStream, Target, Failures, InFile, fn() -> std::time::Duration>;
 
 impl std::fmt::Debug for LocalMapping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -96,14 +110,16 @@ impl Stack {
         Self::start_on(options, None).await
     }
 
-    /// Starts all of it, on the DynamoDB of this address, or an embedded one.
-    pub async fn start_on(options: Options, dynamodb: Option<String>) -> Result<Self, StackError> {
+    /// Starts all of it, on this DynamoDB, or an embedded one.
+    pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, StackError> {
         let Options {
             template,
             dynamodb_port,
             lambda_port,
             data_dir,
             failed,
+            sqs_endpoint,
+            s3_endpoint,
             program,
             bootstraps,
         } = options;
@@ -122,16 +138,25 @@ impl Stack {
         let failed = failed.unwrap_or_else(|| home.path().join("failed"));
         let logs = home.path().join("logs");
 
+        let outside = Box::pin(Outside::reach(&template, sqs_endpoint, s3_endpoint)).await?;
+        let destination = match outside.bucket {
+            Some(bucket) => Failures::Bucket(bucket),
+            None => Failures::Folder(Folder(failed.clone())),
+        };
+
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
             .transpose()?;
-        let endpoint = match &embedded {
-            Some(embedded) => embedded.endpoint().to_owned(),
-            None => dynamodb.unwrap_or_default(),
-        };
-        let config = sdk_config(&endpoint).await;
-        // Its own access key: on AWS, the mapping acts in the name of the function's role.
-        let mapping_config = sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await;
+        let embeds = embedded
+            .as_ref()
+            .map(|embedded| Dynamodb::At(embedded.endpoint().to_owned()));
+        let dynamodb = dynamodb.or(embeds).unwrap_or_else(|| Dynamodb::At(String::new()));
+        let Reached {
+            endpoint,
+            config,
+            mapping_config,
+            environment,
+        } = Box::pin(Reached::of(dynamodb)).await?;
         let client = aws_sdk_dynamodb::Client::new(&config);
         let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
@@ -143,7 +168,7 @@ impl Stack {
             program,
             arguments: vec![function::ARGUMENT.to_owned()],
             bootstraps,
-            environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
+            environment,
             concurrency: CONCURRENCY,
             logs: logs.clone(),
         };
@@ -171,7 +196,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
-            destination: Folder(failed.clone()),
+            destination,
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
@@ -181,7 +206,14 @@ impl Stack {
             },
         });
         let running = mapping.clone();
+        let feed = outside.feed.map(|(client, queue, settings)| {
+            let binary = settings.function.clone();
+            let lambda = lambda.clone();
+            QueueMapping::new(client, queue, settings, Target { lambda, binary })
+        });
         Ok(Self {
+            queues: outside.queues,
+            queue_task: feed.map(|mapping| tokio::spawn(mapping.run())),
             store,
             digits,
             table: template.table.name,
@@ -197,6 +229,14 @@ impl Stack {
         })
     }
 
+    /// Where failure documents go: a folder, or `s3://bucket`.
+    pub fn failures(&self) -> String {
+        match &self.mapping.destination {
+            Failures::Folder(Folder(folder)) => folder.display().to_string(),
+            Failures::Bucket(bucket) => format!("s3://{}", bucket.name),
+        }
+    }
+
     /// Where DynamoDB is, `http://127.0.0.1:8000`.
     pub fn dynamodb_endpoint(&self) -> &str {
         &self.endpoint
@@ -206,6 +246,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         self.mapping_task.abort();
+        self.queue_task.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
@@ -308,6 +349,12 @@ pub enum StackError {
     /// The width of version keys.
     #[error("the template's VERSION_DIGITS cannot be read")]
     Digits(#[from] InvalidVersionDigits),
+    /// A queue or the bucket.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
+    /// AWS.
+    #[error(transparent)]
+    NoCredentials(#[from] NoCredentials),
     /// A file or a socket.
     #[error("a file or a socket failed")]
     Io(#[from] io::Error),

@@ -48,6 +48,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
         lambda_port: 0,
         data_dir: None,
         failed: None,
+        sqs_endpoint: None,
+        s3_endpoint: None,
         program: function::this_program(),
         bootstraps: BTreeMap::new(),
     })

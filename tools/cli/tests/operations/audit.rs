@@ -138,12 +138,17 @@ fn what_it_cannot_do_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let path = path.to_str().unwrap();
+    let of_table = |text: &str| text.replace("VersionControl", &table.name);
     for state in [
         "nonsense",
         "{}",
         r#"{"Command": "audit", "Table": "Other", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        r#"{"Command": "backfill", "Table": "VersionControl", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        r#"{"Command": "audit", "Table": "VersionControl", "VersionDigits": "2", "Segments": [], "ReadUnits": 0}"#,
+        &of_table(
+            r#"{"Command": "backfill", "Table": "VersionControl", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
+        ),
+        &of_table(
+            r#"{"Command": "audit", "Table": "VersionControl", "VersionDigits": "2", "Segments": [], "ReadUnits": 0}"#,
+        ),
     ] {
         std::fs::write(path, state).unwrap();
         let ran = table.run(&["audit", "--all", "--state", path]);

@@ -10,13 +10,14 @@ use shared::domain::Item;
 
 use crate::support::{Ran, Table, ended, lines};
 
-/// Another table, with these keys and items.
-fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) {
+/// Another table, with these keys and items, by its whole name.
+fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
+    let name = table.endpoint.table(name);
     table.runtime.block_on(async {
         let mut request = table
             .client
             .create_table()
-            .table_name(name)
+            .table_name(&name)
             .billing_mode(BillingMode::PayPerRequest);
         for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
             let definition = AttributeDefinition::builder()
@@ -28,12 +29,14 @@ fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) {
                 .key_schema(element.build().unwrap());
         }
         request.send().await.unwrap();
+        table.endpoint.is_there(&name).await;
         for item in items {
             let item = serde_json::from_value::<Item>(item.clone()).unwrap();
-            let put = table.client.put_item().table_name(name).set_item(Some(item.into()));
+            let put = table.client.put_item().table_name(&name).set_item(Some(item.into()));
             put.send().await.unwrap();
         }
     });
+    name
 }
 
 fn summary(ran: &Ran) -> BTreeMap<&str, u64> {
@@ -58,10 +61,10 @@ fn items_of_another_table_become_version_1() {
             json!({"Id": {"S": "taken"}, "A": {"S": "old"}}),
             json!({"Id": {"S": "mortal"}, "TTL": {"N": "1"}}),
         ];
-        other(&table, "Old", &[("Id", Kind::S)], &items);
+        let old = other(&table, "Old", &[("Id", Kind::S)], &items);
         table.write(json!({"ID": "taken", "A": "new"}));
         let run =
-            |arguments: &[&str]| table.run(&[&["--mode", mode, "backfill", "--from-table", "Old"], arguments].concat());
+            |arguments: &[&str]| table.run(&[&["--mode", mode, "backfill", "--from-table", &old], arguments].concat());
         let planned = run(&["--dry-run"]);
         assert_eq!(planned.code, 4);
         let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Refused", 1)]);
@@ -109,14 +112,14 @@ fn two_keys_need_a_name() {
     let items: Vec<_> = (1..=3)
         .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
         .collect();
-    other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
+    let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
     let run = |arguments: &[&str]| {
-        table.run(&[&["--mode", "inline", "backfill", "--from-table", "Orders"], arguments].concat())
+        table.run(&[&["--mode", "inline", "backfill", "--from-table", &orders], arguments].concat())
     };
     for (arguments, said) in [
         (
             &[][..],
-            "error: Orders has two keys: name its entities, such as --id '{Customer}#{Order}'",
+            format!("error: {orders} has two keys: name its entities, such as --id '{{Customer}}#{{Order}}'").as_str(),
         ),
         (
             &["--id", "{Customer}"],
@@ -142,13 +145,13 @@ fn two_items_of_one_name_are_not_one_entity() {
         let table = Table::new();
         let item = |customer: &str, order: &str| json!({"Customer": {"S": customer}, "Order": {"S": order}});
         let items = [item("a", "b#c"), item("a#b", "c")];
-        other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
+        let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
         let arguments = [
             "--mode",
             mode,
             "backfill",
             "--from-table",
-            "Orders",
+            &orders,
             "--id",
             "{Customer}#{Order}",
         ];

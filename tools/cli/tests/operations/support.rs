@@ -1,12 +1,9 @@
 //! A table of its own for each test, and the command.
 
-use std::{
-    net::TcpListener,
-    process::{Child, Command, Stdio},
-};
+use std::process::{Child, Command, Stdio};
 
 use aws_sdk_dynamodb::Client;
-use local::dynamodb::{Embedded, sdk_config, table};
+use local::dynamodb::table;
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -23,8 +20,11 @@ use shared::{
     },
 };
 
+use crate::endpoint::Endpoint;
+
 pub(crate) struct Table {
-    embedded: Embedded,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) name: String,
     pub(crate) client: Client,
     pub(crate) store: Store,
     pub(crate) runtime: tokio::runtime::Runtime,
@@ -46,10 +46,11 @@ impl Table {
 
     pub(crate) fn with_digits(digits: u8) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let endpoint = runtime.block_on(Endpoint::open());
+        let name = endpoint.table("VersionControl");
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let settings = local::template::Table {
-            name: "VersionControl".to_owned(),
+            name: name.clone(),
             attributes: vec![pair("PK", "S"), pair("SK", "S")],
             keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
             stream_view_type: "NEW_IMAGE".to_owned(),
@@ -57,14 +58,15 @@ impl Table {
         };
         let digits = VersionDigits::new(digits).unwrap();
         let (client, store) = runtime.block_on(async {
-            let client = Client::new(&sdk_config(embedded.endpoint()).await);
+            let client = Client::new(&endpoint.config);
             table::ensure(&client, &settings).await.unwrap();
-            let store = Store::new(client.clone(), "VersionControl", digits);
+            let store = Store::new(client.clone(), &name, digits);
             store.claim_width().await.unwrap();
             (client, store)
         });
         Self {
-            embedded,
+            endpoint,
+            name,
             client,
             store,
             runtime,
@@ -72,9 +74,12 @@ impl Table {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let (environment, reached) = self.runtime.block_on(self.endpoint.reached());
         Command::new(env!("CARGO_BIN_EXE_vzero"))
             .env_clear()
-            .args(["--endpoint-url", self.embedded.endpoint()])
+            .envs(environment)
+            .env("TABLE_NAME", &self.name)
+            .args(reached)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -95,7 +100,7 @@ impl Table {
     pub(crate) fn put(&self, item: Value) {
         self.runtime.block_on(async {
             let item = serde_json::from_value::<Item>(item).unwrap();
-            let put = self.client.put_item().table_name("VersionControl");
+            let put = self.client.put_item().table_name(&self.name);
             put.set_item(Some(item.into())).send().await.unwrap();
         });
     }
@@ -103,7 +108,7 @@ impl Table {
     pub(crate) fn take_away(&self, id: &str, key: &str) {
         self.runtime.block_on(async {
             let s = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-            let delete = self.client.delete_item().table_name("VersionControl");
+            let delete = self.client.delete_item().table_name(&self.name);
             delete.key("PK", s(id)).key("SK", s(key)).send().await.unwrap();
         });
     }

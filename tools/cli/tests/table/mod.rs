@@ -1,17 +1,16 @@
-//! A table in an embedded database, the command run on it as its user runs it, and failure documents as the mapping
+//! A table of its own, the command run on it as its user runs it, and failure documents as the mapping
 //! writes them.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
-    net::TcpListener,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use aws_sdk_dynamodb::Client;
 use local::{
-    dynamodb::{Embedded, sdk_config, stream::TableStream, table},
+    dynamodb::{stream::TableStream, table},
     mapping::{
         Identity,
         failure::{Document, Failure, Reason},
@@ -23,8 +22,11 @@ use local::{
 use serde_json::{Value, json};
 use shared::domain::Item;
 
+use crate::endpoint::Endpoint;
+
 pub(crate) struct Table {
-    embedded: Embedded,
+    endpoint: Endpoint,
+    pub(crate) name: String,
     pub(crate) runtime: tokio::runtime::Runtime,
     client: Client,
     stream: TableStream,
@@ -41,22 +43,23 @@ pub(crate) struct Ran {
 impl Table {
     pub(crate) fn new() -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let endpoint = runtime.block_on(Endpoint::open());
+        let name = endpoint.table("VersionControl");
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let settings = local::template::Table {
-            name: "VersionControl".to_owned(),
+            name: name.clone(),
             attributes: vec![pair("PK", "S"), pair("SK", "S")],
             keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
             stream_view_type: "NEW_IMAGE".to_owned(),
             ttl: None,
         };
-        let config = runtime.block_on(sdk_config(embedded.endpoint()));
-        let client = Client::new(&config);
+        let client = Client::new(&endpoint.config);
         let stream_arn = runtime.block_on(table::ensure(&client, &settings)).unwrap();
-        let streams = aws_sdk_dynamodbstreams::Client::new(&config);
+        let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
         Self {
             stream: TableStream::new(streams, stream_arn.clone()),
-            embedded,
+            endpoint,
+            name,
             runtime,
             client,
             stream_arn,
@@ -64,10 +67,13 @@ impl Table {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let (environment, reached) = self.runtime.block_on(self.endpoint.reached());
         let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
         command
             .env_clear()
-            .args(["--endpoint-url", self.embedded.endpoint()])
+            .envs(environment)
+            .env("TABLE_NAME", &self.name)
+            .args(reached)
             .args(arguments);
         command
             .stdin(Stdio::null())
@@ -163,21 +169,21 @@ impl Table {
         let request = self
             .client
             .put_item()
-            .table_name("VersionControl")
+            .table_name(&self.name)
             .set_item(Some(item.into()));
         self.runtime.block_on(request.send()).unwrap();
     }
 
     pub(crate) fn delete(&self, pk: &str, sk: &str) {
         let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-        let request = self.client.delete_item().table_name("VersionControl");
+        let request = self.client.delete_item().table_name(&self.name);
         let request = request.key("PK", key(pk)).key("SK", key(sk));
         self.runtime.block_on(request.send()).unwrap();
     }
 
     /// Every item but the table's settings, by its key, as DynamoDB JSON.
     pub(crate) fn items(&self) -> std::collections::BTreeMap<String, Value> {
-        let request = self.client.scan().table_name("VersionControl").consistent_read(true);
+        let request = self.client.scan().table_name(&self.name).consistent_read(true);
         let scanned = self
             .runtime
             .block_on(request.into_paginator().items().send().collect::<Result<Vec<_>, _>>());

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::Write as _, process::ExitCode, time::Durati
 
 use clap::Parser;
 use local::{
-    dynamodb::sdk_config,
+    dynamodb::{reached::Dynamodb, sdk_config},
     function,
     soak::{self, Settings, edge},
     stack::{Options, Stack},
@@ -82,10 +82,12 @@ async fn run(args: Args) -> Result<bool, Failure> {
             lambda_port: 0,
             data_dir: None,
             failed: None,
+            sqs_endpoint: None,
+            s3_endpoint: None,
             program: function::this_program(),
             bootstraps: BTreeMap::new(),
         },
-        args.dynamodb_url,
+        args.dynamodb_url.map(Dynamodb::At),
     )
     .await?;
     let settings = Settings {

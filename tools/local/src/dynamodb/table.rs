@@ -1,7 +1,10 @@
 //! The table of the template, made where it is not there yet.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::{
     Client,
+    client::Waiters as _,
     error::DisplayErrorContext,
     types::{
         AttributeDefinition, BillingMode, KeySchemaElement, StreamSpecification, StreamViewType, TableDescription,
@@ -11,6 +14,9 @@ use aws_sdk_dynamodb::{
 use thiserror::Error;
 
 use crate::template::Table;
+
+/// How long a table may take to be there.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Makes the table unless it is there, and returns the ARN of its stream.
 pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError> {
@@ -41,6 +47,9 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError
         request = request.key_schema(key.build().map_err(TableError::of)?);
     }
     let created = request.send().await.map_err(TableError::of)?;
+    // At once here, after some seconds on AWS.
+    let waits = client.wait_until_table_exists().table_name(&table.name);
+    waits.wait(PATIENCE).await.map_err(TableError::of)?;
     if let Some(attribute) = &table.ttl {
         let ttl = TimeToLiveSpecification::builder()
             .enabled(true)

@@ -212,7 +212,6 @@ fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io
     };
     command
         .env_clear()
-        .envs(&host.environment)
         .envs(&function.environment)
         .envs([
             ("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string().as_str()),
@@ -226,6 +225,8 @@ fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io
             ("AWS_ACCESS_KEY_ID", &access_key(&function.binary)),
             ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
         ])
+        // Last, for it may say who the function is and where.
+        .envs(&host.environment)
         // The end of this pipe tells the process that the stack is gone, however it went.
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)

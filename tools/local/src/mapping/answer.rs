@@ -20,24 +20,31 @@ pub enum Verdict {
 
 /// Reads an answer under `ReportBatchItemFailures`. The lowest sequence number in it decides.
 pub fn read(answer: &[u8], batch: &[Record]) -> Verdict {
-    if answer.is_empty() {
-        return Verdict::Done;
-    }
-    let failures = match serde_json::from_slice(answer) {
-        Ok(Value::Null) => return Verdict::Done,
-        Ok(Value::Array(list)) if list.is_empty() => return Verdict::Done,
-        Ok(Value::Object(mut members)) => match members.remove("batchItemFailures") {
-            None | Some(Value::Null) => return Verdict::Done,
-            Some(Value::Array(failures)) => failures,
-            Some(_) => return Verdict::Failed,
-        },
-        _ => return Verdict::Failed,
+    let Some(failures) = failures(answer) else {
+        return Verdict::Failed;
     };
     let indices: Option<Vec<usize>> = failures.iter().map(|failure| index(failure, batch)).collect();
     match indices.map(|indices| indices.into_iter().min()) {
         None => Verdict::Failed,
         Some(None) => Verdict::Done,
         Some(Some(index)) => Verdict::FailedFrom(index),
+    }
+}
+
+/// The items that an answer says failed. `None` where it says nothing that can be read.
+pub(crate) fn failures(answer: &[u8]) -> Option<Vec<Value>> {
+    if answer.is_empty() {
+        return Some(Vec::new());
+    }
+    match serde_json::from_slice(answer) {
+        Ok(Value::Null) => Some(Vec::new()),
+        Ok(Value::Array(list)) if list.is_empty() => Some(list),
+        Ok(Value::Object(mut members)) => match members.remove("batchItemFailures") {
+            None | Some(Value::Null) => Some(Vec::new()),
+            Some(Value::Array(failures)) => Some(failures),
+            Some(_) => None,
+        },
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `template.yaml`, the one source of the stack's settings.
 
 pub mod policies;
+pub mod queues;
 pub mod resolve;
 mod yaml;
 
@@ -9,7 +10,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use self::resolve::{Resolver, Unresolved};
+use self::{
+    queues::{Bucket, QueueEvent},
+    resolve::{Resolver, Unresolved},
+};
 use crate::mapping::{
     filter::Filters,
     settings::{InvalidSettings, Settings, StartingPosition},
@@ -28,6 +32,10 @@ pub struct Template {
     pub change_stream: ChangeStream,
     /// How it is delivered.
     pub mapping: Settings,
+    /// The queue that feeds a function, if there is one.
+    pub queue: Option<QueueEvent>,
+    /// The bucket for records that failed for good, if there is one.
+    pub bucket: Option<Bucket>,
 }
 
 /// Where a table's changes go.
@@ -89,7 +97,7 @@ impl Template {
         let functions: Vec<_> = of_type("AWS::Serverless::Function")
             .map(|(id, resource)| function(id, resource, &document, &resolver))
             .collect::<Result<_, _>>()?;
-        let mut mappings = functions.iter().flat_map(|function| {
+        let events = functions.iter().flat_map(|function| {
             let events = resources[&function.logical_id]
                 .pointer("/Properties/Events")
                 .and_then(Value::as_object);
@@ -98,13 +106,23 @@ impl Template {
                 .flatten()
                 .map(move |(id, event)| (function, id, event))
         });
-        let mut mappings = mappings
-            .by_ref()
-            .filter(|(.., event)| event.get("Type").and_then(Value::as_str) == Some("DynamoDB"));
-        let (function, id, event) = mappings.next().ok_or(TemplateError::Mappings)?;
-        if mappings.next().is_some() {
+        let of_type = |kind: &str| -> Vec<_> {
+            let is_it = |event: &Value| event.get("Type").and_then(Value::as_str) == Some(kind);
+            events.clone().filter(|(.., event)| is_it(event)).collect()
+        };
+        let [(function, id, event)] = of_type("DynamoDB")[..] else {
             return Err(TemplateError::Mappings);
-        }
+        };
+        let queue = match of_type("SQS")[..] {
+            [] => None,
+            [(function, id, event)] => {
+                let place = format!("{}.Events.{id}", function.logical_id);
+                let properties = object(event.get("Properties"), &place)?;
+                let queue = queues::event(&function.binary, properties, resources, &place, &resolver)?;
+                Some(queue)
+            }
+            _ => return Err(TemplateError::Queues),
+        };
         let place = format!("{}.Events.{id}", function.logical_id);
         let properties = object(event.get("Properties"), &place)?;
         let table = table_of(properties, resources, &place)?;
@@ -121,6 +139,8 @@ impl Template {
             stream_function: function.binary.clone(),
             change_stream,
             mapping,
+            bucket: queues::destination(properties, resources, &resolver)?,
+            queue,
             functions,
         })
     }
@@ -350,6 +370,9 @@ pub enum TemplateError {
     /// There must be one stream to deliver.
     #[error("it does not have exactly one event of type DynamoDB")]
     Mappings,
+    /// There may be one queue that feeds a function.
+    #[error("it has several events of type SQS")]
+    Queues,
 }
 
 impl TemplateError {

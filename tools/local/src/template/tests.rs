@@ -50,6 +50,21 @@ fn the_projects_own_template() {
     assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
     assert_eq!(writer.environment["VERSION_DIGITS"], "1");
     assert_eq!(template.stream_function, "stream-fn");
+    let event = template.queue.unwrap();
+    assert_eq!(
+        (event.function.as_str(), event.queue.name.as_str()),
+        ("writer-fn", "Updates")
+    );
+    assert_eq!((event.batch_size, event.maximum_concurrency), (10, 20));
+    assert!(event.report_batch_item_failures);
+    assert_eq!(event.queue.attributes["VisibilityTimeout"], "180");
+    assert!(!event.queue.attributes.contains_key("RedrivePolicy"));
+    let (most, letters) = event.queue.dead_letters.unwrap();
+    assert_eq!((most, letters.name.as_str()), (5, "UpdatesDeadLetterQueue"));
+    let bucket = template.bucket.unwrap();
+    assert_eq!(bucket.name, "failed-records-00000000-0000-4000-8000-000000000000");
+    assert_eq!(bucket.word_to.unwrap().name, "StreamDeadLetterQueue");
+    assert!(bucket.versioned);
     let mapping = template.mapping;
     assert_eq!(mapping.batch_size, 100);
     assert_eq!(mapping.maximum_retry_attempts, Some(10));

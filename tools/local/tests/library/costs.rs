@@ -63,6 +63,15 @@ async fn what_idempotency_adds_is_what_is_documented() {
     const UPDATES: u32 = 160;
     let database = Database::start().await;
     for (index, (settings, documented)) in documented_idempotency().into_iter().enumerate() {
+        // A transaction of three items counts for two there.
+        let ledger = settings[1] == "ledger";
+        if ledger
+            && database
+                .endpoint
+                .differs(&format!("the cost of {settings:?}"), &["transaction-units"])
+        {
+            continue;
+        }
         let of = settings[0].parse().unwrap();
         let options = WriteOptions {
             mode: of,
@@ -127,7 +136,7 @@ async fn the_documented_costs_are_the_measured_ones() {
         }
         measured.push((format!("{of:?}").to_lowercase(), consumed));
     }
-    let series = TimeSeries::new(database.client.clone(), "Table");
+    let series = TimeSeries::new(database.client.clone(), database.named("Table"));
     database.consumed();
     let state = serde_json::from_value::<Item>(json!({"State": {"S": "x".repeat(850)}})).unwrap();
     series

@@ -308,9 +308,17 @@ async fn a_restored_version_is_the_old_one_whole() {
 async fn a_table_keeps_the_width_it_was_begun_with() {
     let database = Database::start().await;
     let two = database.store("Table", 2).await;
-    let other = Store::new(database.client.clone(), "Table", VersionDigits::new(10).unwrap());
+    let other = Store::new(
+        database.client.clone(),
+        database.named("Table"),
+        VersionDigits::new(10).unwrap(),
+    );
     assert_eq!(two.kept_digits().await, Ok(None));
-    let one = Store::new(database.client.clone(), "Table", VersionDigits::default());
+    let one = Store::new(
+        database.client.clone(),
+        database.named("Table"),
+        VersionDigits::default(),
+    );
     one.claim_width().await.unwrap();
     assert_eq!(two.kept_digits().await, Ok(None), "the default is not kept by a claim");
     two.claim_width().await.unwrap();
@@ -330,7 +338,11 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
     write(&narrow, &update(json!({"ID": "E"})), mode(WriteMode::Stream))
         .await
         .unwrap();
-    let wide = Store::new(database.client.clone(), "Narrow", VersionDigits::new(10).unwrap());
+    let wide = Store::new(
+        database.client.clone(),
+        database.named("Narrow"),
+        VersionDigits::new(10).unwrap(),
+    );
     let refused = Err(WidthError::Other {
         kept: VersionDigits::default(),
         wanted: wide.digits(),

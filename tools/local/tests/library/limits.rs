@@ -35,7 +35,7 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
                     skip_unchanged: false,
                 };
                 let id = format!("{options:?}");
-                let edge = edge::find(&database.client, &table, &store, &id, options)
+                let edge = edge::find(&database.client, &database.named(&table), &store, &id, options)
                     .await
                     .unwrap();
                 // What is refused beside what is stored is refused at the limit, and not long before.
@@ -59,6 +59,7 @@ async fn what_the_writer_lets_through_dynamodb_takes() {
     let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let attributes = |attributes: Vec<(String, Value)>| Map::from_iter(attributes);
     let one = |value: Value| Map::from_iter([("A".to_owned(), value)]);
+    let longest = database.longest_name("names above 50,000 characters");
     for (index, mut update) in [
         one(nested(31, "7")),
         one(nested(31, "")),
@@ -68,13 +69,13 @@ async fn what_the_writer_lets_through_dynamodb_takes() {
         one(number("1e-130")),
         one(number("0e999")),
         one(number(&format!("1.{}", "0".repeat(900)))),
-        one(json!({"x".repeat(65_535): ""})),
-        attributes(vec![("x".repeat(65_535), json!(""))]),
+        one(json!({"x".repeat(longest): ""})),
+        attributes(vec![("x".repeat(longest), json!(""))]),
         attributes(vec![("RequestId".to_owned(), json!("r".repeat(1000)))]),
         attributes((0..MAX_ATTRIBUTES).map(|n| (format!("A{n}"), json!([n]))).collect()),
         attributes(
             (0..6)
-                .map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null))
+                .map(|n| (format!("{n}{}", "x".repeat(longest - 5000)), Value::Null))
                 .collect(),
         ),
     ]
@@ -133,7 +134,7 @@ async fn one_level_more_is_refused_by_dynamodb_too() {
         let request = database
             .client
             .put_item()
-            .table_name("Deep")
+            .table_name(database.named("Deep"))
             .set_item(Some(item.into()));
         request.send().await.is_ok()
     };

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod conformance;
 mod costs;
+#[path = "../endpoint/mod.rs"]
+mod endpoint;
 mod idempotency;
 mod keys;
 mod limits;

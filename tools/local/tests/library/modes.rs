@@ -88,7 +88,7 @@ proptest! {
                     let update = Update::parse(json.clone(), "none", ordering).unwrap();
                     outcomes.push(write(&store, &update, options).await);
                 }
-                let mut rows = rows(&database.client, &table).await;
+                let mut rows = rows(&database, &table).await;
                 for row in &mut rows {
                     // When a marker expires depends on when it was written.
                     row.as_object_mut().unwrap().remove(names::TTL);
@@ -123,7 +123,7 @@ async fn writers_at_once_get_each_version_once_in_every_mode() {
         versions.sort_unstable();
         assert_eq!(versions, (1..=8).collect::<Vec<_>>(), "{of:?}");
         if of != WriteMode::Stream {
-            assert_eq!(rows(&database.client, &table).await.len(), 9, "{of:?}");
+            assert_eq!(rows(&database, &table).await.len(), 9, "{of:?}");
         }
     }
 }
@@ -173,7 +173,7 @@ async fn a_version_that_is_taken_is_never_overwritten() {
         version: Version::FIRST,
     });
     assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Transaction).await, taken);
-    assert_eq!(rows(&database.client, "Table").await, std::slice::from_ref(&by_hand));
+    assert_eq!(rows(&database, "Table").await, std::slice::from_ref(&by_hand));
     assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
     let stored = serde_json::to_value(store.get(&entity("E"), "v1", true).await.unwrap().unwrap()).unwrap();
     assert_eq!(stored["State"], by_hand["State"]);

@@ -259,7 +259,7 @@ async fn strays_and_orphans_are_no_history() {
     database.put("Table", latest).await;
     put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
     let key = [("PK", "Orphan".to_owned()), ("SK", store.digits().latest_key())];
-    let delete = database.client.delete_item().table_name("Table");
+    let delete = database.client.delete_item().table_name(database.named("Table"));
     let value = aws_sdk_dynamodb::types::AttributeValue::S;
     let delete = key
         .into_iter()
@@ -384,6 +384,12 @@ async fn a_page_of_wide_keys_is_one_request() {
 #[tokio::test]
 async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
     let database = Database::start().await;
+    if database
+        .endpoint
+        .differs("a_long_history_is_read_to_its_end_without_the_latest_item", &["page"])
+    {
+        return;
+    }
     let store = database.store("Table", 10).await;
     for number in 1..=12 {
         let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));

@@ -32,7 +32,7 @@ fn time(text: &str) -> StateTime {
 async fn time_based_versions() {
     let database = Database::start().await;
     let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), "VersionControl");
+    let series = TimeSeries::new(database.client.clone(), database.named("VersionControl"));
     let states = [
         ("2023-12-15T08:30:00", "NORMAL"),
         ("2023-12-16T09:45:00", "WARNING1"),
@@ -60,7 +60,7 @@ async fn time_based_versions() {
     expected.push(json!({
         "PK": {"S": "Equipment#118"}, "SK": {"S": "Metadata"}, "Name": {"S": "Equipment-118"}, "FactoryId": {"S": "F#88985"},
     }));
-    assert_eq!(rows(&database.client, "VersionControl").await, sorted(expected));
+    assert_eq!(rows(&database, "VersionControl").await, sorted(expected));
 
     let latest = series.latest(&equipment, true).await.unwrap().unwrap();
     assert!(latest.time == time("2023-12-19T12:15:00") && latest.attributes == state("WARNING2"));
@@ -125,7 +125,7 @@ async fn number_based_versions() {
             v0["SK"] = json!({"S": keys[0]});
             v0["Latest"] = json!({"N": "3"});
             expected.push(v0);
-            let mut rows = rows(&database.client, &table).await;
+            let mut rows = rows(&database, &table).await;
             for row in &mut rows {
                 // What the seeds do not have: only v0 carries it.
                 let remembers = row.as_object_mut().unwrap().remove("RecentRequests").is_some();
@@ -139,7 +139,11 @@ async fn number_based_versions() {
 async fn two(database: &Database) -> TwoTables {
     database.table("resource", &[("hash", S)]).await;
     database.table("resource-history", &[("hash", S), ("version", N)]).await;
-    TwoTables::new(database.client.clone(), "resource", "resource-history")
+    TwoTables::new(
+        database.client.clone(),
+        database.named("resource"),
+        database.named("resource-history"),
+    )
 }
 
 fn row(version: &str, value: &str) -> Value {
@@ -169,8 +173,8 @@ async fn client_side_row_versioning() {
         Ok(Written(version(2)))
     );
     let (old, new) = (row("1", "some old values"), row("2", "some values"));
-    assert_eq!(rows(&database.client, "resource").await, std::slice::from_ref(&new));
-    assert_eq!(rows(&database.client, "resource-history").await, sorted(vec![old, new]));
+    assert_eq!(rows(&database, "resource").await, std::slice::from_ref(&new));
+    assert_eq!(rows(&database, "resource-history").await, sorted(vec![old, new]));
     let read = tables.read(hash).await.unwrap().unwrap();
     assert!(read.version == version(2) && read.attributes == attr("some values"));
 
@@ -204,7 +208,7 @@ async fn a_crash_between_the_two_writes_is_mended_by_the_next_update() {
         Ok(Written(version(2)))
     );
     assert_eq!(
-        rows(&database.client, "resource-history").await,
+        rows(&database, "resource-history").await,
         sorted(vec![row("1", "one"), row("2", "two")])
     );
     // What is settled is never replaced.
@@ -241,7 +245,7 @@ async fn two_writers_cannot_take_one_version() {
 async fn timestamp_writes() {
     let database = Database::start().await;
     database.table("Ratings", &[("PK", S), ("SK", S)]).await;
-    let ratings = Ratchet::new(database.client.clone(), "Ratings");
+    let ratings = Ratchet::new(database.client.clone(), database.named("Ratings"));
     let rating = |number: u8| item(json!({"Rating": {"N": number.to_string()}}));
     for (user, movie, number, timestamp) in [
         ("User#1", "Movie#A", 3, 1_721_769_060_000),
@@ -271,7 +275,7 @@ async fn timestamp_writes() {
         row("User#2", "Movie#A", "1", "1721767220000"),
         tombstone,
     ]);
-    assert_eq!(rows(&database.client, "Ratings").await, expected);
+    assert_eq!(rows(&database, "Ratings").await, expected);
 
     // What is older changes nothing, even after the deletion. Equal is a retry.
     let stale = |stored| Ok(Outcome::Stale { stored: Some(stored) });
@@ -288,7 +292,7 @@ async fn timestamp_writes() {
         ratings.put(&a, 1_721_770_090_000, rating(5)).await,
         Ok(Outcome::Applied)
     );
-    assert_eq!(rows(&database.client, "Ratings").await, expected);
+    assert_eq!(rows(&database, "Ratings").await, expected);
 
     // No read shows a tombstone.
     assert_eq!(ratings.get(&z, true).await.unwrap(), None);
@@ -344,7 +348,7 @@ fn stored(error: SaveError<Book>) -> Option<Book> {
 async fn optimistic_locking() {
     let database = Database::start().await;
     database.table("Books", &[("ISBN", S)]).await;
-    let books = Locked::<Book>::new(database.client.clone(), "Books", &["ISBN"], "version");
+    let books = Locked::<Book>::new(database.client.clone(), database.named("Books"), &["ISBN"], "version");
     assert_eq!(books.load(&ISBN).await.unwrap(), None);
     // A version that nobody stored is no new value.
     assert_eq!(
@@ -384,7 +388,7 @@ async fn optimistic_locking() {
         Some(10)
     );
     assert_eq!(
-        rows(&database.client, "Books").await,
+        rows(&database, "Books").await,
         sorted(vec![
             json!({"ISBN": {"S": ISBN.isbn}, "title": {"S": "Clobbered"}, "version": {"N": "10"}})
         ])
@@ -400,7 +404,7 @@ async fn optimistic_locking() {
 async fn optimistic_locking_inside_a_transaction() {
     let database = Database::start().await;
     database.table("Books", &[("ISBN", S)]).await;
-    let books = Locked::<Book>::new(database.client.clone(), "Books", &["ISBN"], "version");
+    let books = Locked::<Book>::new(database.client.clone(), database.named("Books"), &["ISBN"], "version");
     let other = Book {
         isbn: "other".to_owned(),
         ..book("Other", None)

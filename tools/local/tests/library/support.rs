@@ -1,11 +1,8 @@
-//! A fresh database for each test.
+//! Tables of its own for each test.
 
-use std::{
-    net::TcpListener,
-    sync::{
-        Arc,
-        atomic::{self, AtomicU32},
-    },
+use std::sync::{
+    Arc,
+    atomic::{self, AtomicU32},
 };
 
 use aws_sdk_dynamodb::{
@@ -15,13 +12,13 @@ use aws_sdk_dynamodb::{
     operation::update_item::UpdateItemError,
     types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
 };
-use local::dynamodb::{Embedded, sdk_config};
 use serde_json::Value;
 use shared::{
     domain::{
         Item,
         entity::EntityId,
         keys::VersionDigits,
+        number::Decimal,
         update::{Ordering, Update},
         version_item::VersionItem,
     },
@@ -32,11 +29,13 @@ use shared::{
     },
 };
 
+use crate::endpoint::{Endpoint, Engine};
+
 pub(crate) struct Database {
     pub(crate) client: Client,
     pub(crate) meter: Meter,
     pub(crate) refusals: Refusals,
-    _embedded: Embedded,
+    pub(crate) endpoint: Endpoint,
 }
 
 /// Counts the updates whose condition failed. Each costs write units by the size of the item it met, and no answer says so.
@@ -75,11 +74,10 @@ impl Intercept for Refusals {
 
 impl Database {
     pub(crate) async fn start() -> Self {
-        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
+        let endpoint = Endpoint::open().await;
         let meter = Meter::default();
         let refusals = Refusals::default();
-        let config = sdk_config(embedded.endpoint()).await;
-        let config = aws_sdk_dynamodb::config::Builder::from(&config)
+        let config = aws_sdk_dynamodb::config::Builder::from(&endpoint.config)
             .interceptor(meter.clone())
             .interceptor(refusals.clone())
             .build();
@@ -87,16 +85,17 @@ impl Database {
             client: Client::from_conf(config),
             meter,
             refusals,
-            _embedded: embedded,
+            endpoint,
         }
     }
 
     /// Makes a table with these keys, each a name and a type.
     pub(crate) async fn table(&self, name: &str, keys: &[(&str, ScalarAttributeType)]) {
+        let table = self.endpoint.table(name);
         let mut request = self
             .client
             .create_table()
-            .table_name(name)
+            .table_name(&table)
             .billing_mode(BillingMode::PayPerRequest);
         for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
             let definition = AttributeDefinition::builder()
@@ -108,20 +107,30 @@ impl Database {
                 .key_schema(element.build().unwrap());
         }
         request.send().await.unwrap();
+        self.endpoint.is_there(&table).await;
+    }
+
+    /// What the table that a test calls so is called.
+    pub(crate) fn named(&self, name: &str) -> String {
+        self.endpoint.named(name)
     }
 
     /// Makes a table of items under `PK` and `SK`, and opens it.
     pub(crate) async fn store(&self, name: &str, digits: u8) -> Store {
         self.table(name, &[("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)])
             .await;
-        Store::new(self.client.clone(), name, VersionDigits::new(digits).unwrap())
+        Store::new(
+            self.client.clone(),
+            self.named(name),
+            VersionDigits::new(digits).unwrap(),
+        )
     }
 
     pub(crate) async fn put(&self, table: &str, item: Value) {
         let item = serde_json::from_value::<Item>(item).unwrap();
         self.client
             .put_item()
-            .table_name(table)
+            .table_name(self.named(table))
             .set_item(Some(item.into()))
             .send()
             .await
@@ -130,11 +139,29 @@ impl Database {
 
     /// What the requests since the last call consumed: operation and units.
     pub(crate) fn consumed(&self) -> Vec<(&'static str, f64)> {
+        // DynamoDB counts a transaction twice, and DynamoDB Local does not.
+        let once = self.endpoint.engine == Engine::DynamodbLocal;
+        let times = |operation: &str| {
+            if once && operation.starts_with("Transact") {
+                2.0
+            } else {
+                1.0
+            }
+        };
         self.meter
             .take()
             .into_iter()
-            .map(|charge| (charge.operation, charge.units))
+            .map(|charge| (charge.operation, charge.units * times(charge.operation)))
             .collect()
+    }
+
+    /// The longest name of an attribute: here too long a name is an error of the service.
+    pub(crate) fn longest_name(&self, what: &str) -> usize {
+        if self.endpoint.differs(what, &["long-name"]) {
+            50_000
+        } else {
+            65_535
+        }
     }
 }
 
@@ -183,17 +210,46 @@ pub(crate) fn update(json: Value) -> Update {
     Update::parse(json, &format!("request-{id}"), Ordering::Arrival).unwrap()
 }
 
-/// A table as its rows, each its attributes in DynamoDB JSON, sorted.
-pub(crate) async fn rows(client: &Client, table: &str) -> Vec<Value> {
-    let scanned = client
+/// Writes each number in one way: not every engine does, and none is the other's.
+fn canonical(value: &mut Value) {
+    let of = |value: &mut Value| {
+        let text = value.as_str().unwrap();
+        // Whole numbers are written in one way already.
+        if text.contains(['.', 'e', 'E']) {
+            *value = Decimal::parse(text).unwrap().canonical().into();
+        }
+    };
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match (name.as_str(), &mut *value) {
+                    ("N", Value::String(_)) => of(value),
+                    ("NS", Value::Array(numbers)) => numbers.iter_mut().for_each(of),
+                    _ => canonical(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(canonical),
+        _ => {}
+    }
+}
+
+/// A table as its rows, each its attributes in DynamoDB JSON, sorted; numbers by their value.
+pub(crate) async fn rows(database: &Database, table: &str) -> Vec<Value> {
+    let scan = database
+        .client
         .scan()
-        .table_name(table)
-        .consistent_read(true)
+        .table_name(database.named(table))
+        .consistent_read(true);
+    let scanned = scan
+        .into_paginator()
+        .items()
         .send()
-        .await
-        .unwrap();
-    let items = scanned.items.unwrap().into_iter().map(Item::from);
+        .collect::<Result<Vec<_>, _>>()
+        .await;
+    let items = scanned.unwrap().into_iter().map(Item::from);
     let mut rows: Vec<_> = items.map(|item| serde_json::to_value(&item).unwrap()).collect();
+    rows.iter_mut().for_each(canonical);
     rows.iter_mut().for_each(Value::sort_all_objects);
     rows.sort_by_key(Value::to_string);
     rows
@@ -201,6 +257,8 @@ pub(crate) async fn rows(client: &Client, table: &str) -> Vec<Value> {
 
 /// The expected rows of a table, in the same order.
 pub(crate) fn sorted(mut rows: Vec<Value>) -> Vec<Value> {
+    rows.iter_mut().for_each(canonical);
+    rows.iter_mut().for_each(canonical);
     rows.iter_mut().for_each(Value::sort_all_objects);
     rows.sort_by_key(Value::to_string);
     rows

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{documents, eventually, invoke, put_by_hand, start_with, template},
+    support::{documents, eventually, invoke, put_by_hand, start, start_with, template},
     telemetry::Documented,
 };
 
@@ -27,6 +27,13 @@ fn number() -> Value {
 
 #[tokio::test]
 async fn no_log_line_holds_a_value() {
+    if start()
+        .await
+        .endpoint
+        .differs("no_log_line_holds_a_value", &["type-names"])
+    {
+        return;
+    }
     for level in ["TRACE", "DEBUG", "ERROR"] {
         for (log_keys, mode) in [
             ("false", "stream"),

@@ -4,6 +4,8 @@
 
 mod actions;
 mod command;
+#[path = "../endpoint/mod.rs"]
+mod endpoint;
 mod events;
 mod invoke_api;
 mod kinesis;

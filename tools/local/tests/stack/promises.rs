@@ -34,6 +34,12 @@ async fn invocations_at_once_get_each_version_once() {
 #[tokio::test]
 async fn an_update_changes_what_it_names_and_keeps_the_rest() {
     let stack = start().await;
+    if stack
+        .endpoint
+        .differs("an_update_changes_what_it_names_and_keeps_the_rest", &["type-names"])
+    {
+        return;
+    }
     let first = json!({"ID": "E", "RequestId": "r1", "A": "a", "N": 1.50, "L": [1, null], "M": {"x": true}, "Gone": 1});
     assert_eq!(write(&stack, first).await, written(1));
     assert_eq!(
@@ -259,11 +265,17 @@ async fn poison_ends_as_one_document_each_and_nothing_is_overwritten() {
 async fn only_new_images_of_latest_items_reach_the_function() {
     use std::sync::atomic::Ordering::Relaxed;
     let stack = start().await;
+    if stack.endpoint.differs(
+        "only_new_images_of_latest_items_reach_the_function",
+        &["inserted-record"],
+    ) {
+        return;
+    }
     for _ in 0..5 {
         write(&stack, json!({"ID": "E"})).await;
     }
     settled(&stack).await;
-    let client = by_hand(&stack).await;
+    let client = by_hand(&stack);
     let key = |sk: &str| {
         let value = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
         std::collections::HashMap::from([("PK".to_owned(), value("E")), ("SK".to_owned(), value(sk))])
@@ -290,6 +302,12 @@ async fn without_a_filter_the_function_still_makes_no_versions_of_versions() {
     let mut template = template(&[]);
     template.mapping.filters = local::mapping::filter::Filters::default();
     let stack = start_with(template).await;
+    if stack.endpoint.differs(
+        "without_a_filter_the_function_still_makes_no_versions_of_versions",
+        &["inserted-record"],
+    ) {
+        return;
+    }
     for _ in 0..5 {
         write(&stack, json!({"ID": "E"})).await;
     }

@@ -2,19 +2,21 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use aws_sdk_dynamodb::Client;
 use local::{
-    dynamodb::sdk_config,
     history::{self, Collections},
     stack::{Options, Stack},
     template::Template,
 };
 use serde_json::{Value, json};
 use shared::domain::Item;
+
+use crate::endpoint::Endpoint;
 
 /// The program that the stack starts as its functions.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_local");
@@ -38,22 +40,54 @@ pub(crate) fn template(parameters: &[(&str, &str)]) -> Template {
     Template::read(&root().join("template.yaml"), &parameters).unwrap()
 }
 
-pub(crate) async fn start() -> Stack {
+/// A stack, and the DynamoDB below it, which it is gone before.
+pub(crate) struct Running {
+    stack: Stack,
+    pub(crate) endpoint: Endpoint,
+}
+
+impl Deref for Running {
+    type Target = Stack;
+
+    fn deref(&self) -> &Stack {
+        &self.stack
+    }
+}
+
+pub(crate) async fn start() -> Running {
     start_with(template(&[])).await
 }
 
-pub(crate) async fn start_with(template: Template) -> Stack {
-    Stack::start(Options {
+pub(crate) async fn start_with(template: Template) -> Running {
+    start_on(template, None, None).await
+}
+
+/// With an SQS and an S3.
+pub(crate) async fn start_on(mut template: Template, sqs: Option<String>, s3: Option<String>) -> Running {
+    let endpoint = Endpoint::open().await;
+    let name = endpoint.table(&template.table.name);
+    for function in &mut template.functions {
+        let named = function.environment.insert("TABLE_NAME".to_owned(), name.clone());
+        assert_eq!(
+            named.as_ref(),
+            Some(&template.table.name),
+            "a function is told the table's name"
+        );
+    }
+    template.table.name = name;
+    let options = Options {
         template,
         dynamodb_port: 0,
         lambda_port: 0,
         data_dir: None,
         failed: None,
+        sqs_endpoint: sqs,
+        s3_endpoint: s3,
         program: PROGRAM.into(),
         bootstraps: BTreeMap::new(),
-    })
-    .await
-    .unwrap()
+    };
+    let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
+    Running { stack, endpoint }
 }
 
 /// Invokes a function. An error is told by its `errorType`.
@@ -79,14 +113,13 @@ pub(crate) async fn write(stack: &Stack, update: Value) -> (String, Value) {
 }
 
 /// A client of the stack's database, for what a person does by hand.
-pub(crate) async fn by_hand(stack: &Stack) -> Client {
-    Client::new(&sdk_config(stack.dynamodb_endpoint()).await)
+pub(crate) fn by_hand(stack: &Running) -> Client {
+    Client::new(&stack.endpoint.config)
 }
 
-pub(crate) async fn put_by_hand(stack: &Stack, item: Value) {
+pub(crate) async fn put_by_hand(stack: &Running, item: Value) {
     let item: Item = serde_json::from_value(item).unwrap();
     let request = by_hand(stack)
-        .await
         .put_item()
         .table_name(&stack.table)
         .set_item(Some(item.into()));

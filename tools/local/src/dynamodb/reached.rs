@@ -1,0 +1,79 @@
+//! A DynamoDB that the stack does not bring along, and how each of its parts reaches it.
+
+use std::collections::BTreeMap;
+
+use aws_config::{Region, SdkConfig};
+use aws_sdk_dynamodb::config::ProvideCredentials as _;
+use thiserror::Error;
+
+use super::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
+
+/// A DynamoDB that is there already.
+#[derive(Debug, Clone)]
+pub enum Dynamodb {
+    /// At this address, which takes any credentials.
+    At(String),
+    /// AWS's own, in this Region and with these credentials.
+    Aws(Box<SdkConfig>),
+}
+
+/// How a DynamoDB is reached: by the stack, by its mapping, by its functions.
+pub(crate) struct Reached {
+    pub(crate) endpoint: String,
+    pub(crate) config: SdkConfig,
+    pub(crate) mapping_config: SdkConfig,
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+impl Reached {
+    pub(crate) async fn of(dynamodb: Dynamodb) -> Result<Self, NoCredentials> {
+        match dynamodb {
+            Dynamodb::At(endpoint) => Ok(Self::at(endpoint).await),
+            Dynamodb::Aws(config) => Self::aws(*config).await,
+        }
+    }
+
+    async fn at(endpoint: String) -> Self {
+        Self {
+            config: sdk_config(&endpoint).await,
+            // Its own access key: on AWS, the mapping acts in the name of the function's role.
+            mapping_config: sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await,
+            environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
+            endpoint,
+        }
+    }
+
+    async fn aws(config: SdkConfig) -> Result<Self, NoCredentials> {
+        let region = config.region().map(Region::as_ref).unwrap_or_default();
+        Ok(Self {
+            endpoint: format!("https://dynamodb.{region}.amazonaws.com"),
+            environment: environment(&config).await?.into_iter().collect(),
+            mapping_config: config.clone(),
+            config,
+        })
+    }
+}
+
+/// Region and credentials of a configuration, as a process finds them in its environment.
+pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, NoCredentials> {
+    let provider = config.credentials_provider().ok_or(NoCredentials)?;
+    let credentials = provider.provide_credentials().await;
+    let credentials = credentials.map_err(|_| NoCredentials)?;
+    let region = config.region().map(Region::as_ref).unwrap_or_default();
+    let variables = [
+        ("AWS_REGION", Some(region)),
+        ("AWS_DEFAULT_REGION", Some(region)),
+        ("AWS_ACCESS_KEY_ID", Some(credentials.access_key_id())),
+        ("AWS_SECRET_ACCESS_KEY", Some(credentials.secret_access_key())),
+        ("AWS_SESSION_TOKEN", credentials.session_token()),
+    ];
+    let given = variables
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    Ok(given.collect())
+}
+
+/// Nobody says who asks AWS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("there are no credentials for AWS")]
+pub struct NoCredentials;

@@ -1,0 +1,550 @@
+//! Where engines differ: each row of the table in `docs/conformance.md`, tried on the engine that the tests run on.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use aws_sdk_dynamodb::{
+    Client,
+    config::{Credentials, timeout::TimeoutConfig},
+    error::ProvideErrorMetadata,
+    operation::{RequestId as _, batch_execute_statement::BatchExecuteStatementOutput},
+    primitives::Blob,
+    types::{
+        AttributeDefinition, AttributeValue, BatchStatementRequest, BillingMode, KeySchemaElement, KeyType,
+        KeysAndAttributes, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, ScalarAttributeType,
+        StreamSpecification, StreamViewType, TransactWriteItem, Update,
+    },
+};
+
+use crate::{
+    endpoint::{self, Engine},
+    support::Database,
+};
+
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Item = std::collections::HashMap<String, AttributeValue>;
+type Failure = Box<dyn std::error::Error>;
+
+fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+fn item(sort_key: &str, more: impl IntoIterator<Item = (&'static str, AttributeValue)>) -> Item {
+    let keys = [("PK", s("E")), ("SK", s(sort_key))];
+    let all = keys.into_iter().chain(more);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What an answer comes to, in a word: `taken`, or the code of its error.
+fn word<T, E: ProvideErrorMetadata>(answer: Result<T, E>) -> String {
+    match answer {
+        Ok(_) => "taken".to_owned(),
+        Err(error) => error.code().unwrap_or("no answer").to_owned(),
+    }
+}
+
+struct Probe<'a> {
+    database: &'a Database,
+    client: Client,
+    streams: aws_sdk_dynamodbstreams::Client,
+    table: String,
+}
+
+impl<'a> Probe<'a> {
+    /// A table with a stream.
+    async fn new(database: &'a Database) -> Result<Self, Failure> {
+        let table = database.endpoint.table("Conformance");
+        let mut request = database
+            .client
+            .create_table()
+            .table_name(&table)
+            .billing_mode(BillingMode::PayPerRequest)
+            .stream_specification(
+                StreamSpecification::builder()
+                    .stream_enabled(true)
+                    .stream_view_type(StreamViewType::NewImage)
+                    .build()?,
+            );
+        for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
+            let definition = AttributeDefinition::builder()
+                .attribute_name(name)
+                .attribute_type(ScalarAttributeType::S);
+            request = request.attribute_definitions(definition.build()?).key_schema(
+                KeySchemaElement::builder()
+                    .attribute_name(name)
+                    .key_type(role)
+                    .build()?,
+            );
+        }
+        request.send().await?;
+        database.endpoint.is_there(&table).await;
+        let patient = TimeoutConfig::builder()
+            .read_timeout(PATIENCE)
+            .operation_attempt_timeout(PATIENCE)
+            .operation_timeout(PATIENCE)
+            .build();
+        let config = aws_sdk_dynamodb::config::Builder::from(&database.endpoint.config);
+        Ok(Self {
+            database,
+            // Batches of many megabytes take their time where nothing is optimized.
+            client: Client::from_conf(config.timeout_config(patient).build()),
+            streams: aws_sdk_dynamodbstreams::Client::new(&database.endpoint.config),
+            table,
+        })
+    }
+
+    async fn put(&self, item: Item) -> Result<(), Failure> {
+        let put = self.client.put_item().table_name(&self.table);
+        put.set_item(Some(item)).send().await?;
+        Ok(())
+    }
+
+    /// What became of putting this item.
+    async fn put_word(&self, item: Item) -> String {
+        let put = self.client.put_item().table_name(&self.table);
+        word(put.set_item(Some(item)).send().await)
+    }
+
+    fn transacted(&self, sort_key: &str) -> Result<TransactWriteItem, Failure> {
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(item(sort_key, [])));
+        Ok(TransactWriteItem::builder().put(put.build()?).build())
+    }
+
+    fn insert(&self, sort_key: &str, name: &str, value: AttributeValue) -> Result<BatchStatementRequest, Failure> {
+        let statement = format!(
+            "INSERT INTO \"{}\" VALUE {{'PK': 'E', 'SK': '{sort_key}', '{name}': ?}}",
+            self.table
+        );
+        Ok(BatchStatementRequest::builder()
+            .statement(statement)
+            .parameters(value)
+            .build()?)
+    }
+
+    /// Every record of the stream for this sort key, and how many records the first answer held.
+    async fn records(&self, sort_key: &str) -> Result<(usize, usize), Failure> {
+        let described = self.client.describe_table().table_name(&self.table).send().await?;
+        let arn = described
+            .table
+            .and_then(|table| table.latest_stream_arn)
+            .ok_or("no stream")?;
+        let described = self.streams.describe_stream().stream_arn(&arn).send().await?;
+        let shards = described
+            .stream_description
+            .and_then(|stream| stream.shards)
+            .unwrap_or_default();
+        let (mut found, mut first) = (0, 0);
+        for shard in shards {
+            let iterator = self.streams.get_shard_iterator().stream_arn(&arn);
+            let iterator = iterator
+                .shard_id(shard.shard_id.unwrap_or_default())
+                .shard_iterator_type(aws_sdk_dynamodbstreams::types::ShardIteratorType::TrimHorizon);
+            let mut iterator = iterator.send().await?.shard_iterator;
+            // On AWS, empty answers come between.
+            for _ in 0..20 {
+                let Some(at) = iterator.take() else { break };
+                let read = self.streams.get_records().shard_iterator(at).send().await?;
+                let records = read.records.unwrap_or_default();
+                first = first.max(records.len());
+                let is_it = |record: &&aws_sdk_dynamodbstreams::types::Record| {
+                    let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
+                    let key = keys.and_then(|keys| keys.get("SK")).and_then(|key| key.as_s().ok());
+                    key.is_some_and(|key| key == sort_key)
+                };
+                found += records.iter().filter(is_it).count();
+                iterator = read.next_shard_iterator;
+            }
+        }
+        Ok((found, first))
+    }
+
+    async fn transaction_units(&self) -> Result<String, Failure> {
+        let request = self.client.transact_write_items();
+        let request = request
+            .transact_items(self.transacted("t1")?)
+            .transact_items(self.transacted("t2")?);
+        let answer = request
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await?;
+        let units = answer.consumed_capacity.unwrap_or_default();
+        Ok(units
+            .iter()
+            .filter_map(|units| units.capacity_units)
+            .sum::<f64>()
+            .abs()
+            .to_string())
+    }
+
+    async fn statement_units(&self) -> Result<String, Failure> {
+        let request = self.client.batch_execute_statement();
+        let request = request
+            .statements(self.insert("b1", "A", s("a"))?)
+            .statements(self.insert("b2", "A", s("a"))?);
+        let answer = request
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await?;
+        let units = answer.consumed_capacity.unwrap_or_default();
+        Ok(units
+            .iter()
+            .filter_map(|units| units.capacity_units)
+            .sum::<f64>()
+            .abs()
+            .to_string())
+    }
+
+    async fn large_statement_units(&self) -> Result<String, Failure> {
+        let request = self.client.batch_execute_statement();
+        let request = request.statements(self.insert("b6", "A", s("x".repeat(10_000)))?);
+        let answer = request
+            .return_consumed_capacity(ReturnConsumedCapacity::Total)
+            .send()
+            .await?;
+        let units = answer.consumed_capacity.unwrap_or_default();
+        Ok(units
+            .iter()
+            .filter_map(|units| units.capacity_units)
+            .sum::<f64>()
+            .abs()
+            .to_string())
+    }
+
+    /// A set that holds a value twice.
+    async fn twin_statement(&self) -> Result<String, Failure> {
+        let twins = AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]);
+        let request = self.client.batch_execute_statement();
+        let answer = request.statements(self.insert("b7", "A", twins)?).send().await;
+        let failed = |answer: BatchExecuteStatementOutput| {
+            let responses = answer.responses.unwrap_or_default();
+            responses.iter().any(|one| one.error.is_some())
+        };
+        let refused = answer.map_or(true, failed);
+        Ok(if refused { "refused" } else { "taken" }.to_owned())
+    }
+
+    async fn statement_length(&self) -> Result<String, Failure> {
+        // 6,000 characters, 12,000 bytes.
+        let request = self.client.batch_execute_statement();
+        let request = request.statements(self.insert("b3", &"é".repeat(6000), s("a"))?);
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) => return Ok(word::<(), _>(Err(error))),
+        };
+        let error = answer
+            .responses
+            .unwrap_or_default()
+            .into_iter()
+            .find_map(|one| one.error);
+        Ok(error.map_or("taken".to_owned(), |error| {
+            error.code.map_or("refused".to_owned(), |code| code.as_str().to_owned())
+        }))
+    }
+
+    async fn bad_statement(&self) -> Result<String, Failure> {
+        let request = self.client.batch_execute_statement();
+        let request = request
+            .statements(self.insert("b4", "A", s("a"))?)
+            .statements(self.insert("b5", "A", AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]))?);
+        Ok(match request.send().await {
+            Ok(answer) => {
+                let failed = answer
+                    .responses
+                    .unwrap_or_default()
+                    .iter()
+                    .filter(|one| one.error.is_some())
+                    .count();
+                format!("{failed} of 2 fails")
+            }
+            Err(_) => "all fail".to_owned(),
+        })
+    }
+
+    async fn same_put(&self) -> Result<String, Failure> {
+        for _ in 0..2 {
+            self.put(item("same", [("A", s("a"))])).await?;
+        }
+        Ok(self.records("same").await?.0.to_string())
+    }
+
+    async fn same_update(&self) -> Result<String, Failure> {
+        for _ in 0..2 {
+            let update = self.client.update_item().table_name(&self.table);
+            let update = update
+                .set_key(Some(item("updated", [])))
+                .update_expression("SET #a = :a");
+            let update = update
+                .expression_attribute_names("#a", "A")
+                .expression_attribute_values(":a", s("a"));
+            update.send().await?;
+        }
+        Ok(self.records("updated").await?.0.to_string())
+    }
+
+    async fn long_name(&self) -> Result<String, Failure> {
+        let mut long = item("long", []);
+        long.insert("x".repeat(65_535), s("a"));
+        Ok(self.put_word(long).await)
+    }
+
+    /// A map called `M`, and a text beside it, set by an update.
+    async fn type_names(&self) -> Result<String, Failure> {
+        let map = AttributeValue::M([("x".to_owned(), s("a"))].into());
+        let update = self.client.update_item().table_name(&self.table);
+        let update = update
+            .set_key(Some(item("types", [])))
+            .update_expression("SET #m = :m, #a = :a")
+            .expression_attribute_names("#m", "M")
+            .expression_attribute_names("#a", "A")
+            .expression_attribute_values(":m", map);
+        Ok(word(update.expression_attribute_values(":a", s("a")).send().await))
+    }
+
+    async fn page(&self) -> Result<String, Failure> {
+        for number in 0..8 {
+            self.put(item(&format!("page{number}"), [("A", s("x".repeat(200_000)))]))
+                .await?;
+        }
+        let query = self.client.query().table_name(&self.table);
+        let query = query.key_condition_expression("PK = :pk AND begins_with(SK, :sk)");
+        let query = query
+            .expression_attribute_values(":pk", s("E"))
+            .expression_attribute_values(":sk", s("page"));
+        Ok(query.send().await?.count.to_string())
+    }
+
+    /// Behind `page`, whose items are in it.
+    async fn stream_page(&self) -> Result<String, Failure> {
+        let (found, first) = self.records("page7").await?;
+        assert!(found > 0, "the stream holds what was put");
+        Ok(if first > 8 { "beyond 1 MB" } else { "up to 1 MB" }.to_owned())
+    }
+
+    async fn batch_get(&self) -> Result<String, Failure> {
+        const ITEMS: usize = 45;
+        let mut keys = KeysAndAttributes::builder();
+        for number in 0..ITEMS {
+            let key = format!("batch{number}");
+            self.put(item(&key, [("A", s("x".repeat(390_000)))])).await?;
+            keys = keys.keys(item(&key, []));
+        }
+        let request = self.client.batch_get_item().request_items(&self.table, keys.build()?);
+        let answer = request.send().await?;
+        let found = answer
+            .responses
+            .unwrap_or_default()
+            .values()
+            .map(Vec::len)
+            .sum::<usize>();
+        Ok(if found == ITEMS {
+            "all"
+        } else {
+            "some, and the keys of the others"
+        }
+        .to_owned())
+    }
+
+    async fn nested_list(&self) -> Result<String, Failure> {
+        let empty = AttributeValue::L(Vec::new());
+        let nested = (0..31).fold(empty, |value, _| AttributeValue::L(vec![value]));
+        Ok(self.put_word(item("nested", [("A", nested)])).await)
+    }
+
+    async fn token(&self) -> Result<String, Failure> {
+        let token = uuid::Uuid::new_v4().to_string();
+        let mut words = Vec::new();
+        for more in ["", "", ", B = :a"] {
+            let update = Update::builder()
+                .table_name(&self.table)
+                .set_key(Some(item("token", [])));
+            let update = update.update_expression(format!("SET A = if_not_exists(A, :z) + :a{more}"));
+            let number = |text: &str| AttributeValue::N(text.to_owned());
+            let update = update
+                .expression_attribute_values(":a", number("1"))
+                .expression_attribute_values(":z", number("0"));
+            let request = self.client.transact_write_items().client_request_token(&token);
+            let request = request.transact_items(TransactWriteItem::builder().update(update.build()?).build());
+            words.push(word(request.send().await));
+        }
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(item("token", [])));
+        let found = get.consistent_read(true).send().await?.item.unwrap_or_default();
+        let count = found
+            .get("A")
+            .and_then(|count| count.as_n().ok())
+            .cloned()
+            .unwrap_or_default();
+        Ok(format!("{count}, then {}", words[2]))
+    }
+
+    async fn met(&self) -> Result<String, Failure> {
+        self.put(item("met", [("A", s("a"))])).await?;
+        let put = Put::builder().table_name(&self.table).set_item(Some(item("met", [])));
+        let put = put
+            .condition_expression("attribute_not_exists(PK)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let request = self.client.transact_write_items();
+        let request = request.transact_items(TransactWriteItem::builder().put(put.build()?).build());
+        let error = request
+            .send()
+            .await
+            .err()
+            .ok_or("it was not refused")?
+            .into_service_error();
+        let reasons = match error {
+            aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(
+                canceled,
+            ) => canceled.cancellation_reasons.unwrap_or_default(),
+            other => return Ok(word::<(), _>(Err(other))),
+        };
+        let met = reasons.into_iter().find_map(|reason| reason.item).unwrap_or_default();
+        Ok(if met.contains_key("A") { "the item" } else { "no item" }.to_owned())
+    }
+
+    /// What became of 1.50 in this item.
+    async fn number(&self, sort_key: &str) -> Result<String, Failure> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(item(sort_key, [])));
+        let found = get.consistent_read(true).send().await?.item.unwrap_or_default();
+        let number = found.get("A").and_then(|value| value.as_n().ok());
+        Ok(number.cloned().unwrap_or_default())
+    }
+
+    async fn put_number(&self) -> Result<String, Failure> {
+        self.put(item("n1", [("A", AttributeValue::N("1.50".to_owned()))]))
+            .await?;
+        self.number("n1").await
+    }
+
+    async fn transacted_number(&self) -> Result<String, Failure> {
+        let update = Update::builder().table_name(&self.table).set_key(Some(item("n2", [])));
+        let update = update.update_expression("SET A = :a");
+        let update = update.expression_attribute_values(":a", AttributeValue::N("1.50".to_owned()));
+        let request = self.client.transact_write_items();
+        let request = request.transact_items(TransactWriteItem::builder().update(update.build()?).build());
+        request.send().await?;
+        self.number("n2").await
+    }
+
+    async fn inserted_number(&self) -> Result<String, Failure> {
+        let number = AttributeValue::N("1.50".to_owned());
+        let request = self.client.batch_execute_statement();
+        request.statements(self.insert("n3", "A", number)?).send().await?;
+        self.number("n3").await
+    }
+
+    /// Behind `inserted_number`.
+    async fn inserted_record(&self) -> Result<String, Failure> {
+        Ok(self.records("n3").await?.0.to_string())
+    }
+
+    async fn refused_values(&self) -> Result<String, Failure> {
+        let n = |text: String| AttributeValue::N(text);
+        let mut taken = Vec::new();
+        for (name, value) in [
+            ("39 digits", n("1".repeat(39))),
+            ("1e126", n("1e126".to_owned())),
+            ("1e-131", n("1e-131".to_owned())),
+            ("an empty set", AttributeValue::Ss(Vec::new())),
+            (
+                "a set with a twin",
+                AttributeValue::Ns(vec!["1".to_owned(), "1.0".to_owned()]),
+            ),
+            ("400 KB", AttributeValue::B(Blob::new(vec![0; 410_000]))),
+        ] {
+            if self.put_word(item("refused", [("A", value)])).await == "taken" {
+                taken.push(name);
+            }
+        }
+        Ok(if taken.is_empty() {
+            "none".to_owned()
+        } else {
+            taken.join(", ")
+        })
+    }
+
+    async fn one_item_twice(&self) -> Result<String, Failure> {
+        let request = self.client.transact_write_items();
+        let request = request
+            .transact_items(self.transacted("twice")?)
+            .transact_items(self.transacted("twice")?);
+        Ok(word(request.send().await))
+    }
+
+    async fn idle_value(&self) -> Result<String, Failure> {
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item("idle", [])));
+        let put = put.condition_expression("attribute_not_exists(PK)");
+        Ok(word(put.expression_attribute_values(":idle", s("a")).send().await))
+    }
+
+    async fn access_key(&self) -> Result<String, Failure> {
+        if self.database.endpoint.engine == Engine::Aws {
+            return Ok("its own".to_owned());
+        }
+        let odd = Credentials::new("writer-fn", "secret", None, None, "test");
+        let config = aws_sdk_dynamodb::config::Builder::from(&self.database.endpoint.config);
+        let client = Client::from_conf(config.credentials_provider(odd).build());
+        let described = client.describe_table().table_name(&self.table).send().await;
+        Ok(match &described {
+            Ok(_) => "any".to_owned(),
+            Err(error) if error.request_id().is_some() || error.code().is_some() => "letters and digits".to_owned(),
+            Err(_) => "no answer".to_owned(),
+        })
+    }
+
+    /// Every row. What could not be tried is told as it failed.
+    async fn found(&self) -> BTreeMap<String, String> {
+        let tried = [
+            ("transaction-units", self.transaction_units().await),
+            ("statement-units", self.statement_units().await),
+            ("large-statement-units", self.large_statement_units().await),
+            ("twin-statement", self.twin_statement().await),
+            ("statement-length", self.statement_length().await),
+            ("bad-statement", self.bad_statement().await),
+            ("same-put", self.same_put().await),
+            ("same-update", self.same_update().await),
+            ("long-name", self.long_name().await),
+            ("type-names", self.type_names().await),
+            ("page", self.page().await),
+            ("stream-page", self.stream_page().await),
+            ("batch-get", self.batch_get().await),
+            ("nested-list", self.nested_list().await),
+            ("token", self.token().await),
+            ("met", self.met().await),
+            ("put-number", self.put_number().await),
+            ("transacted-number", self.transacted_number().await),
+            ("inserted-number", self.inserted_number().await),
+            ("inserted-record", self.inserted_record().await),
+            ("refused-values", self.refused_values().await),
+            ("one-item-twice", self.one_item_twice().await),
+            ("idle-value", self.idle_value().await),
+            ("access-key", self.access_key().await),
+        ];
+        let told = |word: Result<String, Failure>| word.unwrap_or_else(|error| format!("{error:?}"));
+        tried.map(|(name, word)| (name.to_owned(), told(word))).into()
+    }
+}
+
+#[tokio::test]
+async fn each_engine_does_what_the_table_says() {
+    let database = Database::start().await;
+    let probe = Probe::new(&database).await.unwrap();
+    assert_eq!(
+        probe.found().await,
+        endpoint::documented(database.endpoint.engine),
+        "found, and documented"
+    );
+}

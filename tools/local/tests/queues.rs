@@ -1,0 +1,319 @@
+//! The stack with queues and a bucket, on the APIs of SQS and S3, and what `vzero redrive` makes of what failed.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+#[path = "endpoint/mod.rs"]
+mod endpoint;
+#[allow(dead_code, reason = "the tests of the stack use the rest")]
+#[path = "stack/support.rs"]
+mod support;
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use aws_sdk_sqs::types::QueueAttributeName;
+use local::{
+    bucket::Bucket,
+    dynamodb::sdk_config,
+    mapping::{destination::Destination as _, failure::Document},
+    queue,
+    template::Template,
+};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{PROGRAM, Running, eventually, item, put_by_hand, settled, start_on, template};
+
+#[allow(clippy::disallowed_methods, reason = "the endpoint is what the script hands in")]
+fn moto() -> String {
+    let endpoint = std::env::var("VZERO_TEST_MOTO");
+    endpoint.unwrap_or_else(|_| panic!("run it by tools/cli/tests/with-moto"))
+}
+
+/// The template, with names of its own, and what fails shown again at once.
+fn own() -> Template {
+    let mut template = template(&[]);
+    template.mapping.maximum_retry_attempts = Some(0);
+    let own = Uuid::new_v4();
+    let event = template.queue.as_mut().unwrap();
+    event.queue.name = format!("{}-{own}", event.queue.name);
+    event
+        .queue
+        .attributes
+        .insert("VisibilityTimeout".to_owned(), "1".to_owned());
+    let letters = &mut event.queue.dead_letters.as_mut().unwrap().1;
+    letters.name = format!("{}-{own}", letters.name);
+    let bucket = template.bucket.as_mut().unwrap();
+    bucket.name = format!("failed-{own}");
+    let word_to = bucket.word_to.as_mut().unwrap();
+    word_to.name = format!("{}-{own}", word_to.name);
+    template
+}
+
+async fn start() -> Running {
+    start_on(own(), Some(moto()), Some(moto())).await
+}
+
+/// The queue of the stack whose name begins so.
+fn url<'a>(stack: &'a Running, name: &str) -> &'a str {
+    let mut queues = stack.queues.iter();
+    let found = queues.find(|(found, _)| found.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')));
+    &found.unwrap().1.url
+}
+
+async fn send(stack: &Running, body: &str) -> String {
+    let sqs = queue::client(&moto()).await;
+    let sent = sqs
+        .send_message()
+        .queue_url(url(stack, "Updates"))
+        .message_body(body)
+        .send()
+        .await;
+    sent.unwrap().message_id.unwrap()
+}
+
+/// How many messages can be received, and how many are hidden.
+async fn waiting(stack: &Running, name: &str) -> (u32, u32) {
+    let sqs = queue::client(&moto()).await;
+    let request = sqs.get_queue_attributes().queue_url(url(stack, name));
+    let told = request
+        .attribute_names(QueueAttributeName::All)
+        .send()
+        .await
+        .unwrap()
+        .attributes
+        .unwrap();
+    let count = |name: QueueAttributeName| told[&name].parse().unwrap();
+    (
+        count(QueueAttributeName::ApproximateNumberOfMessages),
+        count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+    )
+}
+
+async fn objects(bucket: &str) -> Vec<String> {
+    let config = sdk_config(&moto()).await;
+    let config = aws_sdk_s3::config::Builder::from(&config)
+        .force_path_style(true)
+        .build();
+    let listed = aws_sdk_s3::Client::from_conf(config)
+        .list_objects_v2()
+        .bucket(bucket)
+        .send()
+        .await
+        .unwrap();
+    let keys = listed
+        .contents
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|object| object.key);
+    keys.collect()
+}
+
+/// `vzero redrive`, as its user runs it. The command under test builds it.
+async fn redrive(stack: &Running, source: &str) -> Output {
+    let vzero = Path::new(PROGRAM).with_file_name("vzero");
+    assert!(vzero.exists(), "{} is not built", vzero.display());
+    let moto = moto();
+    let mut command = Command::new(vzero);
+    command
+        .env_clear()
+        .env("TABLE_NAME", &stack.table)
+        .args([
+            "--endpoint-url",
+            stack.dynamodb_endpoint(),
+            "redrive",
+            "--s3-endpoint-url",
+            &moto,
+        ])
+        .args(["--sqs-endpoint-url", &moto, source]);
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn messages_become_versions_and_go() {
+    let stack = start().await;
+    let id = send(&stack, r#"{"ID": "E", "State": "OK"}"#).await;
+    for number in 1..=40 {
+        send(
+            &stack,
+            &json!({"ID": format!("Many#{}", number % 4), "n": number}).to_string(),
+        )
+        .await;
+    }
+    eventually("every version", async || {
+        let table = support::table(&stack).await;
+        let versions = table
+            .values()
+            .map(|collection| collection.items().len() - 1)
+            .sum::<usize>();
+        (versions == 41).then_some(())
+    })
+    .await;
+    settled(&stack).await;
+    // The message's own id is the update's.
+    assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": id}));
+    eventually("an empty queue", async || {
+        (waiting(&stack, "Updates").await == (0, 0)).then_some(())
+    })
+    .await;
+    assert_eq!(waiting(&stack, "UpdatesDeadLetterQueue").await, (0, 0));
+}
+
+#[tokio::test]
+async fn poison_goes_to_the_dead_letters_and_its_neighbours_do_not() {
+    let stack = start().await;
+    send(&stack, "no update").await;
+    send(&stack, r#"{"ID": "Good", "State": "OK"}"#).await;
+    eventually("the dead letter", async || {
+        (waiting(&stack, "UpdatesDeadLetterQueue").await.0 == 1).then_some(())
+    })
+    .await;
+    settled(&stack).await;
+    assert_eq!(waiting(&stack, "Updates").await, (0, 0));
+    assert_eq!(item(&stack, "Good", "v0").await["Latest"], json!({"N": "1"}));
+    let sqs = queue::client(&moto()).await;
+    let dead = sqs
+        .receive_message()
+        .queue_url(url(&stack, "UpdatesDeadLetterQueue"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(dead.messages.unwrap()[0].body.as_deref(), Some("no update"));
+}
+
+#[tokio::test]
+async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_redriven() {
+    let stack = start().await;
+    let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();
+    let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
+    put_by_hand(&stack, taken).await;
+    send(&stack, r#"{"ID": "Taken", "State": "OK"}"#).await;
+    let keys = eventually("a document", async || {
+        Some(objects(&bucket).await).filter(|keys| !keys.is_empty())
+    })
+    .await;
+    assert_eq!(keys.len(), 1);
+    let layout: Vec<_> = keys[0].split('/').collect();
+    assert!(keys[0].starts_with("aws/lambda/") && layout.len() == 8, "{keys:?}");
+    assert!(!stack.failed.exists(), "nothing goes to the folder");
+    // While the version is taken, the word of it stays.
+    let dead = url(&stack, "StreamDeadLetterQueue").to_owned();
+    assert_eq!(redrive(&stack, &dead).await.status.code(), Some(4));
+    let client = support::by_hand(&stack);
+    let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+    let delete = client
+        .delete_item()
+        .table_name(&stack.table)
+        .key("PK", key("Taken"))
+        .key("SK", key("v1"));
+    delete.send().await.unwrap();
+    let output = redrive(&stack, &dead).await;
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // One word of it: neither none nor two.
+    assert_eq!(
+        (&summary["Documents"], &summary["Recorded"]),
+        (&json!(1), &json!(1)),
+        "{summary}"
+    );
+    assert_eq!(item(&stack, "Taken", "v1").await["State"], json!({"S": "OK"}));
+    settled(&stack).await;
+    // The queue is empty, and the document still there.
+    assert_eq!(waiting(&stack, "StreamDeadLetterQueue").await, (0, 0));
+    let again = redrive(&stack, &format!("s3://{bucket}")).await;
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(
+        (&again["Documents"], &again["AlreadyRecorded"]),
+        (&json!(1), &json!(1)),
+        "{again}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_there_already_is_used_as_it_is() {
+    let template = own();
+    let first = start_on(template.clone(), Some(moto()), Some(moto())).await;
+    let (queues, failures) = (first.queues.clone(), first.failures());
+    drop(first);
+    let second = start_on(template, Some(moto()), Some(moto())).await;
+    let urls =
+        |queues: &[(String, queue::Queue)]| queues.iter().map(|(_, queue)| queue.url.clone()).collect::<Vec<_>>();
+    assert_eq!((urls(&second.queues), second.failures()), (urls(&queues), failures));
+}
+
+/// Where S3 sends no word, as from another server, the stack does.
+#[tokio::test]
+async fn word_comes_from_the_stack_where_s3_sends_none() {
+    let template = own();
+    // A second SQS, which the first S3 does not know.
+    let other = Moto::start();
+    let sqs = queue::client(&other.endpoint).await;
+    let bucket = template.bucket.unwrap();
+    let (letters, _) = queue::ensure(&sqs, bucket.word_to.as_ref().unwrap()).await.unwrap();
+    let made = Bucket::ensure(&moto(), &bucket, Some((sqs.clone(), letters.clone())))
+        .await
+        .unwrap();
+    let document = Document {
+        key: "aws/lambda/x/shard/2026/01/01/2026-01-01T00.00.00-1".to_owned(),
+        body: json!({"payload": 7}),
+    };
+    made.keep(document.clone()).await.unwrap();
+    assert_eq!(objects(&made.name).await, [document.key.as_str()]);
+    let got = sqs
+        .receive_message()
+        .queue_url(&letters.url)
+        .max_number_of_messages(10)
+        .send()
+        .await
+        .unwrap();
+    let got = got.messages.unwrap();
+    assert_eq!(got.len(), 1);
+    let word: Value = serde_json::from_str(got[0].body.as_deref().unwrap()).unwrap();
+    let s3 = &word["Records"][0]["s3"];
+    assert_eq!(
+        (&s3["bucket"]["name"], &s3["object"]["key"], &s3["object"]["size"]),
+        (&json!(made.name), &json!(document.key), &json!(13))
+    );
+}
+
+/// A second moto, by the same script.
+struct Moto {
+    child: std::process::Child,
+    endpoint: String,
+}
+
+impl Moto {
+    fn start() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/with-moto");
+        // It says where it is, and stays until its input ends.
+        let mut child = Command::new(script)
+            .args(["sh", "-c", "echo $VZERO_TEST_MOTO; cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut endpoint = String::new();
+        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut out, &mut endpoint).unwrap();
+        Self {
+            child,
+            endpoint: endpoint.trim().to_owned(),
+        }
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
