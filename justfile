@@ -11,7 +11,11 @@ run *ARGS:
 test:
     cargo test --workspace
 
-# redrive, against S3 and SQS (moto)
+# boto3 and the AWS CLI as clients of the local stack
+clients *ARGS:
+    tools/local/tests/with-clients {{ARGS}}
+
+# the local stack and redrive with queues and a bucket, against S3 and SQS (moto)
 queues:
     tools/cli/tests/with-moto cargo test --workspace --test queues
 

@@ -111,9 +111,13 @@ fn killed_in_the_middle_and_run_again_all_is_in() {
     let recorded = table.versions();
     assert!((1..VERSIONS).contains(&recorded), "{recorded}");
     let again = table.answer(&["redrive", text(folder.path())], 0);
+    // What was on its way when it was killed may have arrived since.
+    let count = |name: &str| usize::try_from(again[name].as_u64().unwrap()).unwrap();
+    let already = count("AlreadyRecorded");
+    assert!((recorded..VERSIONS).contains(&already), "{recorded} and {again}");
     assert_eq!(
         counts(&again, &COUNTS),
-        json!([VERSIONS, VERSIONS, VERSIONS - recorded, recorded, 0])
+        json!([VERSIONS, VERSIONS, VERSIONS - already, already, 0])
     );
     assert_eq!(table.versions(), VERSIONS);
 }
@@ -249,9 +253,16 @@ fn without_payload_records_are_fetched_from_the_stream() {
     // What the stream does not have: a shard, or numbers before its first and behind its last.
     let mut body = pointer(&records[1..]);
     let batch = body["DDBStreamBatchInfo"].clone();
-    body["DDBStreamBatchInfo"]["shardId"] = json!("shardId-gone");
+    body["DDBStreamBatchInfo"]["shardId"] = json!("shardId-00000000000000000001-deadbeef");
+    if table
+        .endpoint
+        .differs("what a stream does not have", &["unknown-shard"])
+    {
+        return;
+    }
     let (first, last) = (batch["startSequenceNumber"].clone(), batch["endSequenceNumber"].clone());
-    let lost = json!([{"Shard": "shardId-gone", "From": first, "Through": last, "Records": 4}]);
+    let lost =
+        json!([{"Shard": "shardId-00000000000000000001-deadbeef", "From": first, "Through": last, "Records": 4}]);
     assert_eq!(check("shard", &body, 4, json!([4, 0, 0, 0, 4])), lost);
 
     let mut body = pointer(&records[..2]);
@@ -267,12 +278,12 @@ fn without_payload_records_are_fetched_from_the_stream() {
     assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
 
     let mut body = pointer(&records[4..]);
-    body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(format!("9{}", "0".repeat(20)));
-    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(21));
+    body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(format!("9{}", "0".repeat(39)));
+    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(40));
     assert_eq!(check("behind", &body, 4, json!([1, 0, 0, 0, 1]))[0]["Records"], 1);
 
     let mut body = pointer(&records[4..]);
-    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(21));
+    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(40));
     check("beyond", &body, 4, json!([2, 0, 1, 0, 1]));
 }
 

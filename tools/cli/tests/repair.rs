@@ -9,7 +9,7 @@ mod table;
 use std::fs;
 
 use serde_json::{Value, json};
-use table::Table;
+use table::{Table, number};
 
 /// A run of repair: its exit code, its plan, and its summary.
 fn repair(table: &Table, arguments: &[&str], code: i32) -> (Vec<Value>, Value) {
@@ -73,13 +73,13 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
     audit(&table, 0);
     let after = table.items();
     assert!(before.iter().all(|(key, item)| after[key] == *item));
-    for number in 1..=5 {
-        let expected = &records[number - 1].json()["dynamodb"]["NewImage"];
-        let found = &after[&format!("E v{number}")];
+    for version in 1..=5 {
+        let expected = &records[version - 1].json()["dynamodb"]["NewImage"];
+        let found = &after[&format!("E v{version}")];
         assert_eq!(
-            (&found["N"], &found["RequestId"]),
-            (&expected["N"], &expected["RequestId"]),
-            "{number}"
+            (number(&found["N"]), &found["RequestId"]),
+            (number(&expected["N"]), &expected["RequestId"]),
+            "{version}"
         );
     }
     // A second time there is nothing to do, and an entity that is not there is not found.
@@ -215,7 +215,7 @@ fn where_sources_hold_different_ones_none_is_taken() {
         0,
     );
     assert_eq!(
-        table.items()["E v1"]["N"],
-        records[0].json()["dynamodb"]["NewImage"]["N"]
+        number(&table.items()["E v1"]["N"]),
+        number(&records[0].json()["dynamodb"]["NewImage"]["N"])
     );
 }

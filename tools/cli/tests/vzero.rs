@@ -209,6 +209,12 @@ fn the_life_of_an_entity_in_every_mode() {
 #[test]
 fn every_type_is_shown_and_put_back_without_loss() {
     let table = Table::new();
+    if table
+        .endpoint
+        .differs("every_type_is_shown_and_put_back_without_loss", &["type-names"])
+    {
+        return;
+    }
     let attributes = r#"{"S": "é\u0000", "N": -0.12345678901234567890123456789012345678, "Empty": "", "B": {"$binary": "AAEC"},
         "SS": {"$strings": ["a", "b"]}, "NS": {"$numbers": [1, 2.5]}, "BS": {"$binaries": ["AA==", "AQ=="]},
         "Null": {"$null": true}, "Bool": false, "L": [null, {"$binary": ""}], "M": {"$map": {"$x": 1}}}"#;

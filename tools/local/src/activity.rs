@@ -201,6 +201,7 @@ mod tests {
             request_id: String::new(),
             payload: answer.to_string().into_bytes(),
             is_error,
+            log_tail: Vec::new(),
         };
         activity.invoked("writer-fn", event.to_string().as_bytes(), &invoked);
     }
@@ -252,6 +253,7 @@ mod tests {
             request_id: String::new(),
             payload: b"{}".to_vec(),
             is_error: true,
+            log_tail: Vec::new(),
         };
         activity.invoked("stream-fn", b"{}", &other);
         let figures = activity.figures();

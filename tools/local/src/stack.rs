@@ -1,6 +1,7 @@
 //! The stack: everything of the template that runs, wired together.
 
 use std::{
+    collections::BTreeMap,
     fs::{File, TryLockError},
     io,
     net::{Ipv4Addr, TcpListener},

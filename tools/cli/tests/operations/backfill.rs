@@ -52,6 +52,12 @@ fn summary(ran: &Ran) -> BTreeMap<&str, u64> {
 fn items_of_another_table_become_version_1() {
     for mode in ["inline", "transaction"] {
         let table = Table::new();
+        if table
+            .endpoint
+            .differs("items_of_another_table_become_version_1", &["type-names"])
+        {
+            return;
+        }
         let typed = json!({
             "Id": {"S": "a"}, "N": {"N": "12345678901234567890.5"}, "B": {"B": "AAE="}, "SS": {"SS": ["x", "y"]},
             "Null": {"NULL": true}, "M": {"M": {"x": {"L": [{"N": "1"}, {"BOOL": false}]}}}, "Empty": {"S": ""},
@@ -212,7 +218,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
     let items: Vec<_> = (0..60)
         .map(|number| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}}))
         .collect();
-    other(&table, "Old", &[("Id", Kind::S)], &items);
+    let old = other(&table, "Old", &[("Id", Kind::S)], &items);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let arguments = [
@@ -220,7 +226,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
         "transaction",
         "backfill",
         "--from-table",
-        "Old",
+        &old,
         "--segments",
         "2",
         "--max-read-units",

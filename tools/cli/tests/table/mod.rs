@@ -20,12 +20,12 @@ use local::{
     },
 };
 use serde_json::{Value, json};
-use shared::domain::Item;
+use shared::domain::{Item, number::Decimal};
 
 use crate::endpoint::Endpoint;
 
 pub(crate) struct Table {
-    endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     pub(crate) name: String,
     pub(crate) runtime: tokio::runtime::Runtime,
     client: Client,
@@ -205,6 +205,11 @@ impl Table {
     pub(crate) fn versions(&self) -> usize {
         self.items().keys().filter(|key| !key.ends_with(" v0")).count()
     }
+}
+
+/// A number of DynamoDB's JSON by its value: not every engine writes it in one way.
+pub(crate) fn number(value: &Value) -> String {
+    Decimal::parse(value["N"].as_str().unwrap()).unwrap().canonical()
 }
 
 /// Some members of a summary.

@@ -1,7 +1,9 @@
 //! Lambda on one machine: functions as real processes of the real runtime, behind the Runtime API and the Invoke API.
 
 mod invoke_api;
+mod output;
 mod process;
+mod report;
 mod runtime_api;
 
 use std::{
@@ -19,7 +21,10 @@ use std::{
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use self::process::{End, Process};
+use self::{
+    process::{End, Process, Ran},
+    report::Report,
+};
 use crate::{
     mapping::{Invocation, InvocationEnd, Invoker},
     template::{
@@ -97,6 +102,8 @@ pub struct Invoked {
     pub payload: Vec<u8>,
     /// Whether the payload is an error.
     pub is_error: bool,
+    /// The last 4 KB of its log.
+    pub log_tail: Vec<u8>,
 }
 
 impl Lambda {
@@ -203,10 +210,15 @@ impl Lambda {
             .collect()
     }
 
-    /// A function by its binary, its logical id or its ARN, with or without a qualifier.
+    /// A function by its binary, its logical id, or its ARN, whole or from the account on. `$LATEST` is its only version.
     fn find(&self, name: &str) -> Option<Arc<Running>> {
-        let name = name.rsplit_once(":function:").map_or(name, |(_, name)| name);
-        let name = name.split_once(':').map_or(name, |(name, _)| name);
+        let (prefix, account) = (arn(""), format!("{ACCOUNT}:function:"));
+        let name = name
+            .strip_prefix(&prefix)
+            .or_else(|| name.strip_prefix(&account))
+            .unwrap_or(name);
+        let name = name.strip_prefix("function:").unwrap_or(name);
+        let name = name.strip_suffix(":$LATEST").unwrap_or(name);
         let is_it = |running: &&Arc<Running>| running.function.binary == name || running.function.logical_id == name;
         self.functions.iter().find(is_it).cloned()
     }
@@ -215,28 +227,43 @@ impl Lambda {
 impl Running {
     async fn invoke(&self, request_id: String, payload: Vec<u8>) -> Invoked {
         let watched = self.watch.get().map(|watch| (watch, payload.clone()));
-        let end = match self.slots.acquire().await {
+        let (ran, pid) = match self.slots.acquire().await {
             Ok(_slot) => self.run(&request_id, payload).await,
             // The semaphore is never closed.
-            Err(_) => End::Exited,
+            Err(_) => (Ran::not_started(), None),
         };
-        let (payload, is_error) = match end {
-            End::Answer(payload) => (payload, false),
-            End::Error(payload) => (payload, true),
+        let used = pid.and_then(report::used);
+        let (payload, failed) = match ran.end {
+            End::Answer(payload) => (payload, None),
+            End::Error(payload) => (payload, Some(None)),
             End::TimedOut => {
                 let seconds = self.function.timeout.as_secs_f64();
                 let message = format!("RequestId: {request_id} Error: Task timed out after {seconds:.2} seconds");
-                (error("Sandbox.Timedout", &message), true)
+                let kind = "Sandbox.Timedout";
+                (error(kind, &message), Some(Some(("timeout", kind))))
             }
             End::Exited => {
                 let message = format!("RequestId: {request_id} Error: Runtime exited without providing a reason");
-                (error("Runtime.ExitError", &message), true)
+                let kind = "Runtime.ExitError";
+                (error(kind, &message), Some(Some(("error", kind))))
             }
         };
+        let report = Report {
+            request_id: &request_id,
+            log: &ran.log,
+            duration: ran.duration,
+            init: ran.init,
+            memory: self.function.memory,
+            used,
+            failed: failed.flatten(),
+        };
+        let log_tail = report.tail();
+        let is_error = failed.is_some();
         let invoked = Invoked {
-            request_id,
-            payload,
             is_error,
+            request_id: request_id.clone(),
+            payload,
+            log_tail,
         };
         if let Some((watch, event)) = watched {
             watch.invoked(&self.function.binary, &event, &invoked);
@@ -244,13 +271,19 @@ impl Running {
         invoked
     }
 
-    async fn run(&self, request_id: &str, payload: Vec<u8>) -> End {
-        let Ok(process) = self.take() else { return End::Exited };
+    /// The invocation, and the number of the process that it ran in.
+    async fn run(&self, request_id: &str, payload: Vec<u8>) -> (Ran, Option<u32>) {
+        let Ok(process) = self.take() else {
+            return (Ran::not_started(), None);
+        };
         let arn = self.arn();
-        let end = process.run(request_id, payload, &arn, self.function.timeout).await;
-        match end {
+        let ran = process.run(request_id, payload, &arn, self.function.timeout).await;
+        match ran.end {
             End::Answer(_) | End::Error(_) => {
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+                self.idle
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(process.clone());
             }
             End::TimedOut | End::Exited => {
                 process.kill();
@@ -258,7 +291,7 @@ impl Running {
                 processes.retain(|other| !Arc::ptr_eq(other, &process));
             }
         }
-        end
+        (ran, Some(process.life().pid))
     }
 
     /// A process that is free, or a fresh one.
@@ -309,6 +342,7 @@ impl Invoker for Target {
                 request_id,
                 payload,
                 is_error,
+                ..
             }) => Invocation {
                 request_id,
                 end: if is_error {

@@ -1,7 +1,6 @@
 //! One process of a function: an execution environment, in Lambda's words.
 
 use std::{
-    fs::OpenOptions,
     net::{Ipv4Addr, SocketAddr},
     process::Stdio,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -13,7 +12,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
 };
 
-use super::{Host, Life, runtime_api};
+use super::{Host, Life, output::Output, runtime_api};
 use crate::{
     dynamodb::{ACCESS_KEY, access_key},
     template::{Function, resolve::REGION},
@@ -32,6 +31,7 @@ pub(super) struct Process {
     jobs: tokio::sync::Mutex<mpsc::Receiver<Job>>,
     state: Mutex<State>,
     kill: Notify,
+    output: Output,
 }
 
 #[derive(Debug)]
@@ -50,6 +50,30 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
     /// Told when the process takes the invocation: its time counts from then on.
     pub(super) taken: oneshot::Sender<()>,
+}
+
+/// An invocation that is over.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) end: End,
+    /// What the process wrote meanwhile.
+    pub(super) log: Vec<u8>,
+    /// How long it worked.
+    pub(super) duration: Duration,
+    /// How long the process took to start, where this was its first invocation.
+    pub(super) init: Option<Duration>,
+}
+
+impl Ran {
+    /// There was no process to run it.
+    pub(super) fn not_started() -> Self {
+        Self {
+            end: End::Exited,
+            log: Vec::new(),
+            duration: Duration::ZERO,
+            init: None,
+        }
+    }
 }
 
 /// How an invocation ended.
@@ -72,7 +96,8 @@ impl Process {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let mut command = command(function, host, address)?;
+        let output = Output::open(host.logs.join(format!("{}.log", function.binary)))?;
+        let mut command = command(function, host, address, &output)?;
         let started = Instant::now();
         let child = command.spawn()?;
         let (send, jobs) = mpsc::channel(1);
@@ -87,6 +112,7 @@ impl Process {
                 current: None,
             }),
             kill: Notify::new(),
+            output,
         });
         let router = runtime_api::router(process.clone());
         let served = tokio::spawn(async move { axum::serve(listener, router).await });
@@ -115,7 +141,23 @@ impl Process {
     }
 
     /// Has the process work on one invocation.
-    pub(super) async fn run(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> End {
+    pub(super) async fn run(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> Ran {
+        let is_first = self.ready.get().is_none();
+        let began = Instant::now();
+        let end = self.ended(request_id, payload, arn, timeout).await;
+        let (duration, init) = match self.ready.get().filter(|_| is_first) {
+            Some(ready) => (ready.elapsed(), Some(ready.duration_since(self.started))),
+            None => (began.elapsed(), None),
+        };
+        Ran {
+            end,
+            log: self.output.take(),
+            duration,
+            init,
+        }
+    }
+
+    async fn ended(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> End {
         let (sender, mut end) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
         {
@@ -156,7 +198,10 @@ impl Process {
     /// The next invocation, once there is one.
     pub(super) async fn next(&self) -> Option<Job> {
         self.ready.get_or_init(Instant::now);
-        self.jobs.lock().await.recv().await
+        let job = self.jobs.lock().await.recv().await;
+        // What was written until now is not of this invocation.
+        self.output.take();
+        job
     }
 
     /// Ends the invocation of this id. False where it is not the one under way.
@@ -193,16 +238,14 @@ async fn watch(process: Arc<Process>, mut child: Child) {
             let _ = child.kill().await;
         }
     }
+    process.output.take();
     let mut state = process.state();
     state.alive = false;
     // Whoever waits learns of it by the sender that is dropped.
     state.current = None;
 }
 
-fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io::Result<Command> {
-    std::fs::create_dir_all(&host.logs)?;
-    let log = host.logs.join(format!("{}.log", function.binary));
-    let log = OpenOptions::new().create(true).append(true).open(log)?;
+fn command(function: &Function, host: &Host, runtime_api: SocketAddr, output: &Output) -> std::io::Result<Command> {
     let mut command = if let Some(bootstrap) = host.bootstraps.get(&function.binary) {
         Command::new(bootstrap)
     } else {
@@ -229,8 +272,8 @@ fn command(function: &Function, host: &Host, runtime_api: SocketAddr) -> std::io
         .envs(&host.environment)
         // The end of this pipe tells the process that the stack is gone, however it went.
         .stdin(Stdio::piped())
-        .stdout(log.try_clone()?)
-        .stderr(log)
+        .stdout(output.stdio()?)
+        .stderr(output.stdio()?)
         .kill_on_drop(true);
     Ok(command)
 }

@@ -124,20 +124,22 @@ impl<'a> Probe<'a> {
             .build()?)
     }
 
-    /// Every record of the stream for this sort key, and how many records the first answer held.
-    async fn records(&self, sort_key: &str) -> Result<(usize, usize), Failure> {
+    async fn stream(&self) -> Result<String, Failure> {
         let described = self.client.describe_table().table_name(&self.table).send().await?;
-        let arn = described
-            .table
-            .and_then(|table| table.latest_stream_arn)
-            .ok_or("no stream")?;
+        let arn = described.table.and_then(|table| table.latest_stream_arn);
+        Ok(arn.ok_or("no stream")?)
+    }
+
+    /// Looks at every record of the stream, and says how many the first answer held.
+    async fn each_record(
+        &self,
+        mut look: impl FnMut(&aws_sdk_dynamodbstreams::types::Record),
+    ) -> Result<usize, Failure> {
+        let arn = self.stream().await?;
         let described = self.streams.describe_stream().stream_arn(&arn).send().await?;
-        let shards = described
-            .stream_description
-            .and_then(|stream| stream.shards)
-            .unwrap_or_default();
-        let (mut found, mut first) = (0, 0);
-        for shard in shards {
+        let shards = described.stream_description.and_then(|stream| stream.shards);
+        let mut first = 0;
+        for shard in shards.unwrap_or_default() {
             let iterator = self.streams.get_shard_iterator().stream_arn(&arn);
             let iterator = iterator
                 .shard_id(shard.shard_id.unwrap_or_default())
@@ -149,15 +151,22 @@ impl<'a> Probe<'a> {
                 let read = self.streams.get_records().shard_iterator(at).send().await?;
                 let records = read.records.unwrap_or_default();
                 first = first.max(records.len());
-                let is_it = |record: &&aws_sdk_dynamodbstreams::types::Record| {
-                    let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
-                    let key = keys.and_then(|keys| keys.get("SK")).and_then(|key| key.as_s().ok());
-                    key.is_some_and(|key| key == sort_key)
-                };
-                found += records.iter().filter(is_it).count();
+                records.iter().for_each(&mut look);
                 iterator = read.next_shard_iterator;
             }
         }
+        Ok(first)
+    }
+
+    /// How many records of the stream are of this sort key, and how many the first answer held.
+    async fn records(&self, sort_key: &str) -> Result<(usize, usize), Failure> {
+        let mut found = 0;
+        let look = |record: &aws_sdk_dynamodbstreams::types::Record| {
+            let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
+            let key = keys.and_then(|keys| keys.get("SK")).and_then(|key| key.as_s().ok());
+            found += usize::from(key.is_some_and(|key| key == sort_key));
+        };
+        let first = self.each_record(look).await?;
         Ok((found, first))
     }
 
@@ -447,6 +456,39 @@ impl<'a> Probe<'a> {
         Ok(self.records("n3").await?.0.to_string())
     }
 
+    /// What the stream shows of 0.10, set by an update.
+    async fn streamed_number(&self) -> Result<String, Failure> {
+        let update = self.client.update_item().table_name(&self.table);
+        let update = update.set_key(Some(item("n4", []))).update_expression("SET A = :a");
+        let number = AttributeValue::N("0.10".to_owned());
+        update.expression_attribute_values(":a", number).send().await?;
+        let mut shown = String::new();
+        // Not every stream shows a change at once.
+        for _ in 0..50 {
+            self.each_record(|record| {
+                let image = record.dynamodb.as_ref().and_then(|change| change.new_image.as_ref());
+                let of = |name: &str| image.and_then(|image| image.get(name));
+                let is_it = of("SK").and_then(|key| key.as_s().ok()).is_some_and(|key| key == "n4");
+                if let Some(number) = of("A").and_then(|value| value.as_n().ok()).filter(|_| is_it) {
+                    shown.clone_from(number);
+                }
+            })
+            .await?;
+            if !shown.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(shown)
+    }
+
+    async fn unknown_shard(&self) -> Result<String, Failure> {
+        let iterator = self.streams.get_shard_iterator().stream_arn(self.stream().await?);
+        let iterator = iterator.shard_id("shardId-00000000000000000001-deadbeef");
+        let iterator = iterator.shard_iterator_type(aws_sdk_dynamodbstreams::types::ShardIteratorType::TrimHorizon);
+        Ok(word(iterator.send().await))
+    }
+
     async fn refused_values(&self) -> Result<String, Failure> {
         let n = |text: String| AttributeValue::N(text);
         let mut taken = Vec::new();
@@ -518,6 +560,7 @@ impl<'a> Probe<'a> {
             ("same-update", self.same_update().await),
             ("long-name", self.long_name().await),
             ("type-names", self.type_names().await),
+            ("streamed-number", self.streamed_number().await),
             ("page", self.page().await),
             ("stream-page", self.stream_page().await),
             ("batch-get", self.batch_get().await),
@@ -528,6 +571,7 @@ impl<'a> Probe<'a> {
             ("transacted-number", self.transacted_number().await),
             ("inserted-number", self.inserted_number().await),
             ("inserted-record", self.inserted_record().await),
+            ("unknown-shard", self.unknown_shard().await),
             ("refused-values", self.refused_values().await),
             ("one-item-twice", self.one_item_twice().await),
             ("idle-value", self.idle_value().await),

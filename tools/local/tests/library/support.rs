@@ -214,8 +214,8 @@ pub(crate) fn update(json: Value) -> Update {
 fn canonical(value: &mut Value) {
     let of = |value: &mut Value| {
         let text = value.as_str().unwrap();
-        // Whole numbers are written in one way already.
-        if text.contains(['.', 'e', 'E']) {
+        // Other whole numbers are written in one way already.
+        if text.contains(['.', 'e', 'E']) || text.ends_with('0') {
             *value = Decimal::parse(text).unwrap().canonical().into();
         }
     };

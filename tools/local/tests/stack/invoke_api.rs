@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::future::join_all;
 use local::{
     lambda::{Host, Lambda},
     template::Function,
@@ -26,14 +28,85 @@ async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String,
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_lowercase(), body.to_owned())
+    // All but what is encoded.
+    let lines = head.lines().map(|line| match line.split_once(": ") {
+        Some((name, value)) if name.eq_ignore_ascii_case("x-amz-log-result") => {
+            format!("{}: {value}", name.to_lowercase())
+        }
+        _ => line.to_lowercase(),
+    });
+    (lines.collect::<Vec<_>>().join("\r\n"), body.to_owned())
 }
 
 fn path(function: &str) -> String {
-    format!("/2015-03-31/functions/{function}/invocations")
+    let (function, query) = function.split_once('?').unwrap_or((function, ""));
+    format!("/2015-03-31/functions/{function}/invocations?{query}")
+}
+
+/// The log that an answer carries.
+fn tail(head: &str) -> Option<String> {
+    let encoded = head.lines().find_map(|line| line.strip_prefix("x-amz-log-result: "))?;
+    Some(String::from_utf8(STANDARD.decode(encoded.trim()).unwrap()).unwrap())
 }
 
 #[tokio::test]
+async fn a_tail_is_of_its_own_invocation() {
+    let stack = start().await;
+    let asks = (0..24).map(|number| {
+        let body = json!({"ID": format!("E{number}"), "State": number}).to_string();
+        let endpoint = stack.lambda.endpoint().to_owned();
+        async move {
+            post(&endpoint, &path("writer-fn"), "X-Amz-Log-Type: Tail\r\n", &body)
+                .await
+                .0
+        }
+    });
+    for head in join_all(asks).await {
+        let request = head
+            .lines()
+            .find_map(|line| line.strip_prefix("x-amzn-requestid: "))
+            .unwrap();
+        let log = tail(&head).unwrap();
+        let lines: Vec<_> = log.lines().collect();
+        assert_eq!(lines[0], format!("START RequestId: {request} Version: $LATEST"));
+        assert!(
+            lines[lines.len() - 1].starts_with(&format!("REPORT RequestId: {request}\tDuration: ")),
+            "{log}"
+        );
+        let own = &lines[1..lines.len() - 2];
+        assert!(
+            !own.is_empty() && own.iter().all(|line| line.contains(request)),
+            "{log}"
+        );
+    }
+    // All of it is in the function's log as well, and what was not asked for is in no answer.
+    let logged = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
+    assert!(
+        logged.lines().filter(|line| line.contains("Written")).count() >= 24,
+        "{logged}"
+    );
+    assert!(!logged.contains("REPORT RequestId"));
+    let (head, _) = post(stack.lambda.endpoint(), &path("writer-fn"), "", r#"{"ID": "E"}"#).await;
+    assert_eq!(tail(&head), None);
+    // Nothing is left of a hanging function's log but its frame.
+    let logs = tempfile::tempdir().unwrap();
+    let hangs = lambda_of(PROGRAM, &[local::function::ARGUMENT], logs.path());
+    let (head, _) = post(
+        hangs.endpoint(),
+        &path("writer-fn"),
+        "X-Amz-Log-Type: Tail\r\n",
+        r#"{"ID": "a"}"#,
+    )
+    .await;
+    let log = tail(&head).unwrap();
+    assert!(
+        head.contains("x-amz-function-error: unhandled") && log.contains("\tStatus: timeout"),
+        "{log}"
+    );
+}
+
+#[tokio::test]
+#[allow(clippy::too_many_lines, reason = "it is a table of cases")]
 async fn every_kind_of_invocation_and_every_refusal() {
     let stack = start().await;
     let endpoint = stack.lambda.endpoint();
@@ -88,6 +161,36 @@ async fn every_kind_of_invocation_and_every_refusal() {
             String::new(),
             "{".to_owned(),
             ("400", "invalidrequestcontentexception"),
+        ),
+        (
+            "writer-fn:prod",
+            kind("DryRun"),
+            "{}".to_owned(),
+            ("404", "resourcenotfoundexception"),
+        ),
+        (
+            "writer-fn?Qualifier=prod",
+            String::new(),
+            "{}".to_owned(),
+            ("404", "resourcenotfoundexception"),
+        ),
+        (
+            "writer-fn:$LATEST?Qualifier=prod",
+            String::new(),
+            "{}".to_owned(),
+            ("400", "invalidparametervalueexception"),
+        ),
+        (
+            "arn:aws:lambda:us-east-1:999999999999:function:writer-fn",
+            String::new(),
+            "{}".to_owned(),
+            ("404", "resourcenotfoundexception"),
+        ),
+        (
+            "writer-fn",
+            "X-Amz-Log-Type: Head\r\n".to_owned(),
+            "{}".to_owned(),
+            ("400", "invalidparametervalueexception"),
         ),
         (
             "writer-fn",

@@ -1,0 +1,78 @@
+//! What a process of a function writes, and which of it belongs to an invocation.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::FileExt as _,
+    path::PathBuf,
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+};
+
+/// A file that only the process and the stack know. A pipe would be read too late: what a function writes before it answers
+/// is in the file by then.
+#[derive(Debug)]
+pub(super) struct Output {
+    written: File,
+    /// Up to where it was taken.
+    taken: Mutex<u64>,
+    /// The function's log, which all its processes share.
+    log: PathBuf,
+}
+
+impl Output {
+    pub(super) fn open(log: PathBuf) -> io::Result<Self> {
+        if let Some(folder) = log.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(Self {
+            written: tempfile::tempfile()?,
+            taken: Mutex::default(),
+            log,
+        })
+    }
+
+    /// What a process writes to.
+    pub(super) fn stdio(&self) -> io::Result<Stdio> {
+        Ok(self.written.try_clone()?.into())
+    }
+
+    /// What was written since this was asked last. It is in the function's log from now on.
+    pub(super) fn take(&self) -> Vec<u8> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = self.written.metadata().map_or(*taken, |metadata| metadata.len());
+        let mut new = vec![0; usize::try_from(length.saturating_sub(*taken)).unwrap_or_default()];
+        if new.is_empty() || self.written.read_exact_at(&mut new, *taken).is_err() {
+            return Vec::new();
+        }
+        *taken = length;
+        // A log that cannot be written is no reason to fail an invocation.
+        let log = OpenOptions::new().create(true).append(true).open(&self.log);
+        let _ = log.and_then(|mut log| log.write_all(&new));
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_piece_is_taken_once_and_logged_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("logs/function.log");
+        let (a, b) = (Output::open(log.clone()).unwrap(), Output::open(log.clone()).unwrap());
+        let write = |output: &Output, text: &str| {
+            // As a process does: by a descriptor of its own.
+            output.written.try_clone().unwrap().write_all(text.as_bytes()).unwrap();
+        };
+        assert!(a.take().is_empty());
+        write(&a, "1\n");
+        write(&b, "2\n");
+        write(&a, "3\n");
+        assert_eq!((b.take(), a.take()), (b"2\n".to_vec(), b"1\n3\n".to_vec()));
+        write(&a, "4\n");
+        assert_eq!((a.take(), a.take()), (b"4\n".to_vec(), Vec::new()));
+        assert_eq!(std::fs::read_to_string(log).unwrap(), "2\n1\n3\n4\n");
+    }
+}
