@@ -34,7 +34,9 @@ async fn main() -> Result<(), lambda_runtime::Error> {
 async fn record(recorder: &Recorder) -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
-        recorder.handle(&event.payload, &event.context.request_id, deadline).await
+        recorder
+            .handle(&event.payload, &event.context.request_id, deadline)
+            .await
     }))
     .await
 }
