@@ -124,6 +124,7 @@ impl Session {
         write("parse", "aws", &parsing("aws-cli", "aws", ASK_NOBODY));
         write("parse", "sam", &parsing("sam", "sam", ASK_HELP));
         write("parse", "cargo", &parsing("cargo-lambda", "cargo", ASK_HELP));
+        write("parse", "rustup", &parsing("rustup", "rustup", ASK_HELP));
     }
 
     /// Runs the parts of a script one after the other in one shell, and returns what each said. One that only parses finds no
