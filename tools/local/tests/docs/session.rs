@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{Once, mpsc},
     time::Duration,
 };
 
@@ -92,12 +92,7 @@ impl Session {
     /// that a page may call, which only parse what they are called with.
     fn shims(&self) {
         let bin = Path::new(LOCAL).parent().unwrap();
-        let vzero = bin.join("vzero");
-        assert!(
-            vzero.exists(),
-            "{} is not built: `cargo build -p vzero`, or test the whole workspace",
-            vzero.display()
-        );
+        build_what_is_missing(bin);
         let fill = |shim: &str| {
             shim.replace("LOCAL", LOCAL)
                 .replace("BIN", &bin.to_string_lossy())
@@ -226,6 +221,30 @@ pub(crate) fn provided(tool: &str) -> bool {
     std::env::var("DOCS_TOOLS").is_ok_and(|tools| tools.split(' ').any(|provided| provided == tool))
 }
 
+/// With the whole workspace's tests, all is built that a page calls. With this package's alone, `vzero` may be missing.
+fn build_what_is_missing(bin: &Path) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (file, arguments) in [
+            ("vzero", ["-p", "vzero", "--bins"]),
+            ("examples/time_series", ["-p", "local", "--examples"]),
+        ] {
+            if !bin.join(file).exists() {
+                let mut cargo = Command::new(env!("CARGO"));
+                cargo.current_dir(root()).args(["build", "--quiet"]).args(arguments);
+                if bin.ends_with("release") {
+                    cargo.arg("--release");
+                }
+                let built = cargo.status();
+                assert!(
+                    built.unwrap().success() && bin.join(file).exists(),
+                    "{file} is not there"
+                );
+            }
+        }
+    });
+}
+
 /// Asked for help, a program reads its arguments and does nothing.
 const ASK_HELP: &str = "exec PROGRAM \"$@\" --help >/dev/null\n";
 
@@ -292,9 +311,7 @@ done
 case "$package $example" in
     "vzero ") exec "$(dirname "$0")/vzero" "$@" ;;
     "local ") ;;
-    "local "*)
-        [ -x "BIN/examples/$example" ] || { echo "build it first: cargo build -p local --examples" >&2; exit 1; }
-        exec "BIN/examples/$example" "$@" ;;
+    "local "*) exec "BIN/examples/$example" "$@" ;;
     *) refuse ;;
 esac
 case " $* " in
