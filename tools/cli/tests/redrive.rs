@@ -9,6 +9,7 @@ mod table;
 use std::{fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use endpoint::Engine;
 use serde_json::{Value, json};
 use table::{Table, counts};
 
@@ -277,6 +278,12 @@ fn without_payload_records_are_fetched_from_the_stream() {
     // The oldest record of all is the one that keeps the table's width.
     assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
 
+    if table.endpoint.engine == Engine::DynamodbLocal {
+        endpoint::say(
+            "left out: numbers behind the last one of a stream: an iterator of those is an InternalFailure there",
+        );
+        return;
+    }
     let mut body = pointer(&records[4..]);
     body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(format!("9{}", "0".repeat(39)));
     body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(40));

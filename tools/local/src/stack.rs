@@ -140,10 +140,8 @@ impl Stack {
         let logs = home.path().join("logs");
 
         let outside = Box::pin(Outside::reach(&template, sqs_endpoint, s3_endpoint)).await?;
-        let destination = match outside.bucket {
-            Some(bucket) => Failures::Bucket(bucket),
-            None => Failures::Folder(Folder(failed.clone())),
-        };
+        let folder = || Failures::Folder(Folder(failed.clone()));
+        let destination = outside.bucket.map_or_else(folder, Failures::Bucket);
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))

@@ -258,7 +258,6 @@ pub(crate) async fn rows(database: &Database, table: &str) -> Vec<Value> {
 /// The expected rows of a table, in the same order.
 pub(crate) fn sorted(mut rows: Vec<Value>) -> Vec<Value> {
     rows.iter_mut().for_each(canonical);
-    rows.iter_mut().for_each(canonical);
     rows.iter_mut().for_each(Value::sort_all_objects);
     rows.sort_by_key(Value::to_string);
     rows
