@@ -163,7 +163,9 @@ pub(crate) fn documented(engine: Engine) -> BTreeMap<String, String> {
         Engine::Aws | Engine::Other => 5,
     };
     let page = include_str!("../../../../docs/conformance.md");
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    // Not the commands above them, which have two columns.
+    let is_row = |line: &&str| line.starts_with("| `") && line.matches('|').count() > 6;
+    let rows = page.lines().filter(is_row);
     let cell = |cell: &str| cell.trim().trim_matches('`').to_owned();
     rows.map(|row| {
         let cells: Vec<_> = row.trim_matches('|').split('|').map(cell).collect();
