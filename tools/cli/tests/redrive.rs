@@ -71,7 +71,7 @@ fn documents_of_kinesis() {
     let mut body = table.document(&table.records()).body;
     let batch = body.as_object_mut().unwrap().remove("DDBStreamBatchInfo").unwrap();
     body["KinesisBatchInfo"] = batch;
-    for (index, name) in ["VersionControl", "VersionControl", "Other"].into_iter().enumerate() {
+    for (index, name) in [&*table.name, &*table.name, "Other"].into_iter().enumerate() {
         let record = &mut body["payload"]["Records"][index];
         record["tableName"] = json!(name);
         let data = BASE64.encode(record.to_string());
