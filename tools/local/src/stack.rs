@@ -124,14 +124,7 @@ impl Stack {
             program,
             bootstraps,
         } = options;
-        for (name, path) in &bootstraps {
-            if !template.functions.iter().any(|function| function.binary == *name) {
-                return Err(StackError::NoFunction(name.clone()));
-            }
-            if !path.is_file() {
-                return Err(StackError::NoBootstrap(path.clone()));
-            }
-        }
+        check(&bootstraps, &template)?;
         // Ports first: nothing is made where one is taken.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
@@ -179,10 +172,7 @@ impl Stack {
             &stream_arn,
             Uuid::new_v4().to_string(),
         )?;
-        let kinesis = match template.change_stream {
-            ChangeStream::DynamoDbStreams => None,
-            ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{CHANGES}")),
-        };
+        let kinesis = kinesis(&template);
         let mapping = Arc::new(Mapping {
             identity: Identity {
                 uuid: positions.uuid(),
@@ -246,6 +236,27 @@ impl Drop for Stack {
     fn drop(&mut self) {
         self.mapping_task.abort();
         self.queue_task.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// That these are functions of the template, and there.
+fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<(), StackError> {
+    for (name, path) in bootstraps {
+        if !template.functions.iter().any(|function| function.binary == *name) {
+            return Err(StackError::NoFunction(name.clone()));
+        }
+        if !path.is_file() {
+            return Err(StackError::NoBootstrap(path.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// The Kinesis stream that changes seem to come by, if they do.
+fn kinesis(template: &Template) -> Option<String> {
+    match template.change_stream {
+        ChangeStream::DynamoDbStreams => None,
+        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{CHANGES}")),
     }
 }
 
