@@ -1,0 +1,248 @@
+//! Records of both streams, whole and broken.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn record(event_name: &str, sort_key: &str, image: Value) -> Value {
+    json!({
+        "eventName": event_name,
+        "dynamodb": {"Keys": {"PK": {"S": "E"}, "SK": {"S": sort_key}}, "NewImage": image, "SequenceNumber": "111"},
+    })
+}
+
+fn image() -> Value {
+    json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "A": {"S": "a"}})
+}
+
+fn parsed(record: &str) -> Parsed {
+    let raw = RawValue::from_string(record.to_owned()).unwrap();
+    parse(&raw, VersionDigits::default())
+}
+
+#[test]
+fn inserts_and_modifications_of_the_latest_item_make_a_version() {
+    for name in ["INSERT", "MODIFY"] {
+        let parsed = parsed(&record(name, "v0", image()).to_string());
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("111"));
+        let Ok(Record::Version(version)) = parsed.content else {
+            panic!("{name}")
+        };
+        assert_eq!(version.version().get(), 3);
+    }
+}
+
+fn carried(record: &Value) -> Value {
+    json!({"kinesis": {"data": BASE64.encode(record.to_string()), "sequenceNumber": "49571"}, "eventName": "aws:kinesis:record"})
+}
+
+#[test]
+fn kinesis_carries_the_same_records() {
+    let mut inner = record("MODIFY", "v0", image());
+    inner["dynamodb"].as_object_mut().unwrap().remove("SequenceNumber");
+    inner["dynamodb"]["ApproximateCreationDateTime"] = json!(1_604_261_040_123_456_u64);
+    for (precision, millis) in [
+        (json!("MICROSECOND"), 1_604_261_040_123),
+        (json!("MILLISECOND"), 1_604_261_040_123_456),
+        (json!(null), 1_604_261_040_123_456),
+    ] {
+        inner["dynamodb"]["ApproximateCreationDateTimePrecision"] = precision;
+        let parsed = parsed(&carried(&inner).to_string());
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"));
+        assert_eq!(parsed.created.map(EpochMillis::get), Some(millis));
+        assert!(matches!(parsed.content, Ok(Record::Version(version)) if version.version().get() == 3));
+    }
+    for skipped in [record("REMOVE", "v0", image()), record("MODIFY", "v1", image())] {
+        assert!(matches!(
+            parsed(&carried(&skipped).to_string()).content,
+            Ok(Record::Skipped)
+        ));
+    }
+    // What names a record is what Kinesis calls it, also where nothing inside can be read.
+    let mut broken = carried(&inner);
+    for data in [
+        json!("!"),
+        json!("/w=="),
+        json!("e30="),
+        json!("W10="),
+        json!(7),
+        json!(null),
+    ] {
+        broken["kinesis"]["data"] = data.clone();
+        let parsed = parsed(&broken.to_string());
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"), "{data}");
+        assert!(parsed.content.is_err(), "{data}");
+    }
+    // A carrier inside a carrier is no record.
+    assert!(parsed(&carried(&carried(&inner)).to_string()).content.is_err());
+}
+
+#[test]
+fn the_time_of_a_change_is_in_seconds() {
+    for (time, millis) in [
+        (json!(1_604_261_040), Some(1_604_261_040_000)),
+        (json!(1_604_261_040.5), Some(1_604_261_040_500)),
+        (json!(1.604_261_04E9), Some(1_604_261_040_000)),
+        (json!("x"), None),
+        (json!(null), None),
+    ] {
+        let mut record = record("INSERT", "v0", image());
+        record["dynamodb"]["ApproximateCreationDateTime"] = time.clone();
+        assert_eq!(
+            parsed(&record.to_string()).created.map(EpochMillis::get),
+            millis,
+            "{time}"
+        );
+    }
+}
+
+#[test]
+fn what_the_latest_item_remembers_is_not_looked_at() {
+    for remembered in [json!({"M": {"hash": {"N": "3"}}}), json!({"Q": []}), json!(7)] {
+        let mut image = image();
+        image["RecentRequests"] = remembered.clone();
+        let Ok(Record::Version(version)) = parsed(&record("MODIFY", "v0", image).to_string()).content else {
+            panic!("{remembered}")
+        };
+        assert!(!version.item().contains_key("RecentRequests"));
+    }
+}
+
+#[test]
+fn both_ways_to_read_an_image_come_to_the_same() {
+    for image in [
+        image(),
+        json!({}),
+        json!({"A\u{1}\"": {"N": "0.10"}, "B": {"B": "Zm9v"}, "C": {"SS": ["a", "b"]}, "D": {"M": {"E": {"NULL": true}}}}),
+    ] {
+        let raw = RawValue::from_string(image.to_string()).unwrap();
+        let fast: Image = serde_json::from_str(raw.get()).unwrap();
+        assert_eq!(Item::from(fast.0), image_by_attribute(&raw).unwrap());
+    }
+}
+
+#[test]
+fn all_else_is_skipped() {
+    for record in [
+        record("INSERT", "v3", image()),
+        record("MODIFY", "Metadata", image()),
+        record("MODIFY", "v00", image()),
+        record("REMOVE", "v0", json!(null)),
+        json!({"eventName": "REMOVE", "dynamodb": {"Keys": {"SK": {"S": "v0"}}}}),
+        json!({"eventName": "REMOVE", "dynamodb": {}}),
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": {"SK": {"N": "0"}}}}),
+    ] {
+        let content = parsed(&record.to_string()).content;
+        assert!(matches!(content, Ok(Record::Skipped)), "{record}");
+    }
+}
+
+#[test]
+fn what_is_not_needed_may_be_absent_or_unknown() {
+    let mut odd = record("INSERT", "v0", image());
+    odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
+    odd["dynamodb"]["SizeBytes"] = json!("many");
+    odd["dynamodb"]["ApproximateCreationDateTime"] = json!({});
+    odd["eventSource"] = json!(7);
+    odd["userIdentity"] = json!([]);
+    assert!(matches!(parsed(&odd.to_string()).content, Ok(Record::Version(_))));
+}
+
+#[test]
+fn malformed_records_are_named_one_by_one() {
+    let with = |name: &str, value: Value| {
+        let mut image = image();
+        image[name] = value;
+        record("INSERT", "v0", image).to_string()
+    };
+    let without = |member: &str| {
+        let mut record = record("MODIFY", "v0", image());
+        record["dynamodb"].as_object_mut().unwrap().remove(member);
+        record.to_string()
+    };
+    let attribute = "the attribute A cannot be read: it is of an unknown type, its value is not of that type, or \
+                     it is not valid base64";
+    for (record, message) in [
+        ("[]".to_owned(), "it is not a stream record"),
+        ("7".to_owned(), "it is not a stream record"),
+        ("{}".to_owned(), "it is not a stream record"),
+        (json!({"dynamodb": 7}).to_string(), "it is not a stream record"),
+        (without("Keys"), "its keys are missing"),
+        (without("NewImage"), "it has no NewImage"),
+        (record("INSERT", "v0", json!(null)).to_string(), "it has no NewImage"),
+        (record("INSERT", "v0", json!([])).to_string(), "it has no NewImage"),
+        (
+            record("UPSERT", "v0", image()).to_string(),
+            "its eventName is none of INSERT, MODIFY and REMOVE",
+        ),
+        (
+            with("Latest", json!({"S": "3"})),
+            "its NewImage makes no version: Latest is not a number",
+        ),
+        (
+            with("Latest", json!({"N": "3.5"})),
+            "its NewImage makes no version: Latest is not a whole number",
+        ),
+        (
+            with("Latest", json!({"N": "0"})),
+            "its NewImage makes no version: Latest is below 1",
+        ),
+        (
+            record("INSERT", "v0", json!({"PK": {"S": "E"}})).to_string(),
+            "its NewImage makes no version: Latest is missing",
+        ),
+        (with("A", json!({"Q": "secret"})), attribute),
+        (with("A", json!({"B": "secret!"})), attribute),
+        (with("A", json!({"L": [{"BS": ["secret!"]}]})), attribute),
+        (with("A", json!("secret")), attribute),
+    ] {
+        let failure = parsed(&record).content.err().unwrap();
+        assert_eq!(
+            failure.chain(),
+            format!("the record is malformed: {message}"),
+            "{record}"
+        );
+        assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+    }
+}
+
+#[test]
+fn a_sequence_number_is_a_text_that_is_not_empty() {
+    for (number, expected) in [
+        (json!("7"), SequenceNumber::new("7")),
+        (json!(""), None),
+        (json!(7), None),
+        (json!(null), None),
+    ] {
+        let mut record = record("INSERT", "v0", image());
+        record["dynamodb"]["SequenceNumber"] = number.clone();
+        assert_eq!(parsed(&record.to_string()).sequence_number, expected, "{number}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_record_is_too_odd(name in "INSERT|MODIFY|REMOVE|x", keys in any_json(), image in any_json()) {
+        let record = json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}});
+        let _ = parsed(&record.to_string());
+        let image = json!({"PK": {"S": "E"}, "Latest": {"N": "1"}, "A": image});
+        let _ = parsed(&json!({"eventName": name, "dynamodb": {"Keys": {"SK": {"S": "v0"}}, "NewImage": image}}).to_string());
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|b| json!(b)),
+        any::<i64>().prop_map(|n| json!(n)),
+        "\\PC{0,8}".prop_map(|s| json!(s)),
+    ];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        let tag = "S|N|B|M|L|SS|NS|BS|BOOL|NULL|PK|SK|Latest|X";
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec((tag, inner), 0..4).prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
