@@ -4,11 +4,6 @@ use std::{path::Path, time::Duration};
 
 use aws_config::timeout::TimeoutConfig;
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
-use vzero::failures::{
-    document::{self, Document},
-    message::{self, Message, Object},
-    source::Source,
-};
 
 use super::{
     Services, Tally,
@@ -16,7 +11,17 @@ use super::{
     folder,
     queue::{Drain, Queue, Received},
 };
-use crate::{connection::Connection, error::CliError, output, progress::Count};
+use crate::{
+    connection::Connection,
+    error::CliError,
+    failures::{
+        document::{self, Document},
+        message::{self, Message, Object},
+        source::Source,
+    },
+    output,
+    progress::Count,
+};
 
 /// How many documents are worked on at once. Each has many records.
 const CONCURRENCY: usize = 4;

@@ -20,10 +20,9 @@ pub(crate) use reader::Reader;
 pub(crate) use request_error::RequestError;
 pub(crate) use stream::TableStream;
 pub(crate) use tally::Tally;
-use vzero::failures::source::Source;
 
 use self::replay::Replay;
-use crate::{connection::Connection, error::CliError, output::Output};
+use crate::{connection::Connection, error::CliError, failures::source::Source, output::Output};
 
 /// What to redrive, and how.
 #[derive(Debug, clap::Args)]

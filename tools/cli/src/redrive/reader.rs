@@ -3,10 +3,12 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use stream_fn::record::carried_table;
-use vzero::failures::document::{Batch, Document, table_of};
 
 use super::{TableStream, Tally, stream::Fetched};
-use crate::error::CliError;
+use crate::{
+    error::CliError,
+    failures::document::{Batch, Document, table_of},
+};
 
 /// Reads documents of one table.
 pub(crate) struct Reader {

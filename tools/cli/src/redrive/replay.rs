@@ -21,10 +21,9 @@ use stream_fn::{
     error::RecordFailure,
     record::{self, Record},
 };
-use vzero::failures::document::Document;
 
 use super::{Sink, Tally, reader::Reader};
-use crate::error::CliError;
+use crate::{error::CliError, failures::document::Document};
 
 /// How many versions a dry run reads at once.
 const READS: usize = 32;

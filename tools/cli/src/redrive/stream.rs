@@ -9,10 +9,13 @@ use aws_sdk_dynamodbstreams::{
 };
 use serde_json::{Value, json, value::RawValue};
 use shared::domain::{Item, sequence::SequenceNumber};
-use vzero::failures::document::{Batch, table_of};
 
 use super::RequestError;
-use crate::{connection::Connection, error::CliError};
+use crate::{
+    connection::Connection,
+    error::CliError,
+    failures::document::{Batch, table_of},
+};
 
 /// How many empty pages in a row mean that nothing more comes: a page can be empty before the end of a shard.
 const EMPTY_PAGES: u32 = 50;

@@ -6,10 +6,10 @@ use shared::{
     dynamodb::record_version::RecordOutcome,
 };
 use stream_fn::{Done, error::RecordFailure};
-use vzero::failures::document::{Batch, table_of};
 
 use crate::{
     error::CliError,
+    failures::document::{Batch, table_of},
     output::{self, Output},
 };
 

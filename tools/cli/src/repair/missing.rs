@@ -11,10 +11,10 @@ use shared::domain::{
     version_set::VersionSet,
 };
 use stream_fn::record::{self, Record};
-use vzero::failures::document::Document;
 
 use crate::{
     error::CliError,
+    failures::document::Document,
     redrive::{Reader, Sink, Tally},
 };
 

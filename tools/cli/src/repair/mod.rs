@@ -11,12 +11,12 @@ mod plan;
 use std::time::Duration;
 
 use serde_json::json;
-use vzero::failures::source::Source;
 
 use self::{apply::Done, missing::Search, plan::Plan};
 use crate::{
     connection::Connection,
     error::CliError,
+    failures::source::Source,
     output::{self, Output},
     redrive::{Feed, Reader, Services, TableStream, Tally},
 };
