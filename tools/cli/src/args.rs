@@ -11,6 +11,7 @@ use shared::{
 };
 
 use crate::{
+    console,
     plan::{self, PlanArgs},
     redrive::Redrive,
     repair::Repair,
@@ -161,6 +162,9 @@ pub(crate) enum Command {
     /// Put back what an audit finds to be missing, and let counters go on that were set back
     #[command(after_help = REPAIR)]
     Repair(Repair),
+    /// Serve a history browser for the web browser, on this machine, and open it
+    #[command(after_help = CONSOLE)]
+    Console(console::Args),
     /// Say what a rate of updates asks of each part, which limit it meets first, and what a month costs; it needs no table
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
@@ -305,6 +309,13 @@ const REDRIVE: &str = "\
 Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
 
 A message is deleted when all of its records are in history. What is not in stays in the queue, and is named.";
+
+const CONSOLE: &str = "\
+Examples:
+  vzero console --endpoint-url http://127.0.0.1:8000
+  vzero console --from s3://failed-records --allow-write --no-open
+
+Nothing is changed without --allow-write. Nobody else is let in without --bind and --token.";
 
 const REPAIR: &str = "\
 Examples:

@@ -31,6 +31,7 @@ use crate::{
 };
 
 /// A table that can be worked on.
+#[derive(Clone)]
 pub(crate) struct Connection {
     /// With the width that the table was begun with.
     pub(crate) store: Store,
@@ -74,6 +75,27 @@ impl Connection {
             sdk,
             endpoint_url: args.endpoint_url.clone(),
         })
+    }
+}
+
+impl Connection {
+    /// A table whose width is known, by a way that is known.
+    pub(crate) fn of(sdk: SdkConfig, endpoint_url: &str, table: &str, digits: VersionDigits) -> Self {
+        let pace_meter = Meter::default();
+        let config = aws_sdk_dynamodb::config::Builder::from(&sdk)
+            .endpoint_url(endpoint_url)
+            .interceptor(pace_meter.clone());
+        let client = Client::from_conf(config.build());
+        Self {
+            store: Store::new(client.clone(), table, digits),
+            client,
+            meter: Meter::default(),
+            pace_meter,
+            table: table.to_owned(),
+            consistent: true,
+            sdk,
+            endpoint_url: Some(endpoint_url.to_owned()),
+        }
     }
 }
 
@@ -128,7 +150,7 @@ fn client(args: &Args, sdk: &SdkConfig, meter: &Meter, pace_meter: &Meter) -> Cl
     }
     if matches!(
         args.command,
-        Command::Audit(_) | Command::Prune(_) | Command::Backfill(_)
+        Command::Audit(_) | Command::Prune(_) | Command::Backfill(_) | Command::Console(_)
     ) {
         config = config.interceptor(pace_meter.clone());
     }

@@ -20,6 +20,9 @@ pub(crate) enum CliError {
     /// What was asked cannot be done as it was asked.
     #[error("{0}")]
     Usage(String),
+    /// What was asked is not allowed here.
+    #[error("{0}")]
+    Forbidden(String),
     /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
@@ -62,7 +65,7 @@ impl CliError {
     /// 2 usage, 3 not found, 4 conflict, stale or something wrong, 5 service or network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
+            Self::Usage(_) | Self::Forbidden(_) | Self::Width(WidthError::Other { .. }) => 2,
             Self::NotFound(_)
             | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. } | ReadError::Pruned { .. }) => 3,
             Self::Conflict(_)

@@ -6,6 +6,7 @@ mod backfill;
 mod change;
 mod checkpoint;
 mod connection;
+pub mod console;
 mod error;
 pub mod failures;
 mod output;
@@ -74,6 +75,7 @@ async fn run(args: Args) -> Result<(), CliError> {
         Command::Audit(audit) => audit::run(&connection, audit, &output).await,
         Command::Redrive(args) => redrive::run(&connection, args, &output).await,
         Command::Repair(args) => repair::run(&connection, args, &output).await,
+        Command::Console(console) => console::run(connection.clone(), &args, console, &output).await,
         Command::Plan(_) | Command::Completions { .. } => Ok(()),
     };
     if args.consumed_capacity {

@@ -24,6 +24,9 @@ pub(crate) use tally::Tally;
 use self::replay::Replay;
 use crate::{connection::Connection, error::CliError, failures::source::Source, output::Output};
 
+/// How long a message is hidden, in seconds, unless asked otherwise.
+const VISIBILITY_TIMEOUT: u16 = 900;
+
 /// What to redrive, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Redrive {
@@ -60,8 +63,18 @@ pub(crate) struct Services {
     #[arg(long, value_name = "URL")]
     pub(crate) sqs_endpoint_url: Option<String>,
     /// How long a message is hidden from others while its documents are worked on, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u16).range(1..=43200))]
+    #[arg(long, value_name = "SECONDS", default_value_t = VISIBILITY_TIMEOUT, value_parser = clap::value_parser!(u16).range(1..=43200))]
     pub(crate) visibility_timeout: u16,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self {
+            s3_endpoint_url: None,
+            sqs_endpoint_url: None,
+            visibility_timeout: VISIBILITY_TIMEOUT,
+        }
+    }
 }
 
 pub(crate) async fn run(connection: &Connection, args: &Redrive, output: &Output) -> Result<(), CliError> {

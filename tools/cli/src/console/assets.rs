@@ -1,0 +1,32 @@
+//! Style, script and icon: in the program, so that nothing is fetched from elsewhere.
+
+use axum::{
+    Router,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+const ASSETS: [(&str, &str, &str); 3] = [
+    (
+        "/assets/console.css",
+        "text/css; charset=utf-8",
+        include_str!("assets/console.css"),
+    ),
+    (
+        "/assets/console.js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/console.js"),
+    ),
+    ("/assets/icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
+];
+
+pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    ASSETS.into_iter().fold(Router::new(), |router, (path, kind, content)| {
+        router.route(path, get(move || async move { asset(kind, content) }))
+    })
+}
+
+fn asset(kind: &'static str, content: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], content).into_response()
+}

@@ -1,0 +1,80 @@
+//! `vzero console`: history in the web browser.
+//!
+//! Data runs one way: a request → the guard → a view's query → the library → a view → HTML, or JSON where that is asked for.
+
+mod app;
+mod args;
+mod assets;
+mod entity;
+mod guard;
+mod hosts;
+mod page;
+mod query;
+mod secrets;
+mod server;
+mod value;
+
+use std::net::SocketAddr;
+
+use shared::domain::keys::VersionDigits;
+
+pub(crate) use self::args::{Console as Args, run};
+use self::{app::App, hosts::Hosts, secrets::Secrets};
+use crate::connection::Connection;
+
+/// A console that serves until it is dropped.
+#[derive(Debug)]
+pub struct Console {
+    address: SocketAddr,
+    url: String,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Console {
+    /// Serves what there is to be seen of a table, on this machine alone, and changes nothing.
+    pub fn of_table(
+        listener: std::net::TcpListener,
+        sdk: aws_config::SdkConfig,
+        endpoint_url: &str,
+        table: &str,
+        digits: VersionDigits,
+        failures: &str,
+    ) -> std::io::Result<Self> {
+        let connection = Connection::of(sdk, endpoint_url, table, digits);
+        let Ok(failures) = failures.parse();
+        Self::serve(listener, App::new(connection, vec![failures]), Hosts::default())
+    }
+
+    fn serve(listener: std::net::TcpListener, app: App, hosts: Hosts) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let url = format!("http://{}/?token={}", hosts.shown(address), app.secrets.token());
+        let guard = guard::Guard::new(app.secrets.clone(), hosts, address.port());
+        let router = server::router(app, guard);
+        let task = tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, url, task })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What opens it: the address, and the token that lets in.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn ended(&mut self) {
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
