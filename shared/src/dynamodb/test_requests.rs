@@ -12,8 +12,8 @@ use super::{
     insert_versions::{self, Insert},
     memory::Memory,
     optimistic_lock::{Check, Locked},
-    prune, purge, query_items, raise_latest, ratchet, record_version, revive_latest, s, scan_items, scan_segment,
-    table_config, time_series, two_tables, update_metadata,
+    prune, purge, query_items, raise_latest, ratchet, record_version, revive_latest, s, scan_items, scan_latest,
+    scan_segment, table_config, time_series, two_tables, update_metadata,
     write::{WriteMode, WriteOptions},
     write_transaction, write_version,
 };
@@ -110,6 +110,19 @@ async fn parts_of_a_table() {
     let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
     let scan = scan_segment::request(segment, Some(start), Some(100), false, "Table");
     insta::assert_json_snapshot!("scan_segment", sent(async |client| scan.send_with(&client).await).await);
+    for (name, prefix, deleted) in [
+        ("scan_latest", "", None),
+        ("scan_latest_live", "Equipment#", Some(false)),
+        ("scan_latest_deleted", "Equipment#", Some(true)),
+    ] {
+        let wanted = scan_latest::Wanted {
+            prefix: prefix.to_owned(),
+            deleted,
+        };
+        let digits = VersionDigits::new(10).unwrap();
+        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table", digits);
+        insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
+    }
     let describe = describe_table::request("Table");
     insta::assert_json_snapshot!(
         "describe_table",
@@ -250,6 +263,9 @@ async fn reads() {
     let keys = ["v1".to_owned(), "v2".to_owned()];
     let body = sent(async |client| store(client).batch_get(&equipment(), &keys, false).await).await;
     insta::assert_json_snapshot!("batch_get_items", body);
+    let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
+    let body = sent(async |client| store(client).recorded(&versions, true).await).await;
+    insta::assert_json_snapshot!("recorded", body);
     assert_eq!(batch_get_items::MAX_KEYS, 100);
     let range = query_items::Range {
         from: "v01".to_owned(),

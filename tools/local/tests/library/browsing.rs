@@ -1,0 +1,152 @@
+//! What a browser of history reads: latest items by how their keys begin, which versions are there, and runs of them.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use shared::{
+    domain::{request_id::RequestId, version::Version},
+    dynamodb::{
+        Store,
+        restore::Revision,
+        scan_latest::{Head, Wanted},
+        scan_segment::Segment,
+        write::{WriteMode, WriteOptions},
+    },
+};
+
+use crate::support::{Database, entity, mode, update, write};
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+async fn put(store: &Store, id: &str, count: u64, text: &str) {
+    for number in 1..=count {
+        let update = update(json!({"ID": id, "n": number, "Text": text, "Time": "1970-01-01T00:00:09Z"}));
+        write(store, &update, mode(WriteMode::Inline)).await.unwrap();
+    }
+}
+
+/// All that is wanted, in so many segments, by pages of so many items.
+async fn heads(store: &Store, wanted: &Wanted, total: u32, limit: Option<i32>) -> (Vec<Head>, u64) {
+    let (mut heads, mut read) = (Vec::new(), 0);
+    for index in 0..total {
+        let mut start = None;
+        loop {
+            let segment = Segment { index, total };
+            let page = store.scan_latest(segment, wanted, start, limit).await.unwrap();
+            heads.extend(page.heads);
+            read += page.read;
+            start = page.next;
+            if start.is_none() {
+                break;
+            }
+        }
+    }
+    heads.sort_by(|a, b| a.entity.cmp(&b.entity));
+    (heads, read)
+}
+
+#[tokio::test]
+async fn latest_items_are_found_by_how_their_keys_begin() {
+    let database = Database::start().await;
+    for digits in [1, 10] {
+        let store = database.store(&format!("Latest{digits}"), digits).await;
+        for (id, versions) in [("A#1", 3), ("A#2", 1), ("B#1", 2), ("a#1", 1)] {
+            put(&store, id, versions, "x").await;
+        }
+        let request = RequestId::new("gone").unwrap();
+        let gone = entity("A#2");
+        let deleted = store.set_deleted(&gone, true, request, Revision::default(), WriteOptions::default());
+        deleted.await.unwrap();
+        for (prefix, deleted, expected) in [
+            ("", None, &["A#1", "A#2", "B#1", "a#1"][..]),
+            ("A", None, &["A#1", "A#2"]),
+            ("A#1", None, &["A#1"]),
+            ("A", Some(false), &["A#1"]),
+            ("", Some(false), &["A#1", "B#1", "a#1"]),
+            ("", Some(true), &["A#2"]),
+            ("v", None, &[]),
+        ] {
+            let wanted = Wanted {
+                prefix: prefix.to_owned(),
+                deleted,
+            };
+            for (segments, limit) in [(1, None), (4, None), (3, Some(1))] {
+                let (found, read) = heads(&store, &wanted, segments, limit).await;
+                let ids: Vec<_> = found.iter().map(|head| head.entity.as_str()).collect();
+                assert_eq!(ids, expected, "{prefix} {deleted:?} {segments} {limit:?}");
+                // Four latest items and seven versions: the tombstone's is not written down here.
+                assert!(read >= 11, "{read}");
+            }
+        }
+        let (found, _) = heads(&store, &Wanted::default(), 1, None).await;
+        let said: Vec<_> = found
+            .iter()
+            .map(|head| (head.version.unwrap().get(), head.deleted, head.time.unwrap().get()))
+            .collect();
+        assert_eq!(
+            said,
+            [(3, false, 9000), (2, true, 9000), (2, false, 9000), (1, false, 9000)]
+        );
+        // Which of the latest versions are in history.
+        let versions: Vec<_> = found
+            .iter()
+            .map(|head| (head.entity.clone(), head.version.unwrap()))
+            .collect();
+        let recorded: BTreeSet<_> = store.recorded(&versions, true).await.unwrap().into_iter().collect();
+        assert_eq!(recorded, ["A#1", "B#1", "a#1"].map(entity).into());
+        assert!(store.recorded(&[], true).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_versions_has_what_is_there() {
+    let database = Database::start().await;
+    for digits in [1, 2, 10] {
+        let name = format!("Runs{digits}");
+        let store = database.store(&name, digits).await;
+        put(&store, "E", 120, "x").await;
+        let gone = database.client.delete_item().table_name(database.named(&name));
+        let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+        let gone = gone
+            .key("PK", key("E"))
+            .key("SK", key(&store.digits().version_key(version(98))));
+        gone.send().await.unwrap();
+        for (from, to, first, last, missing) in [
+            (96, 105, 96, 105, Some(98)),
+            (1, 1, 1, 1, None),
+            (90, 99, 90, 99, Some(98)),
+            (5, 120, 21, 120, Some(98)),
+            (119, 125, 119, 120, None),
+            (121, 130, 121, 120, None),
+        ] {
+            let run = store
+                .version_run(&entity("E"), version(from), version(to), 9, true)
+                .await
+                .unwrap();
+            let found: Vec<_> = run.items.keys().copied().collect();
+            let expected: Vec<u64> = (first..=last).filter(|number| Some(*number) != missing).collect();
+            assert_eq!((run.from, found), (first, expected), "{digits}: {from} to {to}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_large_items_is_cut_off_below() {
+    let database = Database::start().await;
+    let store = database.store("Large", 10).await;
+    put(&store, "E", 12, &"x".repeat(300_000)).await;
+    let run = async |requests| {
+        let run = store
+            .version_run(&entity("E"), version(1), version(12), requests, true)
+            .await
+            .unwrap();
+        let found: Vec<_> = run.items.keys().copied().collect();
+        assert_eq!(found, (run.from..=12).collect::<Vec<_>>());
+        run.from
+    };
+    let (one, two) = (run(1).await, run(2).await);
+    assert!(one > 1 && two < one, "{one} {two}");
+    assert_eq!(run(12).await, 1);
+}
