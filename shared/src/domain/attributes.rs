@@ -50,7 +50,8 @@ fn same_map(a: &HashMap<String, AttributeValue>, b: &HashMap<String, AttributeVa
     a.len() == b.len() && (a.iter()).all(|(name, value)| b.get(name).is_some_and(|other| same_value(value, other)))
 }
 
-fn same_value(a: &AttributeValue, b: &AttributeValue) -> bool {
+/// Whether two values are the same to DynamoDB: numbers by their value, sets in any order.
+pub fn same_value(a: &AttributeValue, b: &AttributeValue) -> bool {
     use AttributeValue::{Bs, L, M, N, Ns, Ss};
     match (a, b) {
         (N(a), N(b)) => same_number(a, b),

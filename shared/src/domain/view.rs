@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     AttributeValue, Item,
-    attributes::same_item,
+    attributes::same_value,
     entity::EntityId,
     names,
     number::Decimal,
@@ -12,7 +12,7 @@ use super::{
     time::{EpochMillis, InvalidTime},
     version::Version,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// One version of an entity, without the attributes that only keep the books: keys, `Latest`, `RequestId`,
 /// `RecentRequests`, `Deleted`.
@@ -135,7 +135,7 @@ impl Diff {
                     .collect()
             };
         let changed = from.iter().filter_map(|(name, before)| {
-            let after = to.get(name).filter(|after| !same(before, after))?;
+            let after = to.get(name).filter(|after| !same_value(before, after))?;
             Some((
                 (*name).clone(),
                 json!({"From": plain::attribute(before), "To": plain::attribute(after)}),
@@ -159,11 +159,6 @@ fn with_deleted(view: &VersionView) -> BTreeMap<&String, &AttributeValue> {
         .iter()
         .chain(view.deleted.then_some((&*DELETED, &TRUE)))
         .collect()
-}
-
-fn same(a: &AttributeValue, b: &AttributeValue) -> bool {
-    let item = |value: &AttributeValue| Item::from(HashMap::from([(String::new(), value.clone())]));
-    same_item(&item(a), &item(b))
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 
 mod app;
 mod args;
+mod as_of;
 mod assets;
+mod compare;
+mod entities;
 mod entity;
 mod guard;
 mod hosts;
@@ -12,7 +15,10 @@ mod page;
 mod query;
 mod secrets;
 mod server;
+mod time;
+mod timeline;
 mod value;
+mod version;
 
 use std::net::SocketAddr;
 

@@ -12,9 +12,10 @@ use axum::{
 
 use super::{
     app::App,
-    assets, entity,
+    as_of, assets, compare, entities, entity,
     guard::{self, Guard},
     page::Wants,
+    version,
 };
 use crate::error::CliError;
 
@@ -23,15 +24,35 @@ type Shared = Arc<App>;
 /// All of the console.
 pub(super) fn router(app: App, guard: Guard) -> Router {
     Router::new()
+        .route("/", get(entities))
         .route("/entity", get(entity))
+        .route("/version", get(version))
+        .route("/compare", get(compare))
+        .route("/as-of", get(as_of))
         .merge(assets::router())
         .fallback(nothing)
         .with_state(Arc::new(app))
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
 }
 
+async fn entities(State(app): State<Shared>, wants: Wants, Query(query): Query<entities::Query>) -> Response {
+    wants.show(&app, entities::view(&app, query)).await
+}
+
 async fn entity(State(app): State<Shared>, wants: Wants, Query(query): Query<entity::Query>) -> Response {
-    wants.show(&app, entity::view(&app, query)).await
+    Box::pin(wants.show(&app, entity::view(&app, query))).await
+}
+
+async fn version(State(app): State<Shared>, wants: Wants, Query(query): Query<version::Query>) -> Response {
+    wants.show(&app, version::view(&app, query)).await
+}
+
+async fn compare(State(app): State<Shared>, wants: Wants, Query(query): Query<compare::Query>) -> Response {
+    wants.show(&app, compare::view(&app, query)).await
+}
+
+async fn as_of(State(app): State<Shared>, wants: Wants, Query(query): Query<as_of::Query>) -> Response {
+    wants.show(&app, as_of::view(&app, query)).await
 }
 
 async fn nothing(State(app): State<Shared>, wants: Wants) -> Response {

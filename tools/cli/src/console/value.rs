@@ -127,7 +127,7 @@ fn visible(text: &str, most: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(most.saturating_mul(4)));
     for (at, character) in text.chars().enumerate() {
         if at == most {
-            shown.push_str(&format!("… {} in all", bytes(text.len())));
+            shown.extend(["… ", &bytes(text.len()), " in all"]);
             break;
         }
         let is_hidden = character.is_control() && !['\n', '\t'].contains(&character)
@@ -166,7 +166,11 @@ mod tests {
         ] {
             for much in [Much::LITTLE, Much::SOME, Much::ALL] {
                 let html = shown(value.clone(), much);
-                assert!(!html.contains("<script") && html.contains("&lt;script"), "{html}");
+                let is_cut = html.contains("class=\"more\"");
+                assert!(
+                    !html.contains("<script") && (is_cut || html.contains("&lt;script")),
+                    "{html}"
+                );
             }
         }
     }

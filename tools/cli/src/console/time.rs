@@ -1,0 +1,64 @@
+//! Times for the eye.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+use shared::{clock, domain::time::EpochMillis};
+
+/// ISO 8601, `2020-11-01T20:04:00Z`.
+pub(super) fn iso(time: EpochMillis) -> String {
+    Timestamp::from_millisecond(time.get()).map_or_else(|_| time.get().to_string(), |time| time.to_string())
+}
+
+/// A time, and how long ago that was.
+pub(super) fn shown(time: EpochMillis) -> Markup {
+    let iso = iso(time);
+    html! { time datetime=(iso) { (iso.replace('T', " ").trim_end_matches('Z')) } " " span.muted { (ago(now(), time)) } }
+}
+
+/// The time now.
+pub(super) fn now() -> EpochMillis {
+    EpochMillis::new(i64::try_from(clock::since_epoch().as_millis()).unwrap_or(i64::MAX))
+}
+
+/// `3 min ago`, `in 2 d`.
+pub(super) fn ago(now: EpochMillis, time: EpochMillis) -> String {
+    const UNITS: [(i64, &str); 5] = [(31_557_600, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let seconds = now.get().saturating_sub(time.get()) / 1000;
+    let length = seconds.unsigned_abs();
+    let unit = UNITS.iter().find(|(unit, _)| length >= unit.unsigned_abs());
+    match unit {
+        None => "now".to_owned(),
+        Some((unit, name)) if seconds > 0 => format!("{} {name} ago", length / unit.unsigned_abs()),
+        Some((unit, name)) => format!("in {} {name}", length / unit.unsigned_abs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_ago() {
+        let at = EpochMillis::new;
+        for (millis, text) in [
+            (0, "now"),
+            (999, "now"),
+            (1_000, "1 s ago"),
+            (59_999, "59 s ago"),
+            (60_000, "1 min ago"),
+            (7_200_000, "2 h ago"),
+            (86_400_000 * 40, "40 d ago"),
+            (31_557_600_000 * 3, "3 y ago"),
+            (-120_000, "in 2 min"),
+        ] {
+            assert_eq!(ago(at(0), at(-millis)), text);
+        }
+        assert_eq!(ago(at(i64::MIN), at(i64::MAX)), ago(at(i64::MIN), at(i64::MAX)));
+    }
+
+    #[test]
+    fn times_beyond_all_calendars_are_numbers() {
+        assert_eq!(iso(EpochMillis::new(1_604_261_040_000)), "2020-11-01T20:04:00Z");
+        assert_eq!(iso(EpochMillis::new(i64::MAX)), i64::MAX.to_string());
+    }
+}
