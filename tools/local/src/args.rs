@@ -50,6 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 9001)]
     pub lambda_port: u16,
 
+    /// The port of the history browser, 0 for a free one [default: 8100, or a free one]. There is none with --once
+    #[arg(long, value_name = "PORT")]
+    pub console_port: Option<u16>,
+
     /// The template to run [default: template.yaml in this folder or one above it]
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,

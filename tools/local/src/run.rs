@@ -17,6 +17,7 @@ use futures::{Stream, stream};
 use shared::{dynamodb::scan_items::ScanError, logging::chain};
 use thiserror::Error;
 use tokio::time::Instant;
+use vzero::console::{Console, Table};
 
 use crate::{
     args::Args,
@@ -25,13 +26,15 @@ use crate::{
     history::{self, Collections},
     screen::{Look, Screen},
     show,
-    stack::{Options, Stack, StackError},
+    stack::{self, Options, Stack, StackError},
     template::{Template, TemplateError},
     view::Sight,
 };
 
 /// The updates that are fed where no others are given.
 const SAMPLE: &str = include_str!("../sample.jsonl");
+/// The port of the history browser, where it is free.
+const CONSOLE_PORT: u16 = 8100;
 /// How often the histories are looked at while they are waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -66,8 +69,9 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     .await?;
     let fed = Arc::new(Fed::default());
     let screen = Screen::start(look(&stack, fed.clone()));
-    if !args.once {
-        screen.say(&endpoints(&stack));
+    let console = (!args.once).then(|| console(args, &stack)).transpose()?;
+    if let Some(console) = &console {
+        screen.say(&endpoints(&stack, console));
     }
     send(&stack, feed, &fed, &screen).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
@@ -83,6 +87,27 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     }
     screen.say(&how_to_call(&stack));
     std::future::pending().await
+}
+
+/// The history browser of this table.
+fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
+    let listener = match args.console_port {
+        Some(port) => stack::listen(port)?,
+        None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
+    };
+    let failures = stack.failures();
+    let console = Console::of_table(
+        listener,
+        Table {
+            sdk: stack.config.clone(),
+            endpoint_url: stack.dynamodb_endpoint(),
+            name: &stack.table,
+            digits: stack.digits,
+            failures: &failures,
+            s3_endpoint_url: args.s3_endpoint.as_deref(),
+        },
+    );
+    console.map_err(RunError::Console)
 }
 
 /// How far the feed is.
@@ -223,14 +248,15 @@ fn shortened(missing: &[String]) -> String {
     }
 }
 
-fn endpoints(stack: &Stack) -> String {
+fn endpoints(stack: &Stack, console: &Console) -> String {
     let mut lines = format!(
-        "DynamoDB  {}  (table {})\nLambda    {}  (writer-fn, stream-fn)\nfailures  {}\nlogs      {}",
+        "DynamoDB  {}  (table {})\nLambda    {}  (writer-fn, stream-fn)\nfailures  {}\nlogs      {}\nconsole   {}",
         stack.dynamodb_endpoint(),
         stack.table,
         stack.lambda.endpoint(),
         stack.failures(),
         stack.logs.display(),
+        console.url(),
     );
     for (name, queue) in &stack.queues {
         lines.extend(["\nqueue     ", &queue.url, "  (", name, ")"]);
@@ -293,6 +319,9 @@ pub enum RunError {
     /// The table.
     #[error(transparent)]
     Scan(#[from] ScanError),
+    /// The history browser.
+    #[error("the history browser could not be started")]
+    Console(#[source] io::Error),
     /// The file of the dump.
     #[error("{0} cannot be written")]
     Dump(PathBuf, #[source] io::Error),

@@ -87,6 +87,8 @@ pub struct Stack {
     pub queues: Vec<(String, Queue)>,
     /// Where the functions log to.
     pub logs: PathBuf,
+    /// Credentials and Region of clients.
+    pub config: aws_config::SdkConfig,
     endpoint: String,
     _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
@@ -211,6 +213,7 @@ impl Stack {
             activity,
             failed,
             logs,
+            config,
             endpoint,
             _embedded: embedded,
             mapping_task: tokio::spawn(async move { running.run().await }),
@@ -269,7 +272,8 @@ fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
         .map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
 }
 
-fn listen(port: u16) -> Result<TcpListener, StackError> {
+/// A port of this machine, 0 for a free one.
+pub fn listen(port: u16) -> Result<TcpListener, StackError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => StackError::PortInUse(port),
         _ => StackError::Port(port, error),

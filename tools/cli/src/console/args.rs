@@ -43,7 +43,7 @@ pub(crate) struct Console {
     #[arg(long, value_name = "ADDRESS", requires = "token")]
     bind: Option<IpAddr>,
     /// The token that lets in [default: a fresh one]
-    #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true)]
+    #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true, value_parser = token)]
     token: Option<String>,
     /// Answer to this name as well
     #[arg(long, value_name = "NAME", requires = "bind")]
@@ -67,11 +67,6 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     let listener = listen(console)?;
     let secrets = match &console.token {
-        Some(token) if !is_token(token) => {
-            return Err(CliError::Usage(format!(
-                "--token: it has at least {MIN_TOKEN} characters, letters, digits, - and _"
-            )));
-        }
         Some(token) => Secrets::with_token(token.clone()),
         None => Secrets::fresh(),
     };
@@ -115,10 +110,15 @@ fn listen(console: &Console) -> Result<TcpListener, CliError> {
     })
 }
 
-/// Whether it can stand in an address as it is, and is hard to guess.
-fn is_token(token: &str) -> bool {
-    token.len() >= MIN_TOKEN
-        && token
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+/// A token can stand in an address as it is, and is hard to guess.
+fn token(text: &str) -> Result<String, String> {
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    match is_plain && text.len() >= MIN_TOKEN {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "it has at least {MIN_TOKEN} characters: letters, digits, - and _"
+        )),
+    }
 }

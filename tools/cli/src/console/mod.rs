@@ -36,19 +36,31 @@ pub struct Console {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// A table, and where its failure documents are.
+#[derive(Debug)]
+pub struct Table<'a> {
+    /// Credentials and Region.
+    pub sdk: aws_config::SdkConfig,
+    /// Where DynamoDB is.
+    pub endpoint_url: &'a str,
+    /// The name of the table.
+    pub name: &'a str,
+    /// The width of its version keys.
+    pub digits: VersionDigits,
+    /// A folder, or `s3://bucket`.
+    pub failures: &'a str,
+    /// Where S3 is, if not at AWS.
+    pub s3_endpoint_url: Option<&'a str>,
+}
+
 impl Console {
-    /// Serves what there is to be seen of a table, on this machine alone, and changes nothing.
-    pub fn of_table(
-        listener: std::net::TcpListener,
-        sdk: aws_config::SdkConfig,
-        endpoint_url: &str,
-        table: &str,
-        digits: VersionDigits,
-        failures: &str,
-    ) -> std::io::Result<Self> {
-        let connection = Connection::of(sdk, endpoint_url, table, digits);
-        let Ok(failures) = failures.parse();
-        Self::serve(listener, App::new(connection, vec![failures]), Hosts::default())
+    /// Serves what there is to be seen of a table, to this machine alone. It changes nothing.
+    pub fn of_table(listener: std::net::TcpListener, table: Table<'_>) -> std::io::Result<Self> {
+        let connection = Connection::of(table.sdk, table.endpoint_url, table.name, table.digits);
+        let Ok(failures) = table.failures.parse();
+        let mut app = App::new(connection, vec![failures]);
+        app.services.s3_endpoint_url = table.s3_endpoint_url.map(str::to_owned);
+        Self::serve(listener, app, Hosts::default())
     }
 
     fn serve(listener: std::net::TcpListener, app: App, hosts: Hosts) -> std::io::Result<Self> {
