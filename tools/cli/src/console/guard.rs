@@ -200,9 +200,9 @@ fn is_own(origin: Option<&str>, host: &str) -> bool {
     authority.is_some_and(|(scheme, authority)| ["http", "https"].contains(&scheme) && authority == host)
 }
 
-/// Whether an address is a path of this console.
+/// Whether an address is a path of this console. Browsers leave tabs out, and take a backslash for a slash.
 fn is_ours(to: &str) -> bool {
-    to.starts_with('/') && !to.starts_with("//") && !to.contains('\\')
+    to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
 /// The token in an address, and the address without it.

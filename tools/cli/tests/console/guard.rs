@@ -1,0 +1,428 @@
+//! Who is let in, and what may be written.
+
+use std::net::TcpListener;
+
+use crate::{
+    html::Page,
+    http::{self, Answer},
+    served::{Console, TOKEN},
+    table::Table,
+};
+
+/// A console of a table with one entity.
+fn console() -> (Table, Console) {
+    let table = Table::new();
+    table.write("E", 1);
+    let console = Console::of(&table);
+    (table, console)
+}
+
+const PAGE: &str = "/entity?id=E";
+
+fn is_let_in(answer: &Answer) -> bool {
+    match answer.status {
+        200 | 404 => true,
+        401 => {
+            assert!(!answer.body.contains("Latest"), "{}", answer.body);
+            false
+        }
+        status => panic!("{status}: {}", answer.body),
+    }
+}
+
+#[test]
+fn without_a_token_there_is_a_form_for_it() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    for path in [PAGE, "/", "/no/such/page", "/health", "/failures", "/?prefix=E"] {
+        let answer = console.raw("GET", path, &[host], "");
+        assert_eq!(answer.status, 401, "{path}");
+        let page = Page::parse(&answer.body);
+        let form = page.named("form")[0];
+        assert_eq!(
+            (form.attribute("method"), form.attribute("action")),
+            (Some("post"), Some("/sign-in"))
+        );
+        assert_eq!(page.field("to"), Some(path));
+        // Nothing of the table: not even its name.
+        assert!(!answer.body.contains("VersionControl"), "{path}: {}", answer.body);
+        let answer = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
+    }
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"] {
+        let answer = console.raw(method, PAGE, &[host], "");
+        assert!([401, 403].contains(&answer.status), "{method}: {}", answer.status);
+    }
+}
+
+#[test]
+fn the_token_of_the_address_becomes_a_cookie() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let token = &console.token;
+    assert!(token.len() >= 32, "it is hard to guess: {token}");
+    let port = console.address.rsplit_once(':').unwrap().1;
+    for (path, to) in [
+        (format!("/entity?id=E&token={token}"), PAGE),
+        (format!("/entity?token={token}&id=E"), PAGE),
+        (format!("/?token={token}"), "/"),
+        // The first one is no place to put the right one behind.
+        (format!("/?token=wrong&token={token}"), "/"),
+        (format!("//evil.example/?token={token}"), "/evil.example/"),
+        (format!("///evil.example/?token={token}&a=b"), "/evil.example/?a=b"),
+    ] {
+        let answer = console.raw("GET", &path, &[host], "");
+        assert_eq!((answer.status, answer.header("location")), (303, Some(to)), "{path}");
+        let cookie = answer.header("set-cookie").unwrap();
+        let (cookie, attributes) = cookie.split_once("; ").unwrap();
+        assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=86400");
+        let (name, value) = cookie.split_once('=').unwrap();
+        assert_eq!(name, format!("vzero-{port}"));
+        assert!(value.len() >= 32 && value != token, "the cookie is not the token");
+        assert!(is_let_in(&console.raw("GET", PAGE, &[host, ("Cookie", cookie)], "")));
+    }
+    // Who is in already: the token still goes out of the address.
+    let again = console.get(&format!("/entity?id=E&token={token}"));
+    assert_eq!((again.status, again.header("location")), (303, Some(PAGE)));
+    for path in [
+        "/entity?id=E&token=",
+        "/entity?id=E&token=wrong",
+        &format!("{PAGE}&token={token}0"),
+    ] {
+        let answer = console.raw("GET", path, &[host], "");
+        assert_eq!(answer.status, 401, "{path}");
+        let page = Page::parse(&answer.body);
+        assert_eq!(page.field("to"), Some(PAGE));
+        assert!(page.text.contains("The token is not the one of this console."));
+        assert!(answer.header("set-cookie").is_none() && !answer.body.contains(token.as_str()));
+    }
+}
+
+#[test]
+fn cookies_and_bearers() {
+    let (_table, console) = console();
+    let (name, value) = console.cookie.split_once('=').unwrap();
+    let other = format!("{}={}", name, value.replace(value.chars().next().unwrap(), "x"));
+    for (header, is_in) in [
+        (("Cookie", console.cookie.clone()), true),
+        (("Cookie", format!("a=b; {}; c=d", console.cookie)), true),
+        (("Cookie", format!("{name}=wrong; {}", console.cookie)), true),
+        (("Cookie", other), false),
+        (("Cookie", format!("{name}=")), false),
+        (("Cookie", format!("{name}={value}x")), false),
+        (("Cookie", format!("{name}={}", console.token)), false),
+        (("Cookie", format!("vzero-1={value}")), false),
+        (("Cookie", value.to_owned()), false),
+        (("Authorization", format!("Bearer {}", console.token)), true),
+        (("Authorization", format!("Bearer {value}")), false),
+        (("Authorization", "Bearer ".to_owned()), false),
+        (("Authorization", "Bearer wrong".to_owned()), false),
+        (("Authorization", console.token.clone()), false),
+        (("Authorization", format!("Basic {}", console.token)), false),
+    ] {
+        let host = ("Host", console.address.as_str());
+        let answer = console.raw("GET", PAGE, &[host, (header.0, &header.1)], "");
+        assert_eq!(is_let_in(&answer), is_in, "{header:?}");
+    }
+}
+
+#[test]
+fn names_of_others_are_not_answered_to() {
+    let (_table, console) = console();
+    let bearer = format!("Bearer {}", console.token);
+    let in_by = [("Cookie", console.cookie.as_str()), ("Authorization", &bearer)];
+    let port = console.address.rsplit_once(':').unwrap().1;
+    for (host, is_ours) in [
+        (console.address.clone(), true),
+        (format!("localhost:{port}"), true),
+        (format!("[::1]:{port}"), true),
+        (format!("evil.example:{port}"), false),
+        ("evil.example".to_owned(), false),
+        (format!("127.0.0.1.evil.example:{port}"), false),
+        (format!("10.0.0.1:{port}"), false),
+        (String::new(), false),
+    ] {
+        for path in [
+            PAGE,
+            "/assets/console.css",
+            "/sign-in",
+            &format!("/?token={}", console.token),
+        ] {
+            let answer = console.raw("GET", path, &[("Host", &host), in_by[0], in_by[1]], "");
+            assert_eq!(answer.status != 421, is_ours, "{host:?} {path}");
+            assert!(is_ours || answer.header("set-cookie").is_none());
+        }
+    }
+    let none = console.raw("GET", PAGE, &in_by, "");
+    assert!([400, 421].contains(&none.status), "no Host at all: {}", none.status);
+    // The target of the request line is another way to name a host.
+    let absolute = console.raw(
+        "GET",
+        &format!("http://evil.example{PAGE}"),
+        &[("Host", "evil.example"), in_by[0]],
+        "",
+    );
+    assert_eq!(absolute.status, 421);
+}
+
+#[test]
+fn a_form_comes_from_the_console_itself() {
+    let (_table, console) = console();
+    let own = format!("http://{}", console.address);
+    let host = ("Host", console.address.as_str());
+    let cookie = ("Cookie", console.cookie.as_str());
+    let fields = http::form(&[("token", &console.token), ("to", PAGE)]);
+    for path in [
+        "/sign-in",
+        "/restore",
+        "/undelete",
+        "/redrive",
+        "/repair",
+        "/no/such/page",
+        "/",
+    ] {
+        for origin in [
+            None,
+            Some("null".to_owned()),
+            Some("http://evil.example".to_owned()),
+            Some(format!(
+                "http://evil.example:{}",
+                console.address.rsplit_once(':').unwrap().1
+            )),
+            Some(format!("{own}.evil.example")),
+            Some(format!("{own}0")),
+            Some(console.address.clone()),
+            Some(format!("ftp://{}", console.address)),
+            Some(String::new()),
+        ] {
+            let mut headers = vec![host, cookie];
+            headers.extend(origin.as_deref().map(|origin| ("Origin", origin)));
+            let answer = console.raw("POST", path, &headers, &fields);
+            assert_eq!(answer.status, 403, "{path} {origin:?}");
+            assert!(
+                answer.body.contains("another page"),
+                "{path} {origin:?}: {}",
+                answer.body
+            );
+            assert!(answer.header("set-cookie").is_none());
+        }
+    }
+    // A name of this console is not the other name of it.
+    let port = console.address.rsplit_once(':').unwrap().1;
+    let other = format!("http://localhost:{port}");
+    let answer = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
+    assert_eq!(answer.status, 403);
+    let answer = console.raw("POST", "/sign-in", &[host, ("Origin", &own)], &fields);
+    assert_eq!((answer.status, answer.header("location")), (303, Some(PAGE)));
+}
+
+#[test]
+fn a_form_brings_the_token_of_its_page() {
+    let (_table, console) = console();
+    let session = console.cookie.split_once('=').unwrap().1;
+    for csrf in [
+        None,
+        Some(""),
+        Some("wrong"),
+        Some(console.token.as_str()),
+        Some(session),
+    ] {
+        let fields: Vec<_> = [Some(("id", "E")), csrf.map(|csrf| ("csrf", csrf))]
+            .into_iter()
+            .flatten()
+            .collect();
+        for path in ["/restore", "/undelete", "/redrive", "/repair", "/no/such/page", "/"] {
+            let answer = console.post(path, &fields);
+            assert_eq!(answer.status, 403, "{path} {csrf:?}");
+            assert!(
+                answer.body.contains("not one of this console"),
+                "{path} {csrf:?}: {}",
+                answer.body
+            );
+            // The token of the console is not the token of a page.
+            let bearer = format!("Bearer {}", console.token);
+            let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
+            assert_eq!(console.raw("POST", path, &headers, &http::form(&fields)).status, 403);
+        }
+    }
+    for body in ["csrf=%ff", &"x".repeat(100_000)] {
+        let origin = format!("http://{}", console.address);
+        let headers = [
+            ("Host", console.address.as_str()),
+            ("Cookie", &console.cookie),
+            ("Origin", &origin),
+        ];
+        assert!([400, 403].contains(&console.raw("POST", "/restore", &headers, body).status));
+    }
+}
+
+#[test]
+fn signing_in_leads_nowhere_else() {
+    let (_table, console) = console();
+    for (to, led) in [
+        (PAGE, PAGE),
+        ("/compare?id=%2F&from=1", "/compare?id=%2F&from=1"),
+        ("//evil.example", "/"),
+        ("///evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("\\\\evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("", "/"),
+        ("/\t/evil.example", "/"),
+        ("/\n/evil.example", "/"),
+        ("/\r\nSet-Cookie: a=b", "/"),
+        ("\t//evil.example", "/"),
+    ] {
+        let answer = console.post("/sign-in", &[("token", &console.token), ("to", to)]);
+        assert_eq!((answer.status, answer.header("location")), (303, Some(led)), "{to:?}");
+        let wrong = console.post("/sign-in", &[("token", "wrong"), ("to", to)]);
+        assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
+        assert_eq!(Page::parse(&wrong.body).field("to"), Some(led), "{to:?}");
+    }
+    for fields in [&[][..], &[("token", "")], &[("to", "/")]] {
+        let fields = [fields, &[("a", "b")]].concat();
+        assert_eq!(console.post("/sign-in", &fields).status, 401, "{fields:?}");
+    }
+}
+
+#[test]
+fn every_answer_tells_the_browser_to_be_strict() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let cookie = ("Cookie", console.cookie.as_str());
+    let json = ("Accept", "application/json");
+    for (method, path, headers, status) in [
+        ("GET", PAGE, vec![host, cookie], 200),
+        ("GET", PAGE, vec![host, cookie, json], 200),
+        ("HEAD", "/assets/icon.svg", vec![host], 200),
+        ("GET", "/assets/console.css", vec![host], 200),
+        ("GET", "/assets/console.js", vec![host], 200),
+        ("GET", "/assets/none", vec![host, cookie], 404),
+        ("GET", "/none", vec![host, cookie], 404),
+        ("GET", "/entity", vec![host, cookie], 400),
+        ("GET", "/entity?id=none", vec![host, cookie, json], 404),
+        ("PUT", PAGE, vec![host, cookie], 403),
+        ("GET", PAGE, vec![host], 401),
+        ("GET", PAGE, vec![("Host", "evil.example")], 421),
+        ("GET", &format!("/?token={}", console.token), vec![host], 303),
+        ("POST", "/restore", vec![host, cookie], 403),
+    ] {
+        let answer = console.raw(method, path, &headers, "");
+        assert_eq!(answer.status, status, "{method} {path}");
+        let policy = answer.header("content-security-policy").unwrap();
+        let directives: Vec<_> = policy.split("; ").map(str::trim).collect();
+        for needed in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(directives.contains(&needed), "{path}: {policy}");
+        }
+        assert!(
+            !policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"),
+            "{policy}"
+        );
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("cache-control", "no-store"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+            // With "no-referrer", browsers would send forms with the Origin "null".
+            ("referrer-policy", "same-origin"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{method} {path}");
+        }
+        assert!(answer.header("access-control-allow-origin").is_none());
+        assert!(answer.header("vary").unwrap().contains("Accept"));
+    }
+}
+
+#[test]
+fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
+    let table = Table::new();
+    let refused = |arguments: &[&str], why: &str| {
+        let ran = table.run(&[&["console", "--no-open"], arguments].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+    };
+    refused(&["--port", "0", "--bind", "0.0.0.0"], "--token <TOKEN>");
+    refused(&["--port", "0", "--bind", "127.0.0.1"], "--token <TOKEN>");
+    refused(
+        &["--port", "0", "--host", "history.example", "--token", TOKEN],
+        "--bind <ADDRESS>",
+    );
+    for token in [
+        "",
+        "short",
+        "fifteen-letters",
+        "a token with spaces",
+        "with/slashes/in/it/all",
+        "&to=//evil.example",
+    ] {
+        refused(&["--port", "0", "--token", token], "--token");
+        refused(&["--port", "0", "--bind", "0.0.0.0", "--token", token], "--token");
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    refused(
+        &["--port", &port],
+        &format!("port {port} is in use: --port 0 takes a free one"),
+    );
+    refused(
+        &["--port", "0", "--bind", "192.0.2.1", "--token", TOKEN],
+        "cannot be listened at",
+    );
+
+    let console = Console::with(
+        &table,
+        &["--bind", "127.0.0.1", "--host", "history.example", "--token", TOKEN],
+    );
+    assert_eq!(console.token, TOKEN);
+    assert!(console.address.starts_with("history.example:"), "{}", console.address);
+    assert_eq!(console.get("/none").status, 404);
+    for (host, status) in [("192.0.2.1:1", 404), ("evil.example", 421)] {
+        let answer = console.raw("GET", "/none", &[("Host", host), ("Cookie", &console.cookie)], "");
+        assert_eq!(answer.status, status, "{host}");
+    }
+}
+
+#[test]
+fn consoles_do_not_share_what_lets_in() {
+    let (table, first) = console();
+    let second = Console::of(&table);
+    assert!(first.token != second.token && first.cookie != second.cookie);
+    for (one, other) in [(&first, &second), (&second, &first)] {
+        let host = ("Host", one.address.as_str());
+        let (name, _) = one.cookie.split_once('=').unwrap();
+        let (_, value) = other.cookie.split_once('=').unwrap();
+        let cookie = format!("{name}={value}; {}", other.cookie);
+        assert!(!is_let_in(&one.raw("GET", PAGE, &[host, ("Cookie", &cookie)], "")));
+        let bearer = format!("Bearer {}", other.token);
+        assert!(!is_let_in(&one.raw(
+            "GET",
+            PAGE,
+            &[host, ("Authorization", &bearer)],
+            ""
+        )));
+    }
+}
+
+#[test]
+fn it_listens_at_this_machine_alone() {
+    let (_table, console) = console();
+    let address: std::net::SocketAddr = console.address.parse().unwrap();
+    assert!(address.ip().is_loopback());
+    // Another address of this very machine, if it has one: no packet is sent to learn it.
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    if socket.connect("192.0.2.1:9").is_ok() {
+        let ip = socket.local_addr().unwrap().ip();
+        assert!(ip.is_loopback() || std::net::TcpStream::connect((ip, address.port())).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! A page, read as a browser reads it.
+
+use std::cell::RefCell;
+
+use html5ever::{
+    TokenizerResult,
+    tendril::StrTendril,
+    tokenizer::{BufferQueue, StartTag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts},
+};
+
+/// A tag that opens, and what stands in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) name: String,
+    pub(crate) attributes: Vec<(String, String)>,
+}
+
+impl Tag {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// A page, read as a browser reads it: but what a browser takes for the text of a title or a script is read for tags
+/// as well, so that nothing rests on where a text stands.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) tags: Vec<Tag>,
+    /// All text outside of tags.
+    pub(crate) text: String,
+    pub(crate) comments: usize,
+    pub(crate) errors: Vec<String>,
+}
+
+impl Page {
+    pub(crate) fn parse(html: &str) -> Self {
+        let sink = Sink::default();
+        let tokenizer = Tokenizer::new(sink, TokenizerOpts::default());
+        let input = BufferQueue::default();
+        input.push_back(StrTendril::from(html));
+        assert!(matches!(tokenizer.feed(&input), TokenizerResult::Done) && input.is_empty());
+        tokenizer.end();
+        tokenizer.sink.0.into_inner()
+    }
+
+    /// The tags of this name.
+    pub(crate) fn named(&self, name: &str) -> Vec<&Tag> {
+        self.tags.iter().filter(|tag| tag.name == name).collect()
+    }
+
+    /// Where its links lead.
+    pub(crate) fn links(&self) -> Vec<&str> {
+        self.named("a").iter().filter_map(|tag| tag.attribute("href")).collect()
+    }
+
+    /// The value of a field of a form.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let found = self
+            .named("input")
+            .into_iter()
+            .find(|tag| tag.attribute("name") == Some(name));
+        found?.attribute("value")
+    }
+}
+
+#[derive(Default)]
+struct Sink(RefCell<Page>);
+
+impl TokenSink for Sink {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+        let mut page = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) if tag.kind == StartTag => page.tags.push(Tag {
+                name: tag.name.to_string(),
+                attributes: tag
+                    .attrs
+                    .iter()
+                    .map(|attribute| (attribute.name.local.to_string(), attribute.value.to_string()))
+                    .collect(),
+            }),
+            Token::CharacterTokens(text) => page.text.push_str(&text),
+            Token::NullCharacterToken => page.text.push('\0'),
+            Token::CommentToken(_) => page.comments += 1,
+            Token::ParseError(error) => page.errors.push(error.into_owned()),
+            _ => {}
+        }
+        TokenSinkResult::Continue
+    }
+}

@@ -1,0 +1,82 @@
+//! HTTP as a test speaks it: every header by hand.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
+
+/// No answer takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// A header, which is there once at the most.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(known, _)| known == name);
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "{name} is there twice");
+        value
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{}", self.body);
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Sends a request to a port of this machine, over a connection of its own. The path is sent as it is.
+pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        request.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !body.is_empty() {
+        request.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
+        request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    write!(stream, "{request}\r\n{body}").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines.map(|line| {
+        let (name, value) = line.split_once(':').unwrap();
+        (name.to_lowercase(), value.trim().to_owned())
+    });
+    let answer = Answer {
+        status,
+        headers: headers.collect(),
+        body: body.to_owned(),
+    };
+    let length = answer.header("content-length").map(|length| length.parse().unwrap());
+    assert!(
+        method == "HEAD" || length == Some(answer.body.len()),
+        "answers are sent whole"
+    );
+    answer
+}
+
+/// The fields of a form.
+pub(crate) fn form(fields: &[(&str, &str)]) -> String {
+    let pairs = fields
+        .iter()
+        .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+/// A text as it stands in an address.
+pub(crate) fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}

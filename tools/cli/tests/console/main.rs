@@ -1,0 +1,12 @@
+//! `vzero console` over HTTP: who is let in, what may be written, and that all which is shown stays a text.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+#[path = "../../../local/tests/endpoint/mod.rs"]
+mod endpoint;
+mod guard;
+mod html;
+mod http;
+mod served;
+#[path = "../table/mod.rs"]
+mod table;

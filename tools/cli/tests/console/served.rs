@@ -1,0 +1,117 @@
+//! A console, as its user starts it, and who asks it.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Child,
+};
+
+use serde_json::Value;
+
+use crate::{
+    html::Page,
+    http::{self, Answer},
+    table::Table,
+};
+
+/// What a console is told to let in.
+pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
+
+/// A console that serves until it is dropped.
+pub(crate) struct Console {
+    child: Child,
+    /// The port at this machine.
+    port: u16,
+    /// Host and port, as people are told them.
+    pub(crate) address: String,
+    pub(crate) token: String,
+    /// The cookie of who was let in, `name=value`.
+    pub(crate) cookie: String,
+}
+
+impl Console {
+    /// A console of a table, that only reads.
+    pub(crate) fn of(table: &Table) -> Self {
+        Self::with(table, &[])
+    }
+
+    /// A console with further arguments.
+    pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
+        let arguments = [&["console", "--port", "0", "--no-open"], arguments].concat();
+        let mut child = table.start(&arguments);
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let output = child.wait_with_output().unwrap();
+            panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let said: Value = serde_json::from_str(&line).unwrap();
+        let url = said["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
+        let (address, token) = url.split_once("/?token=").unwrap();
+        let mut console = Self {
+            child,
+            port: address.rsplit_once(':').unwrap().1.parse().unwrap(),
+            address: address.to_owned(),
+            token: token.to_owned(),
+            cookie: String::new(),
+        };
+        let welcome = console.raw("GET", &format!("/?token={token}"), &[("Host", address)], "");
+        let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
+        cookie.clone_into(&mut console.cookie);
+        console
+    }
+
+    /// A request with these headers and no others.
+    pub(crate) fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        http::send(self.port, method, path, headers, body)
+    }
+
+    /// What a browser gets that was let in.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        let headers = [("Host", self.address.as_str()), ("Cookie", &self.cookie)];
+        self.raw("GET", path, &headers, "")
+    }
+
+    /// A page, which is there.
+    pub(crate) fn page(&self, path: &str) -> Page {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        Page::parse(&answer.body)
+    }
+
+    /// What a program gets that brings the token.
+    pub(crate) fn ask(&self, path: &str) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [
+            ("Host", self.address.as_str()),
+            ("Authorization", &bearer),
+            ("Accept", "application/json"),
+        ];
+        self.raw("GET", path, &headers, "")
+    }
+
+    /// The JSON of a page, which is there.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let answer = self.ask(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+
+    /// What a browser gets that sends a form of this console.
+    pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let origin = format!("http://{}", self.address);
+        let headers = [
+            ("Host", self.address.as_str()),
+            ("Cookie", &self.cookie),
+            ("Origin", &origin),
+        ];
+        self.raw("POST", path, &headers, &http::form(fields))
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
