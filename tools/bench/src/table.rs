@@ -31,7 +31,7 @@ pub(crate) struct Tables {
     pub(crate) client: Client,
     pub(crate) meter: Meter,
     pub(crate) requests: Requests,
-    _local: DynamoDbLocal,
+    local: DynamoDbLocal,
 }
 
 impl Tables {
@@ -51,8 +51,13 @@ impl Tables {
             client: Client::from_conf(config),
             meter,
             requests,
-            _local: local,
+            local,
         }))
+    }
+
+    /// Where it is.
+    pub(crate) fn endpoint(&self) -> &str {
+        self.local.endpoint()
     }
 
     /// Makes a table with version keys of this width.

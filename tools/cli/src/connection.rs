@@ -80,11 +80,9 @@ impl Connection {
 
 impl Connection {
     /// A table whose width is known, by a way that is known.
-    pub(crate) fn of(sdk: SdkConfig, endpoint_url: &str, table: &str, digits: VersionDigits) -> Self {
+    pub(crate) fn of(client: &Client, sdk: SdkConfig, endpoint_url: &str, table: &str, digits: VersionDigits) -> Self {
         let pace_meter = Meter::default();
-        let config = aws_sdk_dynamodb::config::Builder::from(&sdk)
-            .endpoint_url(endpoint_url)
-            .interceptor(pace_meter.clone());
+        let config = client.config().to_builder().interceptor(pace_meter.clone());
         let client = Client::from_conf(config.build());
         Self {
             store: Store::new(client.clone(), table, digits),

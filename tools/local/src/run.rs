@@ -96,9 +96,11 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
     let failures = stack.failures();
+    let client = aws_sdk_dynamodb::Client::new(&stack.config);
     let console = Console::of_table(
         listener,
         Table {
+            client: &client,
             sdk: stack.config.clone(),
             endpoint_url: stack.dynamodb_endpoint(),
             name: &stack.table,

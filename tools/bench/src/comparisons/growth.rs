@@ -1,7 +1,5 @@
 //! Reads and an update of an entity with 10, 1,000 and 100,000 versions: how many requests, and how long.
 
-mod seed;
-
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -16,7 +14,7 @@ use shared::{
     dynamodb::{Store, history::HistoryQuery, write::WriteOptions},
 };
 
-use super::Bench;
+use super::{Bench, seed};
 use crate::{
     error::BenchError,
     figure::{Comparison, Figure, Plot, Target, median, millis},

@@ -1,12 +1,14 @@
 //! The comparisons, by name.
 
 mod cold_path;
+mod console;
 mod cost;
 mod growth;
 mod history_lag;
 mod memory;
 mod package;
 mod scaling;
+mod seed;
 mod start;
 mod stream_cpu;
 mod stream_throughput;
@@ -45,7 +47,7 @@ impl Bench {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "start",
     "cold path",
     "stream throughput",
@@ -57,6 +59,7 @@ const NAMES: [&str; 11] = [
     "cost",
     "history lag",
     "growth",
+    "console",
 ];
 
 async fn measure(name: &'static str, bench: &Bench) -> Result<Comparison, BenchError> {
@@ -71,6 +74,7 @@ async fn measure(name: &'static str, bench: &Bench) -> Result<Comparison, BenchE
         "cost" => cost::measure(bench).await,
         "history lag" => history_lag::measure(bench).await,
         "growth" => growth::measure(bench).await,
+        "console" => console::measure(bench).await,
         _ => scaling::measure(bench).await,
     }
 }

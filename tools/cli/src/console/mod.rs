@@ -39,7 +39,9 @@ pub struct Console {
 /// A table, and where its failure documents are.
 #[derive(Debug)]
 pub struct Table<'a> {
-    /// Credentials and Region.
+    /// What reads it.
+    pub client: &'a aws_sdk_dynamodb::Client,
+    /// Credentials and Region of clients of other services.
     pub sdk: aws_config::SdkConfig,
     /// Where DynamoDB is.
     pub endpoint_url: &'a str,
@@ -56,7 +58,7 @@ pub struct Table<'a> {
 impl Console {
     /// Serves what there is to be seen of a table, to this machine alone. It changes nothing.
     pub fn of_table(listener: std::net::TcpListener, table: Table<'_>) -> std::io::Result<Self> {
-        let connection = Connection::of(table.sdk, table.endpoint_url, table.name, table.digits);
+        let connection = Connection::of(table.client, table.sdk, table.endpoint_url, table.name, table.digits);
         let Ok(failures) = table.failures.parse();
         let mut app = App::new(connection, vec![failures]);
         app.services.s3_endpoint_url = table.s3_endpoint_url.map(str::to_owned);
