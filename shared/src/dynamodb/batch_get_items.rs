@@ -42,22 +42,22 @@ impl Store {
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
-        self.batch_get_some(None, keys, consistent).await
+        self.batch_get_some(&[], keys, consistent).await
     }
 
-    /// The same, with one of their attributes alone. It costs as much.
+    /// The same, with some of their attributes alone. It costs as much.
     pub(super) async fn batch_get_only(
         &self,
-        attribute: &str,
+        attributes: &[&str],
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
-        self.batch_get_some(Some(attribute), keys, consistent).await
+        self.batch_get_some(attributes, keys, consistent).await
     }
 
     async fn batch_get_some(
         &self,
-        only: Option<&str>,
+        only: &[&str],
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
@@ -99,14 +99,19 @@ impl Store {
 /// The request.
 pub fn request(
     keys: Vec<HashMap<String, AttributeValue>>,
-    only: Option<&str>,
+    only: &[&str],
     consistent: bool,
     table: &str,
 ) -> Result<BatchGetItemInputBuilder, BuildError> {
-    let names = only.map(|name| HashMap::from([("#only".to_owned(), name.to_owned())]));
+    let names: Vec<_> = only
+        .iter()
+        .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()))
+        .collect();
+    let shown: Vec<_> = names.iter().map(|(placeholder, _)| placeholder.as_str()).collect();
+    let is_whole = only.is_empty();
     let keys = KeysAndAttributes::builder()
-        .set_projection_expression(only.map(|_| "#only".to_owned()))
-        .set_expression_attribute_names(names)
+        .set_projection_expression((!is_whole).then(|| shown.join(", ")))
+        .set_expression_attribute_names((!is_whole).then(|| names.into_iter().collect()))
         .set_keys(Some(keys))
         .consistent_read(consistent)
         .build()?;

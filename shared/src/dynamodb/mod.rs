@@ -12,6 +12,7 @@ pub mod error;
 pub mod get_item;
 pub mod history;
 pub mod insert_versions;
+pub mod latest_versions;
 pub mod ledger;
 pub mod memory;
 pub mod optimistic_lock;

@@ -18,7 +18,7 @@ impl Store {
             let keys = versions
                 .iter()
                 .map(|(entity, version)| (entity, self.digits.version_key(*version)));
-            for item in self.batch_get_only(names::PK, keys, consistent).await? {
+            for item in self.batch_get_only(&[names::PK], keys, consistent).await? {
                 if let Some(AttributeValue::S(id)) = item.get(names::PK) {
                     recorded.extend(EntityId::new(id.clone()));
                 }

@@ -266,6 +266,8 @@ async fn reads() {
     let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
     let body = sent(async |client| store(client).recorded(&versions, true).await).await;
     insta::assert_json_snapshot!("recorded", body);
+    let body = sent(async |client| store(client).latest_versions(&[equipment()], false).await).await;
+    insta::assert_json_snapshot!("latest_versions", body);
     assert_eq!(batch_get_items::MAX_KEYS, 100);
     let range = query_items::Range {
         from: "v01".to_owned(),

@@ -97,6 +97,22 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// The same table, and what the requests to it by this way alone consume.
+    pub(crate) fn metered(&self) -> (Store, Meter) {
+        let meter = Meter::default();
+        let config = self.client.config().to_builder().interceptor(meter.clone()).build();
+        let store = Store::new(Client::from_conf(config), &self.table, self.store.digits());
+        (store, meter)
+    }
+
+    /// Forgets what was consumed, where nobody asks: what goes on for days would keep all of it.
+    pub(crate) fn forget_charges(&self) {
+        self.meter.take();
+        self.pace_meter.take();
+    }
+}
+
 /// An entity by what the user called it.
 pub(crate) fn entity(id: &str) -> Result<EntityId, CliError> {
     EntityId::new(id).map_err(|error| CliError::usage("the entity", error))

@@ -1,8 +1,8 @@
 //! How far long work has come, on standard error.
 
 use std::{
-    cell::Cell,
     io::{self, IsTerminal as _, Write as _},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -43,9 +43,10 @@ impl Drop for Progress {
 /// A line that moves on a terminal, and few lines elsewhere.
 pub(crate) struct Count {
     what: &'static str,
+    is_silent: bool,
     bar: Option<ProgressBar>,
     /// How many lines were due so far.
-    lines: Cell<u64>,
+    lines: AtomicU64,
 }
 
 impl Count {
@@ -54,12 +55,33 @@ impl Count {
 
     pub(crate) fn new(what: &'static str) -> Self {
         let bar = io::stderr().is_terminal().then(ProgressBar::new_spinner);
-        let lines = Cell::new(0);
-        Self { what, bar, lines }
+        Self {
+            what,
+            is_silent: false,
+            bar,
+            lines: AtomicU64::new(0),
+        }
+    }
+
+    /// One that says nothing: there is nobody at the terminal who asked.
+    pub(crate) fn silent() -> Self {
+        Self {
+            what: "",
+            is_silent: true,
+            bar: None,
+            lines: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// So many are done.
     pub(crate) fn at(&self, count: u64) {
+        if self.is_silent {
+            return;
+        }
         let line = format!("{count} {}", self.what);
         if let Some(bar) = &self.bar {
             bar.set_message(line);
@@ -67,7 +89,7 @@ impl Count {
             return;
         }
         let lines = count / Self::A_LINE;
-        if lines > self.lines.replace(lines) {
+        if lines > self.lines.swap(lines, Ordering::Relaxed) {
             let _ = writeln!(io::stderr(), "{line}");
         }
     }

@@ -2,9 +2,13 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use shared::dynamodb::{Store, write::WriteOptions};
+use shared::{
+    domain::update::Ordering,
+    dynamodb::{Store, write::WriteOptions},
+};
+use tokio::sync::Mutex;
 
-use super::secrets::Secrets;
+use super::{health::Health, repair::Repairs, secrets::Secrets};
 use crate::{connection::Connection, error::CliError, failures::source::Source, redrive::Services};
 
 /// What the console works with.
@@ -21,6 +25,14 @@ pub(super) struct App {
     pub(super) lag: Duration,
     /// The most read units a second of an audit.
     pub(super) max_read_units: Option<NonZeroU32>,
+    /// What decides between two updates.
+    pub(super) ordering: Ordering,
+    /// Held by a redrive or a repair: one at a time.
+    pub(super) busy: Arc<Mutex<()>>,
+    /// Repairs that were planned.
+    pub(super) repairs: Repairs,
+    /// What is known of the table's health.
+    pub(super) health: Health,
 }
 
 impl App {
@@ -34,6 +46,10 @@ impl App {
             services: Services::default(),
             lag: Duration::from_secs(60),
             max_read_units: None,
+            ordering: Ordering::default(),
+            busy: Arc::default(),
+            repairs: Repairs::default(),
+            health: Health::default(),
         }
     }
 

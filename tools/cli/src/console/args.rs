@@ -76,6 +76,7 @@ pub(crate) async fn run(
         services: console.services.clone(),
         lag: Duration::from_secs(console.lag),
         max_read_units: console.max_read_units,
+        ordering: args.ordering,
         ..App::new(connection, console.from.clone())
     };
     let hosts = Hosts {

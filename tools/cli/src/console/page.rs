@@ -44,6 +44,8 @@ impl Place {
 /// What a form ends in.
 pub(super) enum Answer {
     View(View),
+    /// Somebody was faster: nothing was done.
+    Conflict(View),
     /// Another page, and the outcome for programs.
     SeeOther(String, Value),
 }
@@ -77,6 +79,7 @@ impl Wants {
     pub(super) async fn answer(self, app: &App, answer: impl Future<Output = Result<Answer, CliError>>) -> Response {
         match answer.await {
             Ok(Answer::View(view)) => self.view(app, view),
+            Ok(Answer::Conflict(view)) => (StatusCode::CONFLICT, self.view(app, view)).into_response(),
             Ok(Answer::SeeOther(_, json)) if self.json => Json(json).into_response(),
             Ok(Answer::SeeOther(to, _)) => Redirect::to(&to).into_response(),
             Err(error) => self.error(app, &error),

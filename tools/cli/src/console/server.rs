@@ -14,6 +14,7 @@ use super::{
     app::App,
     as_of, assets, compare, entities, entity,
     guard::{self, Guard},
+    operations,
     page::Wants,
     version,
 };
@@ -23,15 +24,21 @@ type Shared = Arc<App>;
 
 /// All of the console.
 pub(super) fn router(app: App, guard: Guard) -> Router {
+    let app = Arc::new(app);
     Router::new()
         .route("/", get(entities))
         .route("/entity", get(entity))
         .route("/version", get(version))
         .route("/compare", get(compare))
         .route("/as-of", get(as_of))
+        .merge(operations::router())
         .merge(assets::router())
         .fallback(nothing)
-        .with_state(Arc::new(app))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&app),
+            operations::forget_charges,
+        ))
+        .with_state(app)
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
 }
 

@@ -12,6 +12,25 @@ pub struct Document {
     pub batch: Option<Batch>,
     /// The records themselves, unread. A document that went to a queue or a topic has none.
     pub records: Option<Vec<Box<RawValue>>>,
+    /// Why the records were given up, as far as it says so.
+    pub context: Context,
+}
+
+/// Why records were given up. What a document does not say, or says in another form, is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Context {
+    /// Such as `RetryAttemptsExhausted`.
+    pub condition: Option<String>,
+    /// About how often they were tried.
+    pub invoke_count: Option<u64>,
+    /// The function that was tried.
+    pub function_arn: Option<String>,
+    /// The request of the last try.
+    pub request_id: Option<String>,
+    /// What the function failed with, where it failed as a whole.
+    pub function_error: Option<String>,
+    /// When the document was written.
+    pub time: Option<String>,
 }
 
 /// Where records were in a stream.
@@ -45,11 +64,13 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
             .and_then(|batch| serde_json::from_str(batch.get()).ok())
             .and_then(batch),
         records: records.transpose()?,
+        context: Context::of(raw.request, raw.response, raw.timestamp),
     };
     match document {
         Document {
             batch: None,
             records: None,
+            ..
         } => Err(NotADocument),
         document => Ok(document),
     }
@@ -67,6 +88,46 @@ struct RawDocument<'a> {
     batch: Option<&'a RawValue>,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
+    #[serde(rename = "requestContext", borrow)]
+    request: Option<&'a RawValue>,
+    #[serde(rename = "responseContext", borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+}
+
+impl Context {
+    /// A member of another form than it has at AWS takes no other along.
+    fn of(request: Option<&RawValue>, response: Option<&RawValue>, time: Option<&RawValue>) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase")]
+        struct Members<'a> {
+            #[serde(borrow)]
+            condition: Option<&'a RawValue>,
+            #[serde(borrow)]
+            approximate_invoke_count: Option<&'a RawValue>,
+            #[serde(borrow)]
+            function_arn: Option<&'a RawValue>,
+            #[serde(borrow)]
+            request_id: Option<&'a RawValue>,
+            #[serde(borrow)]
+            function_error: Option<&'a RawValue>,
+        }
+        let request: Members = member(request).unwrap_or_default();
+        let response: Members = member(response).unwrap_or_default();
+        Self {
+            condition: member(request.condition),
+            invoke_count: member(request.approximate_invoke_count),
+            function_arn: member(request.function_arn),
+            request_id: member(request.request_id),
+            function_error: member(response.function_error),
+            time: member(time),
+        }
+    }
+}
+
+fn member<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
 }
 
 #[derive(Deserialize)]
@@ -165,6 +226,13 @@ mod tests {
                 last: number(numbers[numbers.len() - 1]),
                 size: numbers.len() as u64,
             }));
+            prop_assert_eq!(document.context, Context {
+                condition: Some("RecordAgeExceeded".to_owned()),
+                invoke_count: Some(1),
+                function_arn: Some("function".to_owned()),
+                time: Some("1970-01-01T00:00:01.000Z".to_owned()),
+                ..Context::default()
+            });
             let read = document.records.map(|records| records.iter().map(|raw| raw.get().to_owned()).collect::<Vec<_>>());
             prop_assert_eq!(read, kept.then_some(records));
         }
@@ -210,6 +278,26 @@ mod tests {
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
         let records: Vec<_> = document.records.iter().flatten().map(|raw| raw.get()).collect();
         assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
+    }
+
+    #[test]
+    fn what_is_odd_in_the_context_takes_nothing_else_along() {
+        let mut body = written(&[1]);
+        body["requestContext"] = json!({"condition": 7, "approximateInvokeCount": 3, "requestId": "r"});
+        body["responseContext"] = json!({"functionError": "Unhandled"});
+        body["timestamp"] = json!(["odd"]);
+        let expected = Context {
+            invoke_count: Some(3),
+            request_id: Some("r".to_owned()),
+            function_error: Some("Unhandled".to_owned()),
+            ..Context::default()
+        };
+        assert_eq!(parse(&body.to_string()).unwrap().context, expected);
+        for odd in [json!(7), json!(null), json!([]), json!({"approximateInvokeCount": -1})] {
+            body["requestContext"] = odd.clone();
+            body["responseContext"] = odd;
+            assert_eq!(parse(&body.to_string()).unwrap().context, Context::default());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub enum Message {
     /// Objects, each of which should be a document.
     Objects(Vec<Object>),
     /// A document.
-    Document(Document),
+    Document(Box<Document>),
 }
 
 /// An object in a bucket.
@@ -50,7 +50,9 @@ fn read(body: &str) -> Result<Message, NotAMessage> {
         let objects = objects.filter(|objects| !objects.is_empty());
         return objects.map(Message::Objects).ok_or(NotAMessage);
     }
-    document::parse(body).map(Message::Document).map_err(|_| NotAMessage)
+    document::parse(body)
+        .map(|document| Message::Document(Box::new(document)))
+        .map_err(|_| NotAMessage)
 }
 
 fn object(record: &Value) -> Option<Object> {

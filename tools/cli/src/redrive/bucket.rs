@@ -1,24 +1,20 @@
 //! Documents in a bucket.
 
-use aws_sdk_s3::{Client, error::SdkError, operation::get_object::GetObjectError};
+use aws_sdk_s3::{
+    Client,
+    error::SdkError,
+    operation::{get_object::GetObjectError, list_objects_v2::ListObjectsV2Error},
+};
 
-use super::{RequestError, Services};
+use super::{
+    RequestError, Services,
+    folder::{self, Content},
+};
 use crate::{connection::Connection, error::CliError};
-
-/// No document is larger: an invocation's payload has 6 MB at most.
-const MAX_BYTES: i64 = 64 * 1024 * 1024;
 
 /// S3.
 #[derive(Debug, Clone)]
 pub(crate) struct Buckets(Client);
-
-/// What an object holds.
-pub(crate) enum Content {
-    /// A text.
-    Text(String),
-    /// Nothing that can be a document, and why.
-    Other(&'static str),
-}
 
 impl Buckets {
     pub(crate) fn new(connection: &Connection, services: &Services) -> Self {
@@ -36,13 +32,11 @@ impl Buckets {
         let mut token = None;
         loop {
             let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
-            let page = request.set_continuation_token(token).send().await.map_err(|error| {
-                let error = RequestError::new("ListObjectsV2", &error);
-                match error.is(&["NoSuchBucket"]) {
-                    true => CliError::NotFound(format!("there is no bucket {bucket}")),
-                    false => error.into(),
-                }
-            })?;
+            let page = request
+                .set_continuation_token(token)
+                .send()
+                .await
+                .map_err(|error| unlisted(bucket, &error))?;
             keys.extend(
                 page.contents
                     .unwrap_or_default()
@@ -57,6 +51,35 @@ impl Buckets {
             if token.is_none() {
                 // A console's folder is an object without content.
                 keys.retain(|key| !key.ends_with('/'));
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// The first keys that begin so, after one of them.
+    pub(crate) async fn page(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<String>, CliError> {
+        let mut keys: Vec<String> = Vec::new();
+        let mut after = after.map(str::to_owned);
+        loop {
+            let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
+            let page = request
+                .set_start_after(after)
+                .send()
+                .await
+                .map_err(|error| unlisted(bucket, &error))?;
+            let found = page.contents.unwrap_or_default().into_iter();
+            let found: Vec<_> = found.filter_map(|object| object.key).collect();
+            after = found.last().cloned();
+            // A console's folder is an object without content.
+            keys.extend(found.into_iter().filter(|key| !key.ends_with('/')));
+            if keys.len() >= most || after.is_none() || page.is_truncated != Some(true) {
+                keys.truncate(most);
                 return Ok(keys);
             }
         }
@@ -78,14 +101,22 @@ impl Buckets {
                 };
             }
         };
-        if object.content_length.is_some_and(|bytes| bytes > MAX_BYTES) {
+        if object
+            .content_length
+            .is_some_and(|bytes| bytes > folder::MAX_BYTES.cast_signed())
+        {
             return Ok(Content::Other("it is too large for a document"));
         }
         let body = object.body.collect().await;
         let bytes = body.map_err(|_| RequestError::unreadable(OPERATION))?.into_bytes();
-        Ok(match String::from_utf8(bytes.into()) {
-            Ok(text) => Content::Text(text),
-            Err(_) => Content::Other("it is no text"),
-        })
+        Ok(Content::of(bytes.into()))
+    }
+}
+
+fn unlisted<R>(bucket: &str, error: &SdkError<ListObjectsV2Error, R>) -> CliError {
+    let error = RequestError::new("ListObjectsV2", error);
+    match error.is(&["NoSuchBucket"]) {
+        true => CliError::NotFound(format!("there is no bucket {bucket}")),
+        false => error.into(),
     }
 }

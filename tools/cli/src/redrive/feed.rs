@@ -7,8 +7,8 @@ use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
 
 use super::{
     Services, Tally,
-    bucket::{Buckets, Content},
-    folder,
+    bucket::Buckets,
+    folder::{self, Content},
     queue::{Drain, Queue, Received},
 };
 use crate::{
@@ -37,19 +37,19 @@ pub(crate) trait Sink {
 
 /// The way to the documents.
 pub(crate) struct Feed<'a> {
-    connection: &'a Connection,
-    services: &'a Services,
-    buckets: Buckets,
+    pub(super) connection: &'a Connection,
+    pub(super) services: &'a Services,
+    pub(super) buckets: Buckets,
     progress: Count,
 }
 
 impl<'a> Feed<'a> {
-    pub(crate) fn new(connection: &'a Connection, services: &'a Services) -> Self {
+    pub(crate) fn new(connection: &'a Connection, services: &'a Services, progress: Count) -> Self {
         Self {
             connection,
             services,
             buckets: Buckets::new(connection, services),
-            progress: Count::new("documents"),
+            progress,
         }
     }
 
@@ -69,10 +69,7 @@ impl<'a> Feed<'a> {
         let taken = stream::iter(folder::files(path)?)
             .map(async |file| {
                 let name = file.display().to_string();
-                match folder::read(&file)? {
-                    Some(text) => take(&name, &text, sink).await,
-                    None => Ok(Tally::left(&name, "it is no text")),
-                }
+                content(&name, folder::read(&file)?, sink).await
             })
             .buffer_unordered(CONCURRENCY);
         self.count(taken, tally).await
@@ -80,7 +77,7 @@ impl<'a> Feed<'a> {
 
     async fn bucket(&self, bucket: &str, prefix: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), CliError> {
         let keys = self.buckets.keys(bucket, prefix).await?;
-        if keys.is_empty() {
+        if keys.is_empty() && !self.progress.is_silent() {
             output::say_note(&format!(
                 "no object of {bucket} has a key that begins with \"{prefix}\""
             ));
@@ -140,11 +137,11 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    async fn message(&self, message: &Received, sink: &impl Sink) -> Result<Tally, CliError> {
+    pub(super) async fn message(&self, message: &Received, sink: &impl Sink) -> Result<Tally, CliError> {
         let name = format!("message {}", message.id);
         match message::parse(&message.body) {
             Ok(Message::Trial) => Ok(Tally::default()),
-            Ok(Message::Document(document)) => sink.document(&name, document).await,
+            Ok(Message::Document(document)) => sink.document(&name, *document).await,
             Ok(Message::Objects(objects)) => {
                 let mut tally = Tally::default();
                 for object in &objects {
@@ -156,12 +153,16 @@ impl<'a> Feed<'a> {
         }
     }
 
-    async fn object(&self, object: &Object, sink: &impl Sink) -> Result<Tally, CliError> {
+    pub(super) async fn object(&self, object: &Object, sink: &impl Sink) -> Result<Tally, CliError> {
         let name = format!("s3://{}/{}", object.bucket, object.key);
-        match self.buckets.read(&object.bucket, &object.key).await? {
-            Content::Text(text) => take(&name, &text, sink).await,
-            Content::Other(why) => Ok(Tally::left(&name, why)),
-        }
+        content(&name, self.buckets.read(&object.bucket, &object.key).await?, sink).await
+    }
+}
+
+async fn content(name: &str, content: Content, sink: &impl Sink) -> Result<Tally, CliError> {
+    match content {
+        Content::Text(text) => take(name, &text, sink).await,
+        Content::Other(why) => Ok(Tally::left(name, why)),
     }
 }
 

@@ -7,6 +7,9 @@ use std::{
 
 use crate::error::CliError;
 
+/// No document is larger: an invocation's payload has 6 MB at most.
+pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
 /// A file itself, or every file below a folder, in the order of their names.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let read = |error| CliError::file(path, &error);
@@ -30,11 +33,29 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-/// What is in a file. `None` where it is no text.
-pub(crate) fn read(path: &Path) -> Result<Option<String>, CliError> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(String::from_utf8(bytes).ok()),
-        Err(error) => Err(CliError::file(path, &error)),
+/// What is in a file.
+pub(crate) fn read(path: &Path) -> Result<Content, CliError> {
+    let read = || match fs::metadata(path)?.len() > MAX_BYTES {
+        true => Ok(Content::Other("it is too large for a document")),
+        false => fs::read(path).map(Content::of),
+    };
+    read().map_err(|error| CliError::file(path, &error))
+}
+
+/// What a file or an object holds.
+pub(crate) enum Content {
+    /// A text.
+    Text(String),
+    /// Nothing that can be a document, and why.
+    Other(&'static str),
+}
+
+impl Content {
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(_) => Self::Other("it is no text"),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod bucket;
 mod feed;
 mod folder;
+mod listing;
 mod queue;
 mod reader;
 mod replay;
@@ -13,16 +14,15 @@ mod request_error;
 mod stream;
 mod tally;
 
-use std::time::Duration;
-
 pub(crate) use feed::{Feed, Sink};
+pub(crate) use listing::{Entry, Listed};
 pub(crate) use reader::Reader;
+pub(crate) use replay::Replay;
 pub(crate) use request_error::RequestError;
 pub(crate) use stream::TableStream;
 pub(crate) use tally::Tally;
 
-use self::replay::Replay;
-use crate::{connection::Connection, error::CliError, failures::source::Source, output::Output};
+use crate::{connection::Connection, error::CliError, failures::source::Source, output::Output, progress::Count};
 
 /// How long a message is hidden, in seconds, unless asked otherwise.
 const VISIBILITY_TIMEOUT: u16 = 900;
@@ -79,18 +79,13 @@ impl Default for Services {
 
 pub(crate) async fn run(connection: &Connection, args: &Redrive, output: &Output) -> Result<(), CliError> {
     let services = &args.sources.services;
-    let feed = Feed::new(connection, services);
-    let replay = Replay {
-        store: connection.store.clone(),
-        reader: Reader {
-            stream: TableStream::new(connection),
-            table: args.from_table.clone().unwrap_or_else(|| connection.table.clone()),
-        },
-        drop_conflicts: args.drop_conflicts,
-        // Whatever is not done by then is not done, and its message is still hidden.
-        patience: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
-        plan: args.dry_run.then(Default::default),
-    };
+    let feed = Feed::new(connection, services, Count::new("documents"));
+    let mut replay = Replay::new(connection, services, args.dry_run);
+    replay.drop_conflicts = args.drop_conflicts;
+    replay
+        .reader
+        .table
+        .clone_from(args.from_table.as_ref().unwrap_or(&connection.table));
     let mut tally = Tally::default();
     let fed = feed.all(&args.sources.sources, &replay, &mut tally).await;
     // Its line would be in the way of the summary.

@@ -22,8 +22,8 @@ use stream_fn::{
     record::{self, Record},
 };
 
-use super::{Sink, Tally, reader::Reader};
-use crate::{error::CliError, failures::document::Document};
+use super::{Services, Sink, TableStream, Tally, reader::Reader};
+use crate::{connection::Connection, error::CliError, failures::document::Document};
 
 /// How many versions a dry run reads at once.
 const READS: usize = 32;
@@ -66,6 +66,21 @@ impl Sink for Replay {
 }
 
 impl Replay {
+    /// Of the connection's own table. Conflicts are not let go.
+    pub(crate) fn new(connection: &Connection, services: &Services, is_dry: bool) -> Self {
+        Self {
+            store: connection.store.clone(),
+            reader: Reader {
+                stream: TableStream::new(connection),
+                table: connection.table.clone(),
+            },
+            drop_conflicts: false,
+            // Whatever is not done by then is not done, and its message is still hidden.
+            patience: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
+            plan: is_dry.then(Default::default),
+        }
+    }
+
     async fn replay(&self, records: Vec<&RawValue>) -> Vec<Done> {
         match &self.plan {
             None => {

@@ -137,6 +137,11 @@ impl Tally {
         self.left.extend(other.left);
     }
 
+    /// Whether a redrive would change anything, if this is what a dry run found.
+    pub(crate) fn would_do(&self) -> bool {
+        self.recorded > 0 || self.messages_kept > 0 || !self.failed.is_empty()
+    }
+
     /// How many documents were read.
     pub(crate) fn documents(&self) -> u64 {
         self.documents
@@ -154,31 +159,45 @@ impl Tally {
         named as u64 + self.recorded + self.already_recorded + self.skipped + self.lost + self.other_table
     }
 
-    /// The summary.
-    pub(crate) fn say(&self, is_dry: bool, output: &Output) -> Result<(), CliError> {
-        let mut summary = json!({
+    /// The counts.
+    pub(crate) fn counts(&self, is_dry: bool) -> Value {
+        json!({
             "Documents": self.documents, "Records": self.records(),
             "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
             "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
             "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
             "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept, "DryRun": is_dry,
-        });
-        let lists = [
+        })
+    }
+
+    /// The names of what is not in, by why.
+    pub(crate) fn lists(&self) -> [(&'static str, &[Value]); 6] {
+        [
             ("Conflicts", &self.conflicts),
             ("LostRecords", &self.lost_records),
             ("MalformedRecords", &self.malformed),
             ("FailedRecords", &self.failed),
             ("OtherTables", &self.other_tables),
             ("Left", &self.left),
-        ];
-        if output.is_json() {
-            for (name, list) in lists {
-                summary[name] = json!(list);
-            }
-            return output.object(&summary);
+        ]
+    }
+
+    /// The counts and the names.
+    pub(crate) fn summary(&self, is_dry: bool) -> Value {
+        let mut summary = self.counts(is_dry);
+        for (name, list) in self.lists() {
+            summary[name] = json!(list);
         }
-        output.object(&summary)?;
-        for (name, list) in lists {
+        summary
+    }
+
+    /// The summary.
+    pub(crate) fn say(&self, is_dry: bool, output: &Output) -> Result<(), CliError> {
+        if output.is_json() {
+            return output.object(&self.summary(is_dry));
+        }
+        output.object(&self.counts(is_dry))?;
+        for (name, list) in self.lists() {
             for one in list {
                 output::say_note(&format!("{name}: {one}"));
             }

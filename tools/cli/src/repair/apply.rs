@@ -37,9 +37,8 @@ pub(crate) struct Done {
 
 impl Done {
     /// Carries out these steps. One that fails stops no other.
-    pub(crate) async fn carry_out(&mut self, connection: &Connection, steps: Vec<Planned>) {
+    pub(crate) async fn carry_out(&mut self, connection: &Connection, steps: Vec<Planned>, count: Count) {
         let store = &connection.store;
-        let count = Count::new("steps");
         let steps = stream::iter(steps).map(async |planned| {
             let outcome = step(store, &planned).await;
             (planned, outcome)

@@ -4,7 +4,7 @@
 //! stream → the plan is shown → it is carried out → a summary.
 
 mod apply;
-mod findings;
+pub(crate) mod findings;
 mod missing;
 mod plan;
 
@@ -12,12 +12,17 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use self::{apply::Done, missing::Search, plan::Plan};
+use self::missing::Search;
+pub(crate) use self::{
+    apply::Done,
+    plan::{NOWHERE, Plan, Planned},
+};
 use crate::{
     connection::Connection,
     error::CliError,
     failures::source::Source,
     output::{self, Output},
+    progress::Count,
     redrive::{Feed, Reader, Services, TableStream, Tally},
 };
 
@@ -59,14 +64,21 @@ pub(crate) async fn run(connection: &Connection, args: &Repair, output: &Output)
             "there is nobody to ask whether to carry out the plan: --yes says so, --dry-run only shows it".to_owned(),
         ));
     }
-    let (found, not_found) = findings::find(connection, args).await?;
+    let lag = Duration::from_secs(args.lag);
+    let (found, not_found) = match args.all {
+        true => (findings::of_table(connection, lag).await?, None),
+        false => findings::of_entities(connection, &args.ids, lag).await?,
+    };
     let mut plan = Plan::of(connection, &found, args.revive).await?;
-    look_for_missing(connection, args, &mut plan).await?;
+    let feed = Feed::new(connection, &args.services, Count::new("documents"));
+    plan.look_for_missing(connection, &feed, &args.from, args.stream)
+        .await?;
+    drop(feed);
     plan.say(output)?;
     let is_agreed = args.yes || (!args.dry_run && !plan.is_empty() && output::ask("Carry it out?")?);
     let mut done = Done::default();
     if is_agreed {
-        done.carry_out(connection, plan.steps).await;
+        done.carry_out(connection, plan.steps, Count::new("steps")).await;
     }
     let mut summary = done.summary();
     summary["Entities"] = json!(found.len());
@@ -80,23 +92,28 @@ pub(crate) async fn run(connection: &Connection, args: &Repair, output: &Output)
     not_found.map_or(Ok(()), |id| Err(CliError::NotFound(format!("there is no {id}"))))
 }
 
-async fn look_for_missing(connection: &Connection, args: &Repair, plan: &mut Plan) -> Result<(), CliError> {
-    let reader = Reader {
-        stream: TableStream::new(connection),
-        table: connection.table.clone(),
-    };
-    let search = Search::new(&plan.missing, connection.store.digits(), reader);
-    if !plan.missing.is_empty() {
-        let feed = Feed::new(connection, &args.services);
-        feed.all(&args.from, &search, &mut Tally::default()).await?;
-        if args.stream {
-            search.stream(&connection.table).await?;
+impl Plan {
+    /// Looks for what is missing where somebody else may still have it.
+    pub(crate) async fn look_for_missing(
+        &mut self,
+        connection: &Connection,
+        feed: &Feed<'_>,
+        from: &[Source],
+        stream: bool,
+    ) -> Result<(), CliError> {
+        let reader = Reader {
+            stream: TableStream::new(connection),
+            table: connection.table.clone(),
+        };
+        let search = Search::new(&self.missing, connection.store.digits(), reader);
+        if !self.missing.is_empty() {
+            feed.all(from, &search, &mut Tally::default()).await?;
+            if stream {
+                search.stream(&connection.table).await?;
+            }
         }
+        let found = search.found();
+        self.add_found(found);
+        Ok(())
     }
-    plan.add_found(search.found());
-    Ok(())
-}
-
-fn lag(args: &Repair) -> Duration {
-    Duration::from_secs(args.lag)
 }

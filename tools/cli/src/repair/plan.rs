@@ -21,6 +21,9 @@ use crate::{
     output::{self, Output},
 };
 
+/// Why a missing version is left that nobody has.
+pub(crate) const NOWHERE: &str = "it is in none of the sources";
+
 /// A step, and where what it puts back comes from.
 #[derive(Debug)]
 pub(crate) struct Planned {
@@ -82,10 +85,7 @@ impl Plan {
                 source: found.source,
             });
         }
-        for (sets, why) in [
-            (&self.missing, "it is in none of the sources"),
-            (&doubtful, "the sources hold different ones"),
-        ] {
+        for (sets, why) in [(&self.missing, NOWHERE), (&doubtful, "the sources hold different ones")] {
             for (entity, set) in sets {
                 for (from, to) in set.ranges() {
                     let named = json!({"ID": entity.as_str(), "Step": "None", "From": from, "To": to, "Why": why});
@@ -100,14 +100,15 @@ impl Plan {
         self.steps.is_empty()
     }
 
+    /// Each step, and each thing that is left.
+    pub(crate) fn to_json(&self) -> Vec<Value> {
+        let steps = self.steps.iter().map(Planned::to_json);
+        steps.chain(self.left.iter().cloned()).collect()
+    }
+
     /// Shows it: a line each, or a row each.
     pub(crate) fn say(&self, output: &Output) -> Result<(), CliError> {
-        let lines: Vec<_> = self
-            .steps
-            .iter()
-            .map(Planned::to_json)
-            .chain(self.left.iter().cloned())
-            .collect();
+        let lines = self.to_json();
         if output.is_json() || lines.is_empty() {
             return output.objects(&lines);
         }

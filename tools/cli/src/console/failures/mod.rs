@@ -1,0 +1,207 @@
+//! Failure documents: why records were given up, and what they were.
+
+mod show;
+pub(super) mod told;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::told::Told;
+use super::{
+    app::App,
+    aside,
+    page::{Place, View},
+    query::{self, given, link},
+};
+use crate::{
+    error::CliError,
+    failures::source::Source,
+    progress::Count,
+    redrive::{Feed, Listed, Reader, TableStream},
+};
+
+/// The most documents of a page.
+const DOCUMENTS: usize = 50;
+/// The most of each source, where there are several.
+const OF_EACH: usize = 10;
+/// The most records that are shown of a document among others.
+const FEW_RECORDS: usize = 10;
+/// The most records of a document's own page.
+const RECORDS: usize = 50;
+
+/// What an address asks for.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Query {
+    #[serde(default, deserialize_with = "given")]
+    source: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    document: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    after: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    from: Option<String>,
+}
+
+/// A source of the command line: no request names another.
+pub(super) fn source<'a>(app: &'a App, number: Option<&str>) -> Result<(usize, &'a Source), CliError> {
+    let number = number.ok_or_else(|| CliError::Usage("the address names no source: source".to_owned()))?;
+    let index: Option<usize> = number.parse().ok();
+    let found = index.and_then(|index| Some((index, app.sources.get(index)?)));
+    found.ok_or_else(|| CliError::NotFound("there is no such source".to_owned()))
+}
+
+pub(super) async fn view(app: &App, query: Query) -> Result<View, CliError> {
+    match (&query.source, &query.document) {
+        (None, Some(_)) => Err(CliError::Usage("the address names no source: source".to_owned())),
+        (None, None) => all(app).await,
+        (Some(_), None) => one_source(app, &query).await,
+        (Some(_), Some(name)) => one_document(app, &query, name).await,
+    }
+}
+
+async fn all(app: &App) -> Result<View, CliError> {
+    let most = if app.sources.len() > 1 { OF_EACH } else { DOCUMENTS };
+    let (mut sections, mut sources): (Vec<Markup>, Vec<Value>) = (Vec::new(), Vec::new());
+    for (index, source) in app.sources.iter().enumerate() {
+        let listed = list(app, source, None, most).await;
+        sources.push(to_json(index, source, listed.as_ref()));
+        sections.push(show::source(app, index, source, listed.as_ref()));
+    }
+    Ok(View {
+        title: "Failures".to_owned(),
+        place: Place::Failures,
+        body: html! {
+            h1 { "Failure documents" }
+            @if app.sources.is_empty() {
+                p.note { "The console was told of no failure documents: start it with " code { "--from SOURCE" } ", a folder, "
+                    code { "s3://bucket/prefix" } ", or the URL of the dead-letter queue." }
+            }
+            @for section in sections { (section) }
+        },
+        json: json!({"Sources": sources}),
+    })
+}
+
+async fn one_source(app: &App, query: &Query) -> Result<View, CliError> {
+    let (index, source) = source(app, query.source.as_deref())?;
+    let listed = list(app, source, query.after.clone(), DOCUMENTS).await?;
+    Ok(View {
+        title: "Failures".to_owned(),
+        place: Place::Failures,
+        body: html! {
+            p { a href="/failures" { "All failure documents" } }
+            h1 { "Failure documents" }
+            (show::source(app, index, source, Ok(&listed)))
+        },
+        json: to_json(index, source, Ok(&listed)),
+    })
+}
+
+async fn one_document(app: &App, query: &Query, name: &str) -> Result<View, CliError> {
+    let (index, source) = source(app, query.source.as_deref())?;
+    let from = query.from.as_deref().unwrap_or("0").parse();
+    let from: usize = from.map_err(|_| CliError::Usage("from: it is the number of a record".to_owned()))?;
+    let told = document(app, source, name.to_owned(), from).await?;
+    let told = told.ok_or_else(|| CliError::NotFound("there is no such document, or no longer".to_owned()))?;
+    let mut json = told.to_json(true);
+    json["Source"] = json!(index);
+    json["ShownFrom"] = json!(from);
+    Ok(View {
+        title: "Failure document".to_owned(),
+        place: Place::Failures,
+        body: show::document(app, index, source, &told, from),
+        json,
+    })
+}
+
+/// A page of a source. What hides messages goes on to the end though nobody waits for it any more.
+async fn list(app: &App, source: &Source, after: Option<String>, most: usize) -> Result<Listed<Told>, CliError> {
+    let (connection, services, source) = (app.connection.clone(), app.services.clone(), source.clone());
+    let digits = app.store().digits();
+    aside::run(async move || {
+        let feed = Feed::new(&connection, &services, Count::silent());
+        let tell = |entry| Told::of(entry, digits, 0, FEW_RECORDS);
+        feed.page(&source, after.as_deref(), most, tell).await
+    })
+    .await
+}
+
+async fn document(app: &App, source: &Source, name: String, from: usize) -> Result<Option<Told>, CliError> {
+    let (connection, services, source) = (app.connection.clone(), app.services.clone(), source.clone());
+    let digits = app.store().digits();
+    aside::run(async move || {
+        let feed = Feed::new(&connection, &services, Count::silent());
+        let Some(mut entry) = feed.entry(&source, &name).await? else {
+            return Ok(None);
+        };
+        // A document that has no records says where in the stream they were.
+        let without = entry
+            .document
+            .as_ref()
+            .ok()
+            .filter(|document| document.records.is_none());
+        let fetched = match without.and_then(|document| document.batch.clone()) {
+            None => None,
+            Some(batch) => {
+                let reader = Reader {
+                    stream: TableStream::new(&connection),
+                    table: connection.table.clone(),
+                };
+                let document = std::mem::replace(&mut entry.document, Err(String::new()));
+                let Ok(document) = document else { return Ok(None) };
+                let context = document.context.clone();
+                let read = reader.read(&name, document).await?;
+                entry.document = Ok(crate::failures::document::Document {
+                    batch: Some(batch),
+                    records: None,
+                    context,
+                });
+                Some(read.records)
+            }
+        };
+        let mut told = Told::of(entry, digits, from, RECORDS);
+        if let (Some(fetched), Ok(document)) = (fetched, &mut told.document) {
+            document.records = told::of_records(&fetched, digits, from, RECORDS);
+        }
+        Ok(Some(told))
+    })
+    .await
+}
+
+fn to_json(index: usize, source: &Source, listed: Result<&Listed<Told>, &CliError>) -> Value {
+    let mut json = json!({"Source": index, "Name": source.to_string()});
+    match listed {
+        Err(error) => json["Error"] = json!(shared::logging::chain(error)),
+        Ok(listed) => {
+            json["Absent"] = json!(listed.is_absent);
+            json["Documents"] = listed.entries.iter().map(|told| told.to_json(false)).collect();
+            json["More"] = json!(listed.has_more);
+            json["Next"] = json!(next(index, source, listed));
+        }
+    }
+    json
+}
+
+/// The address of the next page. A queue has none: it has no order.
+fn next(index: usize, source: &Source, listed: &Listed<Told>) -> Option<String> {
+    let last = listed.entries.last().filter(|_| listed.has_more)?;
+    match source {
+        Source::Queue(_) => None,
+        _ => Some(link(
+            "/failures",
+            [("source", Some(index.to_string())), ("after", Some(last.name.clone()))],
+        )),
+    }
+}
+
+/// The address of a document.
+pub(super) fn address(path: &str, index: usize, name: Option<&str>) -> String {
+    query::link(
+        path,
+        [
+            ("source", Some(index.to_string())),
+            ("document", name.map(str::to_owned)),
+        ],
+    )
+}

@@ -1,0 +1,188 @@
+//! Plans that are made, and kept until they are carried out: a few.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::{
+    connection::Connection,
+    console::{app::App, aside},
+    error::CliError,
+    failures::source::Source,
+    progress::Count,
+    redrive::{Feed, Services},
+    repair::{
+        Plan,
+        findings::{self, Findings},
+    },
+};
+
+/// How many plans are kept. The oldest goes when another comes.
+const KEPT: usize = 16;
+
+/// The plans of a console.
+#[derive(Default)]
+pub(in crate::console) struct Repairs(Mutex<VecDeque<Job>>);
+
+/// What is looked for.
+#[derive(Clone)]
+pub(super) struct Look {
+    pub(super) id: Option<String>,
+    /// What an audit found, where it is not about one entity.
+    pub(super) findings: Option<Findings>,
+    pub(super) stream: bool,
+    pub(super) revive: bool,
+}
+
+/// How far a plan is.
+pub(super) enum State {
+    Looking,
+    Ready(Ready),
+    NotFound(String),
+    Failed(String),
+}
+
+/// A plan, and of how many entities it is.
+pub(super) struct Ready {
+    pub(super) plan: Plan,
+    pub(super) entities: usize,
+}
+
+struct Job {
+    id: String,
+    look: Look,
+    state: Arc<Mutex<State>>,
+    done: Arc<Notify>,
+}
+
+impl State {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Looking => "Looking",
+            Self::Ready(_) => "Ready",
+            Self::NotFound(_) => "NotFound",
+            Self::Failed(_) => "Failed",
+        }
+    }
+}
+
+impl Repairs {
+    /// Begins to make a plan, and says what it is called.
+    pub(super) fn begin(&self, app: &App, look: Look) -> String {
+        let state = Arc::new(Mutex::new(State::Looking));
+        let done = Arc::new(Notify::new());
+        let work = Work {
+            connection: app.connection.clone(),
+            services: app.services.clone(),
+            // A folder without failures may not be there yet.
+            sources: app.sources.iter().filter(|source| is_there(source)).cloned().collect(),
+            lag: app.lag,
+            look: look.clone(),
+        };
+        let (to, told) = (Arc::clone(&state), Arc::clone(&done));
+        drop(aside::begin(async move || {
+            let came_to = match work.plan().await {
+                Ok(ready) => State::Ready(ready),
+                Err(CliError::NotFound(why)) => State::NotFound(why),
+                Err(error) => State::Failed(shared::logging::chain(&error)),
+            };
+            *lock(&to) = came_to;
+            told.notify_one();
+        }));
+        let id = Uuid::new_v4().simple().to_string();
+        let mut jobs = lock(&self.0);
+        while jobs.len() >= KEPT {
+            jobs.pop_front();
+        }
+        jobs.push_back(Job {
+            id: id.clone(),
+            look,
+            state,
+            done,
+        });
+        id
+    }
+
+    /// Waits for a plan, but not for long.
+    pub(super) async fn wait(&self, id: &str, patience: Duration) {
+        let done = {
+            let jobs = lock(&self.0);
+            let job = jobs.iter().find(|job| job.id == id);
+            let job = job.filter(|job| matches!(*lock(&job.state), State::Looking));
+            job.map(|job| Arc::clone(&job.done))
+        };
+        if let Some(done) = done {
+            let _ = tokio::time::timeout(patience, done.notified()).await;
+        }
+    }
+
+    /// Shows a plan.
+    pub(super) fn show<T>(&self, id: &str, show: impl FnOnce(&Look, &State) -> T) -> Option<T> {
+        let jobs = lock(&self.0);
+        let job = jobs.iter().find(|job| job.id == id)?;
+        Some(show(&job.look, &lock(&job.state)))
+    }
+
+    /// Takes a plan that is made. Nobody else gets it then.
+    pub(super) fn take(&self, id: &str) -> Option<(Look, Ready)> {
+        let mut jobs = lock(&self.0);
+        let at = jobs
+            .iter()
+            .position(|job| job.id == id && matches!(*lock(&job.state), State::Ready(_)))?;
+        let job = jobs.remove(at)?;
+        let state = std::mem::replace(&mut *lock(&job.state), State::Looking);
+        match state {
+            State::Ready(ready) => Some((job.look.clone(), ready)),
+            _ => None,
+        }
+    }
+}
+
+/// All that a plan is made of.
+struct Work {
+    connection: Connection,
+    services: Services,
+    sources: Vec<Source>,
+    lag: Duration,
+    look: Look,
+}
+
+impl Work {
+    async fn plan(self) -> Result<Ready, CliError> {
+        let connection = &self.connection;
+        let found = match (self.look.findings, &self.look.id) {
+            (None, Some(id)) => {
+                let ids = std::slice::from_ref(id);
+                match findings::of_entities(connection, ids, self.lag).await? {
+                    (_, Some(id)) => return Err(CliError::NotFound(format!("there is no {id}"))),
+                    (found, None) => found,
+                }
+            }
+            (findings, _) => findings.unwrap_or_default(),
+        };
+        let mut plan = Plan::of(connection, &found, self.look.revive).await?;
+        let feed = Feed::new(connection, &self.services, Count::silent());
+        plan.look_for_missing(connection, &feed, &self.sources, self.look.stream)
+            .await?;
+        Ok(Ready {
+            plan,
+            entities: found.len(),
+        })
+    }
+}
+
+fn is_there(source: &Source) -> bool {
+    match source {
+        Source::Path(path) => path.exists(),
+        Source::Bucket { .. } | Source::Queue(_) => true,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
