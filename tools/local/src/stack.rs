@@ -198,8 +198,7 @@ impl Stack {
         });
         let running = mapping.clone();
         let feed = outside.feed.map(|(client, queue, settings)| {
-            let binary = settings.function.clone();
-            let lambda = lambda.clone();
+            let (lambda, binary) = (lambda.clone(), settings.function.clone());
             QueueMapping::new(client, queue, settings, Target { lambda, binary })
         });
         Ok(Self {
