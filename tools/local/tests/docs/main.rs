@@ -9,6 +9,7 @@
 //! | `<!-- update -->` | these are updates: they are sent, and have to be written |
 //! | `<!-- needs: aws-cli -->` | run where `tools/check-docs` provides that |
 //! | `<!-- needs: account -->` | not run, but parsed as `vzero` and the AWS CLI parse it |
+//! | `<!-- needs: browser -->` | not run, since it serves until it is ended, but parsed likewise |
 //! | `<!-- run by: ci -->` | `.ci/run` or a workflow runs it: it takes too long here, or would run itself |
 //! | `<!-- first: … -->` | commands that nobody sees, run in their place |
 //!

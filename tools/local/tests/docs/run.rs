@@ -14,7 +14,7 @@ use crate::{
 /// What can be provided, see `tools/check-docs`.
 const TOOLS: [&str; 1] = ["aws-cli"];
 /// What is needed by commands that are only parsed.
-const PARSED: [&str; 2] = ["account", "cargo-lambda"];
+const PARSED: [&str; 3] = ["account", "browser", "cargo-lambda"];
 /// With what no text begins that is not to be run.
 const PROGRAMS: [&str; 9] = [
     "aws ", "cargo ", "curl ", "just ", "npm ", "pip ", "sam ", "vzero ", "$ ",
