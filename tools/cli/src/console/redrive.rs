@@ -151,7 +151,8 @@ fn summary(tally: &Tally, is_dry: bool) -> Markup {
         @match (tally.verdict(), is_dry) {
             (Ok(()), false) => p.good role="status" { "All is in history." },
             (Ok(()), true) => p.good role="status" { "All would be in history." },
-            (Err(error), _) => p.bad role="status" { (error) },
+            (Err(error), false) => p.bad role="status" { (error) },
+            (Err(error), true) => p.bad role="status" { "If it were done now, " (error) },
         }
         div.scroll role="region" aria-label="Counts" tabindex="0" {
             table {

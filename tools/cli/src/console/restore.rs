@@ -170,8 +170,8 @@ fn page(
                 @if let Some(version) = version { input type="hidden" name="version" value=(version); }
                 input type="hidden" name="expected" value=(latest.version);
                 input type="hidden" name="request" value=(request);
-                p { label for="actor" { "Actor" } " " input #actor name="actor" maxlength="1024" autocomplete="off"; }
-                p { label for="reason" { "Reason" } " " input #reason name="reason" maxlength="1024" autocomplete="off"; }
+                label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
+                label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
                 p.muted { "Both may stay empty. What is given becomes an attribute of the new version." }
                 button { @match deed { Deed::Restore(version) => { "Make a new version with what version " (version) " has" }, Deed::Undelete => "Make a new version that is not deleted" } }
             }

@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// Whether a record of this stream is one of the table. One that names no stream is taken to be.
-    fn is_own(&self, stream_arn: Option<&str>) -> bool {
+    pub(crate) fn is_own(&self, stream_arn: Option<&str>) -> bool {
         let own = table_of(&self.table).unwrap_or(&self.table);
         stream_arn.is_none_or(|arn| table_of(arn) == Some(own))
     }

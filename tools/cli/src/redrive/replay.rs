@@ -94,6 +94,13 @@ impl Replay {
         }
     }
 
+    /// What these records would come to, in their order, if there is no other document.
+    pub(crate) async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<Done> {
+        let plan = Plan::default();
+        let tried = stream::iter(records).map(|record| self.try_out(record, &plan));
+        tried.buffered(READS).collect().await
+    }
+
     /// What a record would come to.
     async fn try_out(&self, raw: &RawValue, plan: &Plan) -> Done {
         let parsed = record::parse(raw, self.store.digits());

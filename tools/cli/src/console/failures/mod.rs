@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::told::Told;
+use self::told::{Outcome, Told};
 use super::{
     app::App,
     aside,
@@ -18,7 +18,7 @@ use crate::{
     error::CliError,
     failures::source::Source,
     progress::Count,
-    redrive::{Feed, Listed, Reader, TableStream},
+    redrive::{Feed, Listed, Replay},
 };
 
 /// The most documents of a page.
@@ -135,34 +135,32 @@ async fn document(app: &App, source: &Source, name: String, from: usize) -> Resu
         let Some(mut entry) = feed.entry(&source, &name).await? else {
             return Ok(None);
         };
-        // A document that has no records says where in the stream they were.
-        let without = entry
-            .document
-            .as_ref()
-            .ok()
-            .filter(|document| document.records.is_none());
-        let fetched = match without.and_then(|document| document.batch.clone()) {
-            None => None,
-            Some(batch) => {
-                let reader = Reader {
-                    stream: TableStream::new(&connection),
-                    table: connection.table.clone(),
-                };
-                let document = std::mem::replace(&mut entry.document, Err(String::new()));
-                let Ok(document) = document else { return Ok(None) };
-                let context = document.context.clone();
-                let read = reader.read(&name, document).await?;
-                entry.document = Ok(crate::failures::document::Document {
-                    batch: Some(batch),
-                    records: None,
-                    context,
-                });
-                Some(read.records)
+        let replay = Replay::new(&connection, &services, true);
+        let (mut records, mut is_own) = (Vec::new(), false);
+        if let Ok(document) = &mut entry.document {
+            let stream_arn = document.batch.as_ref().map(|batch| batch.stream_arn.as_str());
+            is_own = replay.reader.is_own(stream_arn);
+            records = match (&mut document.records, &document.batch) {
+                (Some(own), _) => std::mem::take(own),
+                // A document that has no records says where in the stream they were.
+                (None, Some(batch)) if is_own => replay.reader.stream.fetch(batch).await?.records,
+                (None, _) => Vec::new(),
+            };
+        }
+        let count = records.len() as u64;
+        let mut told = Told::of(entry, digits, 0, 0);
+        if let Ok(document) = &mut told.document {
+            if document.has_records {
+                document.size = count;
             }
-        };
-        let mut told = Told::of(entry, digits, from, RECORDS);
-        if let (Some(fetched), Ok(document)) = (fetched, &mut told.document) {
-            document.records = told::of_records(&fetched, digits, from, RECORDS);
+            let records = told::part(&records, from, RECORDS);
+            document.records = told::of_records(records, digits);
+            if is_own {
+                let done = replay.try_all(records).await;
+                for (record, done) in document.records.iter_mut().zip(&done) {
+                    record.outcome = Some(Outcome::of(done));
+                }
+            }
         }
         Ok(Some(told))
     })

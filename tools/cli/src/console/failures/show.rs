@@ -5,7 +5,7 @@ use shared::{domain::version::Version, logging::chain};
 
 use super::{
     RECORDS, address, next,
-    told::{Document, Image, Kind, TheRecord, Told},
+    told::{Document, Image, Kind, Outcome, TheRecord, Told},
 };
 use crate::{
     console::{
@@ -170,7 +170,7 @@ fn table(caption: &str, records: &[TheRecord], with_images: bool) -> Markup {
                     th scope="col" { "Version" }
                     th scope="col" { "Event" }
                     th scope="col" { "Sequence number" }
-                    @if with_images { th scope="col" { "When" } th scope="col" { "Image" } }
+                    @if with_images { th scope="col" { "A redrive" } th scope="col" { "When" } th scope="col" { "Image" } }
                 } }
                 tbody { @for record in records { (row(record, with_images)) } }
             }
@@ -193,6 +193,14 @@ fn row(record: &TheRecord, with_image: bool) -> Markup {
             td { @if let Some(event) = &record.event { (value::word(event)) } }
             td { @if let Some(number) = &record.number { (number) } }
             @if with_image {
+                td { @match &record.outcome {
+                    Some(Outcome::Recorded) => span.good { "would write it down" },
+                    Some(Outcome::AlreadyRecorded) => "finds it in history",
+                    Some(Outcome::Conflict) => span.bad { "meets a different item" },
+                    Some(Outcome::Skipped) => "would leave it out",
+                    Some(Outcome::Failed(why)) => span.bad { (why) },
+                    None => span.muted { "leaves it: it is of another table" },
+                } }
                 td { @if let Some(created) = record.created { (time::shown(created)) } }
                 td { (image(&record.image)) }
             }

@@ -2,10 +2,15 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json, value::RawValue};
-use shared::domain::{
-    Item, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version,
+use shared::{
+    domain::{Item, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version},
+    dynamodb::record_version::RecordOutcome,
 };
-use stream_fn::record::{self, Record};
+use stream_fn::{
+    Done,
+    error::RecordFailure,
+    record::{self, Record},
+};
 
 use crate::{
     console::time,
@@ -41,6 +46,41 @@ pub(in crate::console) struct TheRecord {
     pub(in crate::console) created: Option<EpochMillis>,
     pub(in crate::console) kind: Kind,
     pub(in crate::console) image: Image,
+    /// What a redrive would come to, where that was asked for.
+    pub(in crate::console) outcome: Option<Outcome>,
+}
+
+/// What a redrive of a record would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::console) enum Outcome {
+    /// It would be written down.
+    Recorded,
+    AlreadyRecorded,
+    Conflict,
+    Skipped,
+    Failed(String),
+}
+
+impl Outcome {
+    pub(in crate::console) fn of(done: &Done) -> Self {
+        match &done.outcome {
+            Ok(Some(RecordOutcome::Recorded)) => Self::Recorded,
+            Ok(Some(RecordOutcome::AlreadyRecorded)) => Self::AlreadyRecorded,
+            Ok(Some(RecordOutcome::Conflict)) | Err((_, RecordFailure::Conflict)) => Self::Conflict,
+            Ok(None) => Self::Skipped,
+            Err((_, failure)) => Self::Failed(failure.chain()),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Recorded => "Recorded",
+            Self::AlreadyRecorded => "AlreadyRecorded",
+            Self::Conflict => "Conflict",
+            Self::Skipped => "Skipped",
+            Self::Failed(_) => "Failed",
+        }
+    }
 }
 
 /// What stream-fn makes of a record.
@@ -72,7 +112,7 @@ impl Told {
                     (None, batch) => batch.as_ref().map_or(0, |batch| batch.size),
                 },
                 has_records: records.is_some(),
-                records: of_records(records.unwrap_or_default(), digits, from, most),
+                records: of_records(part(records.unwrap_or_default(), from, most), digits),
                 context: document.context,
                 batch: document.batch,
             }
@@ -120,15 +160,15 @@ impl Told {
     }
 }
 
+/// So many records, from one on.
+pub(in crate::console) fn part(records: &[Box<RawValue>], from: usize, most: usize) -> &[Box<RawValue>] {
+    let records = records.get(from..).unwrap_or_default();
+    records.get(..most).unwrap_or(records)
+}
+
 /// What these records say.
-pub(in crate::console) fn of_records(
-    records: &[Box<RawValue>],
-    digits: VersionDigits,
-    from: usize,
-    most: usize,
-) -> Vec<TheRecord> {
-    let records = records.iter().skip(from).take(most);
-    records.map(|raw| TheRecord::of(raw, digits)).collect()
+pub(in crate::console) fn of_records(records: &[Box<RawValue>], digits: VersionDigits) -> Vec<TheRecord> {
+    records.iter().map(|raw| TheRecord::of(raw, digits)).collect()
 }
 
 impl TheRecord {
@@ -148,6 +188,7 @@ impl TheRecord {
             created: parsed.created,
             kind,
             image: seen.image,
+            outcome: None,
         }
     }
 
@@ -158,6 +199,9 @@ impl TheRecord {
         });
         if let Kind::Malformed(why) = &self.kind {
             told["Reason"] = json!(why);
+        }
+        if let Some(outcome) = &self.outcome {
+            told["Outcome"] = json!(outcome.name());
         }
         if with_image {
             told["Image"] = match &self.image {

@@ -1,7 +1,6 @@
 //! The audit of the table, one at a time, in the background.
 
 use std::{
-    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use shared::{
     domain::{audit::Finding, entity::EntityId, time::EpochMillis},
     dynamodb::{
+        Store,
         audit::Audited,
         audit_segment::{Counts, Progress, SegmentAudit, Step},
         error::ServiceError,
@@ -39,6 +39,7 @@ pub(super) struct Audit(Mutex<Option<Run>>);
 struct Run {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<Notify>,
+    pace: Pace,
 }
 
 impl Drop for Run {
@@ -92,7 +93,7 @@ impl Seen {
         all.saturating_sub(self.findings.len() as u64)
     }
 
-    fn add(&mut self, index: u32, audited: &[Audited], counts: Counts, read_units: f64) {
+    fn add(&mut self, index: u32, audited: &[Audited], counts: Counts) {
         let found = audited.iter().flat_map(|audited| {
             audited
                 .findings
@@ -104,7 +105,6 @@ impl Seen {
         if let Some(segment) = self.segments.get_mut(index as usize) {
             *segment = counts;
         }
-        self.read_units = read_units;
     }
 
     pub(super) fn state(&self) -> &'static str {
@@ -141,11 +141,18 @@ impl Audit {
         }
         let seen = Arc::new(Mutex::new(Seen::new()));
         let stop = Arc::new(Notify::new());
-        let (connection, lag, units) = (app.connection.clone(), app.lag, app.max_read_units);
+        // Its pace is that of its own requests.
+        let (store, meter) = app.connection.metered();
+        let limits = Limits {
+            read: app.max_read_units,
+            write: None,
+        };
+        let pace = Pace::new(meter, limits);
+        let (connection, lag, its_pace) = (app.connection.clone(), app.lag, pace.clone());
         let (to, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
         drop(aside::begin(async move || {
             let end = tokio::select! {
-                done = work(connection, lag, units, &to) => match done {
+                done = work(&connection, &store, &its_pace, lag, &to) => match done {
                     Ok(()) => End::Done,
                     Err(error) => End::Failed(chain(&error)),
                 },
@@ -153,7 +160,7 @@ impl Audit {
             };
             lock(&to).end.get_or_insert((time::now(), end));
         }));
-        *run = Some(Run { seen, stop });
+        *run = Some(Run { seen, stop, pace });
     }
 
     /// Breaks off the audit that runs.
@@ -166,7 +173,11 @@ impl Audit {
 
     /// What is known of it.
     pub(super) fn seen(&self) -> Option<Seen> {
-        lock(&self.0).as_ref().map(|run| lock(&run.seen).clone())
+        lock(&self.0).as_ref().map(|run| {
+            let mut seen = lock(&run.seen).clone();
+            seen.read_units = run.pace.consumed().read;
+            seen
+        })
     }
 
     /// What an audit found that went through the whole table.
@@ -184,18 +195,12 @@ impl Audit {
 }
 
 async fn work(
-    connection: Connection,
+    connection: &Connection,
+    store: &Store,
+    pace: &Pace,
     lag: Duration,
-    max_read_units: Option<NonZeroU32>,
     seen: &Mutex<Seen>,
 ) -> Result<(), ServiceError> {
-    // Its pace is that of its own requests.
-    let (store, meter) = connection.metered();
-    let limits = Limits {
-        read: max_read_units,
-        write: None,
-    };
-    let pace = Pace::new(meter, limits);
     lock(seen).about = store.describe().await.map_or(0, |table| table.items);
     let segments = (0..SEGMENTS).map(|index| {
         let segment = Segment { index, total: SEGMENTS };
@@ -209,8 +214,7 @@ async fn work(
     let mut steps = stream::select_all(segments);
     while let Some((index, Step { audited, progress })) = steps.try_next().await? {
         connection.forget_charges();
-        let read_units = pace.consumed().read;
-        lock(seen).add(index, &audited, progress.counts, read_units);
+        lock(seen).add(index, &audited, progress.counts);
     }
     Ok(())
 }
@@ -244,7 +248,7 @@ mod tests {
                 findings: BTreeMap::from([("Gap".to_owned(), total as u64)]),
                 ..Counts::default()
             };
-            seen.add(index, &[audited], counts, 1.5);
+            seen.add(index, &[audited], counts);
         }
         assert_eq!(
             (seen.findings.len(), seen.unkept(), seen.counts().items),

@@ -154,7 +154,7 @@ fn findings(seen: &Seen) -> Markup {
             h3 { "Findings" }
             dl.facts { @for (kind, count) in &counts.findings { dt { (kind) } dd { (count) } } }
             @if is_done { p { a href="/repair?all=1" { "What would a repair of all of them do?" } } }
-            div.scroll role="region" aria-label="Findings" tabindex="0" {
+            div #findings-table .scroll role="region" aria-label="Findings" tabindex="0" {
                 table {
                     caption { "What was found" }
                     thead { tr { th scope="col" { "Finding" } th scope="col" { "Of what" } th scope="col" { "What to do" } } }
@@ -246,7 +246,7 @@ fn values(points: &[Point]) -> Markup {
     html! {
         details #samples {
             summary { "The last samples as a table" }
-            div.scroll role="region" aria-label="The last samples" tabindex="0" {
+            div #samples-table .scroll role="region" aria-label="The last samples" tabindex="0" {
                 table {
                     caption { "The last samples" }
                     thead { tr {

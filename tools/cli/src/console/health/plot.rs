@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_line_goes_from_left_to_right_and_breaks() {
         let drawn = lines(&[(60_000, 0), (58_000, 1000), (10_000, 500), (0, 500)], 60_000, 1000);
-        assert_eq!(drawn, ["56,170 75,14", "533,92 628,92"]);
+        assert_eq!(drawn, ["56,170 76,14", "533,92 628,92"]);
         assert_eq!(lines(&[], 60_000, 1000), Vec::<String>::new());
         assert_eq!(lines(&[(0, 0)], 0, 0), ["628,170"]);
     }

@@ -94,7 +94,7 @@ fn show(app: &App, plan: &str, look: &Look, state: &State) -> Result<View, CliEr
         State::Ready(ready) => {
             json["Steps"] = ready.plan.steps.iter().map(Planned::to_json).collect();
             json["Left"] = json!(ready.plan.left);
-            if app.writes.is_some() {
+            if app.writes.is_some() && !ready.plan.is_empty() {
                 json["Form"] = json!({"Action": "/repair", "csrf": app.secrets.csrf(), "plan": plan});
             }
             html! { div #repair { (shown_plan(app, plan, look, ready)) } }
