@@ -44,17 +44,19 @@ impl Session {
                 symlink(entry.path(), here.join(name)).unwrap();
             }
         }
+        let errors = home.path().join("errors");
         let mut stack = Command::new(LOCAL)
             .current_dir(&here)
             .args(["--dynamodb-port", "0", "--lambda-port", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(fs::File::create(&errors).unwrap())
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(stack.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut address = |name: &str| {
-            let line = lines.find(|line| line.starts_with(name)).unwrap();
+            let line = lines.find(|line| line.starts_with(name));
+            let line = line.unwrap_or_else(|| panic!("{}", fs::read_to_string(&errors).unwrap()));
             line.split_whitespace().nth(1).unwrap().to_owned()
         };
         let addresses = [
