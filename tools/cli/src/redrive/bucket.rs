@@ -56,7 +56,7 @@ impl Buckets {
         }
     }
 
-    /// The first keys that begin so, after one of them.
+    /// The first keys that begin so, after one of them: this one alone if there is an object of the very name.
     pub(crate) async fn page(
         &self,
         bucket: &str,
@@ -78,6 +78,10 @@ impl Buckets {
             after = found.last().cloned();
             // A console's folder is an object without content.
             keys.extend(found.into_iter().filter(|key| !key.ends_with('/')));
+            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
+                keys.truncate(1);
+                return Ok(keys);
+            }
             if keys.len() >= most || after.is_none() || page.is_truncated != Some(true) {
                 keys.truncate(most);
                 return Ok(keys);

@@ -18,7 +18,7 @@ use crate::{
     error::CliError,
     failures::source::Source,
     progress::Count,
-    redrive::{Feed, Listed, Replay},
+    redrive::{Feed, Listed, Replay, Services},
 };
 
 /// The most documents of a page.
@@ -29,6 +29,9 @@ const OF_EACH: usize = 10;
 const FEW_RECORDS: usize = 10;
 /// The most records of a document's own page.
 const RECORDS: usize = 50;
+
+/// How long a look at a queue hides its messages from others at most, in seconds.
+const LOOK_SECONDS: u16 = 120;
 
 /// What an address asks for.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -117,7 +120,7 @@ async fn one_document(app: &App, query: &Query, name: &str) -> Result<View, CliE
 
 /// A page of a source. What hides messages goes on to the end though nobody waits for it any more.
 async fn list(app: &App, source: &Source, after: Option<String>, most: usize) -> Result<Listed<Told>, CliError> {
-    let (connection, services, source) = (app.connection.clone(), app.services.clone(), source.clone());
+    let (connection, services, source) = (app.connection.clone(), for_a_look(app), source.clone());
     let digits = app.store().digits();
     aside::run(async move || {
         let feed = Feed::new(&connection, &services, Count::silent());
@@ -127,8 +130,17 @@ async fn list(app: &App, source: &Source, after: Option<String>, most: usize) ->
     .await
 }
 
+/// Messages are hidden for a moment only: if the console is ended meanwhile, they come back soon.
+fn for_a_look(app: &App) -> Services {
+    let visibility_timeout = app.services.visibility_timeout.min(LOOK_SECONDS);
+    Services {
+        visibility_timeout,
+        ..app.services.clone()
+    }
+}
+
 async fn document(app: &App, source: &Source, name: String, from: usize) -> Result<Option<Told>, CliError> {
-    let (connection, services, source) = (app.connection.clone(), app.services.clone(), source.clone());
+    let (connection, services, source) = (app.connection.clone(), for_a_look(app), source.clone());
     let digits = app.store().digits();
     aside::run(async move || {
         let feed = Feed::new(&connection, &services, Count::silent());

@@ -27,9 +27,10 @@ const BETWEEN: Duration = Duration::from_secs(2);
 pub(super) const KEPT: Duration = Duration::from_secs(30 * 60);
 /// How long the same entities are looked at.
 const SAME: Duration = Duration::from_secs(60);
-/// Entities are looked for in so many parts of the table, in the first items of each.
+/// Entities are looked for in so many parts of the table, in the first items of each: so many a page, so many pages.
 const SEGMENTS: u32 = 16;
 const ITEMS: i32 = 64;
+const PAGES: usize = 4;
 
 /// One sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,18 +115,24 @@ impl Samples {
     /// Finds entities to look at.
     async fn find(&mut self, store: &Store) -> Result<(), CliError> {
         let wanted = Wanted::default();
-        let pages = (0..SEGMENTS).map(|index| {
-            let segment = Segment { index, total: SEGMENTS };
-            store.scan_latest(segment, &wanted, None, Some(ITEMS))
-        });
-        let pages = try_join_all(pages).await?;
-        let is_whole = pages.iter().all(|page| page.next.is_none());
-        let mut found: Vec<_> = pages
-            .into_iter()
-            .flat_map(|page| page.heads)
-            .filter(|head| head.version.is_some())
-            .map(|head| head.entity)
-            .collect();
+        let mut next: Vec<_> = (0..SEGMENTS).map(|index| (index, None)).collect();
+        let mut found: Vec<EntityId> = Vec::new();
+        for _ in 0..PAGES {
+            let pages = next.drain(..).map(async |(index, cursor)| {
+                let segment = Segment { index, total: SEGMENTS };
+                let page = store.scan_latest(segment, &wanted, cursor, Some(ITEMS)).await?;
+                Ok::<_, CliError>((index, page))
+            });
+            for (index, page) in try_join_all(pages).await? {
+                let heads = page.heads.into_iter().filter(|head| head.version.is_some());
+                found.extend(heads.map(|head| head.entity));
+                next.extend(page.next.map(|cursor| (index, Some(cursor))));
+            }
+            if next.is_empty() || found.len() >= ENTITIES {
+                break;
+            }
+        }
+        let is_whole = next.is_empty();
         // Those of before are looked at further, as far as there is room.
         let known: Vec<_> = self
             .entities

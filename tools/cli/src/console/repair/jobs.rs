@@ -95,17 +95,21 @@ impl Repairs {
             told.notify_one();
         }));
         let id = Uuid::new_v4().simple().to_string();
-        let mut jobs = lock(&self.0);
-        while jobs.len() >= KEPT {
-            jobs.pop_front();
-        }
-        jobs.push_back(Job {
+        self.keep(Job {
             id: id.clone(),
             look,
             state,
             done,
         });
         id
+    }
+
+    fn keep(&self, job: Job) {
+        let mut jobs = lock(&self.0);
+        while jobs.len() >= KEPT {
+            jobs.pop_front();
+        }
+        jobs.push_back(job);
     }
 
     /// Waits for a plan, but not for long.
@@ -185,4 +189,56 @@ fn is_there(source: &Source) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(id: &str, state: State) -> Job {
+        Job {
+            id: id.to_owned(),
+            look: Look {
+                id: None,
+                findings: None,
+                stream: false,
+                revive: false,
+            },
+            state: Arc::new(Mutex::new(state)),
+            done: Arc::default(),
+        }
+    }
+
+    fn ready(entities: usize) -> State {
+        State::Ready(Ready {
+            plan: Plan::default(),
+            entities,
+        })
+    }
+
+    #[test]
+    fn a_plan_is_taken_once() {
+        let repairs = Repairs::default();
+        repairs.keep(job("a", ready(7)));
+        repairs.keep(job("b", State::Looking));
+        repairs.keep(job("c", State::Failed("why".to_owned())));
+        assert_eq!(repairs.take("a").map(|(_, ready)| ready.entities), Some(7));
+        assert!(repairs.take("a").is_none() && repairs.show("a", |_, _| ()).is_none());
+        // What is not there yet is not taken, and is still there.
+        for id in ["b", "c", "d", ""] {
+            assert!(repairs.take(id).is_none(), "{id}");
+        }
+        assert_eq!(repairs.show("b", |_, state| state.name()), Some("Looking"));
+    }
+
+    #[test]
+    fn the_oldest_plan_goes() {
+        let repairs = Repairs::default();
+        for number in 0..=KEPT {
+            repairs.keep(job(&number.to_string(), ready(number)));
+        }
+        assert!(repairs.take("0").is_none());
+        assert!(repairs.take("1").is_some());
+        assert_eq!(lock(&repairs.0).len(), KEPT - 1);
+    }
 }
