@@ -66,6 +66,7 @@ fn written_again(document: &Document) {
     let Ok(again) = parse(&failure.document().body.to_string()) else {
         panic!("what the mapping writes is refused")
     };
+    assert_eq!(again.context.condition.as_deref(), Some("RecordAgeExceeded"));
     let texts = |records: &[Box<serde_json::value::RawValue>]| -> Vec<Value> {
         records
             .iter()

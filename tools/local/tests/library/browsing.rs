@@ -97,6 +97,11 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
         let recorded: BTreeSet<_> = store.recorded(&versions, true).await.unwrap().into_iter().collect();
         assert_eq!(recorded, ["A#1", "B#1", "a#1"].map(entity).into());
         assert!(store.recorded(&[], true).await.unwrap().is_empty());
+        // Their numbers alone, of more entities than there are, and than one request takes.
+        let mut entities: Vec<_> = (0..150).map(|number| entity(&format!("none#{number}"))).collect();
+        entities.extend(versions.iter().map(|(entity, _)| entity.clone()));
+        let latest = store.latest_versions(&entities, true).await.unwrap();
+        assert_eq!(latest, versions.into_iter().collect());
     }
 }
 
