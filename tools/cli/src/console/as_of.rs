@@ -14,7 +14,7 @@ use super::{
     page::{Place, View},
     query::{self, given},
     time,
-    value::Much,
+    value::{self, Much},
     version,
 };
 use crate::error::CliError;
@@ -104,7 +104,7 @@ fn forms(found: &Found, id: &str, at: Option<EpochMillis>, head: Version, floor:
 
 fn shown(found: &Found, head: Version) -> Markup {
     match found {
-        Found::Nothing(why) => html! { p.note role="status" { (why) } },
+        Found::Nothing(why) => html! { p.note role="status" { (value::plain(why)) } },
         Found::Version(view) => html! {
             h2 {
                 "It was version " (view.version)

@@ -166,9 +166,9 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
         @if history.has_times() {
             p.legend { a href=(address(id, Some(history.to), !by_time)) { @if by_time { "Side by side" } @else { "By their times" } } }
         }
-        (history.pages(by_time))
+        (history.pages(by_time, "Pages of the history"))
         (history.table())
-        (history.pages(by_time))
+        (history.pages(by_time, "Pages of the history, again"))
     }
 }
 

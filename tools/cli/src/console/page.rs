@@ -12,7 +12,7 @@ use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
 use shared::logging::chain;
 
-use super::{app::App, guard};
+use super::{app::App, guard, value};
 use crate::error::CliError;
 
 /// What is shown.
@@ -109,7 +109,7 @@ impl Wants {
         };
         let body = html! {
             h1 { (title) }
-            p.note role="alert" { (why) }
+            p.note role="alert" { (value::plain(&why)) }
             p { a href="/" { "All entities" } }
         };
         (status, page(app, title, None, &body)).into_response()
@@ -176,7 +176,7 @@ fn head(title: &str) -> Markup {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            title { (title) " · vzero" }
+            title { (value::plain(title)) " · vzero" }
             link rel="icon" href={ (guard::ASSETS) "icon.svg" } type="image/svg+xml";
             link rel="stylesheet" href={ (guard::ASSETS) "console.css" };
             script src={ (guard::ASSETS) "console.js" } defer {}

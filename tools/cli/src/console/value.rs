@@ -85,6 +85,11 @@ pub(super) fn word(word: &str) -> Markup {
     html! { bdi { (visible(word, 256)) } }
 }
 
+/// A text that stands where there is no markup, such as a title.
+pub(super) fn plain(text: &str) -> String {
+    visible(text, 512)
+}
+
 /// A number of bytes.
 pub(super) fn bytes(bytes: usize) -> String {
     match bytes {

@@ -151,12 +151,15 @@ impl History {
         self.rows.iter().rev().map(mark).collect()
     }
 
-    /// The ways to other pages.
-    pub(super) fn pages(&self, by_time: bool) -> Markup {
+    /// The ways to other pages, of which there are none where all is on this one.
+    pub(super) fn pages(&self, by_time: bool, label: &str) -> Markup {
         let (newest, first) = (self.to >= self.head, self.from <= 1);
         let newer = (self.to + PAGE).min(self.head);
+        if newest && first {
+            return Markup::default();
+        }
         html! {
-            nav.pages aria-label="Pages of the history" {
+            nav.pages aria-label=(label) {
                 @if !newest {
                     a href=(address(&self.entity, None, by_time)) { "Newest" }
                     a rel="next" href=(address(&self.entity, Some(newer), by_time)) { "Newer" }

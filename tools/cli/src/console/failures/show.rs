@@ -152,7 +152,7 @@ fn facts(bytes: usize, document: &Document) -> Markup {
             @if let Some(batch) = &document.batch {
                 dt { "Stream" } dd { (value::word(&batch.stream_arn)) }
                 dt { "Shard" } dd { (value::word(&batch.shard)) }
-                dt { "Sequence numbers" } dd { (batch.first) " to " (batch.last) }
+                dt { "Sequence numbers" } dd { (value::word(batch.first.as_str())) " to " (value::word(batch.last.as_str())) }
             }
             dt { "Records" } dd { (document.size) }
             dt { "Size" } dd { (value::bytes(bytes)) }
@@ -191,7 +191,7 @@ fn row(record: &TheRecord, with_image: bool) -> Markup {
                 _ => span.muted { "makes no version" },
             } }
             td { @if let Some(event) = &record.event { (value::word(event)) } }
-            td { @if let Some(number) = &record.number { (number) } }
+            td { @if let Some(number) = &record.number { (value::word(number.as_str())) } }
             @if with_image {
                 td { @match &record.outcome {
                     Some(Outcome::Recorded) => span.good { "would write it down" },

@@ -245,7 +245,7 @@ fn of_what(sampled: &Sampled) -> Markup {
 fn values(points: &[Point]) -> Markup {
     html! {
         details #samples {
-            summary { "The last samples as a table" }
+            summary #samples-summary { "The last samples as a table" }
             div #samples-table .scroll role="region" aria-label="The last samples" tabindex="0" {
                 table {
                     caption { "The last samples" }
