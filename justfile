@@ -19,6 +19,10 @@ clients *ARGS:
 queues:
     tools/cli/tests/with-moto cargo test --workspace --test queues
 
+# the console in a browser: chromium, chromedriver and npm; with names, the paths that are called so
+browser *ARGS:
+    tools/cli/tests/with-browser cargo test --workspace --test console_browser -- {{ARGS}}
+
 # the pages' commands that need more than Rust: the AWS CLI, the SAM CLI, cargo-lambda
 docs:
     tools/check-docs

@@ -38,11 +38,11 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     for (name, value) in headers {
-        request.push_str(&format!("{name}: {value}\r\n"));
+        request.extend([name, ": ", value, "\r\n"]);
     }
     if !body.is_empty() {
         request.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
-        request.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        request.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
     }
     write!(stream, "{request}\r\n{body}").unwrap();
     let mut answer = Vec::new();

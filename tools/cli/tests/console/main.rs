@@ -4,9 +4,12 @@
 
 #[path = "../../../local/tests/endpoint/mod.rs"]
 mod endpoint;
+mod escaping;
 mod guard;
 mod html;
 mod http;
+mod large;
+mod pages;
 mod served;
 #[path = "../table/mod.rs"]
 mod table;

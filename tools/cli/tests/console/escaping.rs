@@ -1,0 +1,250 @@
+//! What is in the table, in a failure document or in an address stays a text, wherever it is shown.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{html::Page, http::encoded, served::Console, table::Table};
+
+/// Texts that want to be more. Each has this mark.
+const MARK: &str = "zq";
+const HOSTILE: [&str; 16] = [
+    "<script>zq()</script>",
+    "\"><img src=x onerror=zq()>",
+    "'><svg onload=zq()>",
+    "\" onfocus=\"zq()\" autofocus=\"",
+    "' onfocus='zq()' autofocus='",
+    " onfocus=zq() autofocus ",
+    "</title></textarea></style></script><script>zq()</script>",
+    "--><script>zq()</script><!--",
+    "]]><script>zq()</script><![CDATA[",
+    "javascript:zq()",
+    "//zq.example",
+    "&lt;script&gt;zq&#x3c;/script>&amp;&quot;",
+    "\\u003cscript\\u003ezq{{zq}}${zq}<%=zq%>",
+    "a\u{202e}zq\u{2066}\u{2069}\u{200b}\u{feff}b",
+    "a\u{1}zq\u{7}\u{1b}[31m\u{7f}\u{9b}b",
+    "a\r\nSet-Cookie: zq=1\r\n\r\n<script>zq()</script>",
+];
+
+/// A value of each kind, all of them made of this text.
+fn attributes(text: &str) -> Value {
+    json!({
+        format!("N{text}"): {"S": text},
+        "S": {"S": text},
+        "B": {"B": "PHNjcmlwdD56cSgpPC9zY3JpcHQ+"},
+        "SS": {"SS": [text, format!("{text}2")]},
+        "NS": {"NS": ["1", "2.50"]},
+        "BS": {"BS": ["PHNjcmlwdD4=", "PHpxPg=="]},
+        "L": {"L": [{"S": text}, {"L": [{"S": text}]}, {"BOOL": true}, {"NULL": true}]},
+        "M": {"M": {text: {"S": text}, "n": {"M": {text: {"L": [{"M": {text: {"N": "1"}}}]}}}}},
+        "Actor": {"S": text},
+        "Reason": {"M": {text: {"S": text}}},
+        "RequestId": {"S": text},
+        "Time": {"S": "2020-11-01T20:04:00"},
+    })
+}
+
+/// An entity with history, a gap, metadata, and nothing harmless in it.
+fn put(table: &Table, id: &str, text: &str) {
+    let item = |key: &str, more: Value| {
+        let mut item = attributes(text);
+        let members = item.as_object_mut().unwrap();
+        members.insert("PK".to_owned(), json!({"S": id}));
+        members.insert("SK".to_owned(), json!({"S": key}));
+        members.extend(more.as_object().unwrap().clone());
+        table.put(item);
+    };
+    item(
+        "v0",
+        json!({"Latest": {"N": "4"}, "S": {"S": format!("{text}4")}, "Deleted": {"BOOL": true}}),
+    );
+    item("v4", json!({"S": {"S": format!("{text}4")}, "Deleted": {"BOOL": true}}));
+    item("v2", json!({"S": {"S": format!("{text}2")}, "Extra": {"S": text}}));
+    item("v1", json!({}));
+    table.put(json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, text: {"S": text}, "Tags": {"SS": [text]}}));
+}
+
+/// Checks that nothing of a text became a tag, an attribute, an address or a hidden character.
+fn is_inert(path: &str, body: &str) -> Page {
+    let page = Page::parse(body);
+    for tag in &page.tags {
+        let told = || format!("{path}: {tag:?}");
+        assert!(!tag.name.contains(MARK), "{}", told());
+        assert!(
+            !["img", "iframe", "object", "embed", "base", "style", "math"].contains(&tag.name.as_str()),
+            "{}",
+            told()
+        );
+        match tag.name.as_str() {
+            "script" => {
+                let own = [("src", "/assets/console.js"), ("defer", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+                assert_eq!(tag.attributes, own, "{}", told());
+            }
+            "svg" => assert!(
+                ["timeline", "plot"].contains(&tag.attribute("class").unwrap()),
+                "{}",
+                told()
+            ),
+            "meta" => assert!(tag.attribute("http-equiv").is_none(), "{}", told()),
+            _ => {}
+        }
+        for (name, value) in &tag.attributes {
+            assert!(!name.starts_with("on") && !name.contains(MARK), "{}", told());
+            assert!(
+                !["style", "srcdoc", "formaction", "autofocus", "http-equiv", "ping"].contains(&name.as_str()),
+                "{}",
+                told()
+            );
+            if ["href", "src", "action"].contains(&name.as_str()) {
+                let leads_here = value.starts_with('#') || value.starts_with('/') && !value.starts_with("//");
+                assert!(leads_here && !value.contains('\\'), "{}", told());
+            }
+        }
+    }
+    assert_eq!(page.named("script").len(), 1, "{path}: the page's own script");
+    assert_eq!(page.comments, 0, "{path}");
+    let is_hidden = |c: char| {
+        c.is_control() && !['\n', '\t'].contains(&c)
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    if let Some(at) = page.text.find(is_hidden) {
+        let around: String = page
+            .text
+            .chars()
+            .skip(page.text[..at].chars().count().saturating_sub(100))
+            .take(200)
+            .collect();
+        panic!("{path} hides something: {around:?}");
+    }
+    page
+}
+
+/// Every page that shows something of an entity, and every address that brings a text along.
+fn paths(id: &str) -> Vec<String> {
+    let id = encoded(id);
+    [
+        "/",
+        "/?prefix={}",
+        "/?prefix={}&state=deleted",
+        "/?prefix=a&state={}",
+        "/?page={}",
+        "/?{}={}",
+        "/{}",
+        "/entity?id={}",
+        "/entity?id={}&to=2",
+        "/entity?id={}&to={}",
+        "/entity?id={}&scale={}",
+        "/entity?id=none{}",
+        "/entity?{}",
+        "/version?id={}&version=4",
+        "/version?id={}&version=1",
+        "/version?id={}&version=3",
+        "/version?id={}&version={}",
+        "/version?id={}&version=1&done={}",
+        "/compare?id={}&from=1&to=2",
+        "/compare?id={}&from=2&to=4",
+        "/compare?id={}&from=2&to=3",
+        "/compare?id={}&from={}&to={}",
+        "/as-of?id={}",
+        "/as-of?id={}&at=2021-01-01",
+        "/as-of?id={}&at={}",
+        "/as-of?id={}&version=1",
+        "/as-of?id={}&version=3",
+        "/failures",
+        "/failures?after={}",
+        "/failures?document={}",
+        "/failures?source={}&document={}",
+        "/failures?source=0&document={}",
+        "/failures?source=0&after={}",
+        "/failures?source=0&after=0",
+        "/health",
+        "/health?audit={}",
+        "/restore?id={}&version=1",
+        "/restore?id={}&version={}",
+        "/undelete?id={}",
+        "/repair?id={}",
+        "/repair?plan={}",
+        "/redrive?source=0&document={}",
+        "/redrive?source={}",
+    ]
+    .map(|path| path.replace("{}", &id))
+    .to_vec()
+}
+
+/// A folder of failure documents that are made of this text, as far as a file can be called so.
+fn documents(table: &Table, id: &str, folder: &std::path::Path) {
+    let record = table.records().remove(0);
+    for (index, text) in HOSTILE.into_iter().enumerate() {
+        let mut body = table.document(std::slice::from_ref(&record)).body;
+        let context = &mut body["requestContext"];
+        context["condition"] = json!(text);
+        context["requestId"] = json!(text);
+        context["functionArn"] = json!(text);
+        let dynamodb = &mut body["payload"]["Records"][0]["dynamodb"];
+        let image = dynamodb["NewImage"].as_object_mut().unwrap();
+        image.extend(attributes(text).as_object().unwrap().clone());
+        image.insert("PK".to_owned(), json!({"S": format!("{id}{text}")}));
+        dynamodb["Keys"]["PK"] = json!({"S": format!("{id}{text}")});
+        dynamodb["SequenceNumber"] = json!(text);
+        body["DDBStreamBatchInfo"]["shardId"] = json!(text);
+        fs::write(
+            folder.join(format!("{index:02} {}", text.replace('/', "|"))),
+            body.to_string(),
+        )
+        .unwrap();
+        body["payload"] = json!(text);
+        fs::write(folder.join(format!("x{index:02}")), body.to_string()).unwrap();
+    }
+    fs::write(folder.join("no <document>zq"), "<script>zq()</script>").unwrap();
+}
+
+#[test]
+fn nothing_of_a_text_becomes_markup() {
+    let table = Table::new();
+    table.write("first", 1);
+    let folder = tempfile::tempdir().unwrap();
+    documents(&table, "f", folder.path());
+    for text in HOSTILE {
+        put(&table, text, text);
+    }
+    let from = folder.path().to_str().unwrap();
+    for arguments in [&[][..], &["--allow-write"]] {
+        let arguments = [&["--from", from, "--lag", "0"], arguments].concat();
+        let console = Console::with(&table, &arguments);
+        for text in HOSTILE {
+            for path in paths(text) {
+                let answer = console.get(&path);
+                let page = is_inert(&path, &answer.body);
+                // Not for the reason that nothing is shown.
+                let is_shown = ["/entity?id=", "/version?id=", "/compare?id="]
+                    .iter()
+                    .any(|shown| path.starts_with(shown));
+                if is_shown && answer.status == 200 {
+                    assert!(page.text.contains(MARK), "{path}: {}", page.text);
+                }
+                assert!(answer.status < 500, "{path}: {}", answer.body);
+                assert!(answer.header("set-cookie").is_none(), "{path}");
+                // And who is not let in sees the address in the form that lets in.
+                let stranger = console.raw("GET", &path, &[("Host", &console.address)], "");
+                is_inert(&path, &stranger.body);
+                assert_eq!(stranger.status, 401, "{path}");
+            }
+        }
+        let each = console.page(&format!("/entity?id={}", encoded(HOSTILE[0])));
+        assert!(each.text.matches("zq()").count() > 10, "{}", each.text);
+    }
+}
+
+#[test]
+fn json_says_what_is_there() {
+    let table = Table::new();
+    let console = Console::of(&table);
+    for text in HOSTILE {
+        put(&table, text, text);
+        let answer = console.ask(&format!("/version?id={}&version=1", encoded(text)));
+        let json = answer.json();
+        assert_eq!((&json["ID"], &json["Attributes"]["S"]), (&json!(text), &json!(text)));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    }
+}

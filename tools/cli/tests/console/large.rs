@@ -1,0 +1,210 @@
+//! What is long, large, deep or many does not break a page.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{http::encoded, served::Console, table::Table};
+
+/// No page of many things is larger.
+const MOST_BYTES: usize = 100_000;
+
+fn item(id: &str, key: &str, attributes: Value) -> Value {
+    let mut item = json!({"PK": {"S": id}, "SK": {"S": key}, "Time": {"S": "2020-11-01T20:04:00"}});
+    item.as_object_mut()
+        .unwrap()
+        .extend(attributes.as_object().unwrap().clone());
+    item
+}
+
+/// An entity of one version with these attributes.
+fn put(table: &Table, id: &str, attributes: &Value) {
+    let mut latest = item(id, "v0", attributes.clone());
+    latest["Latest"] = json!({"N": "1"});
+    table.put(latest);
+    table.put(item(id, "v1", attributes.clone()));
+}
+
+#[test]
+fn long_keys_are_told_apart_and_found() {
+    let table = Table::new();
+    let console = Console::of(&table);
+    for id in ["k".repeat(2048), "ü".repeat(1024), "😀".repeat(512), "#".repeat(2048)] {
+        put(&table, &id, &json!({"A": {"S": "here"}}));
+        let address = encoded(&id);
+        for path in [
+            "/entity?id=",
+            "/version?version=1&id=",
+            "/compare?from=1&to=1&id=",
+            "/as-of?version=1&id=",
+            "/?prefix=",
+        ] {
+            let path = format!("{path}{address}");
+            let answer = console.get(&path);
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+            assert_eq!(console.ask(&path).status, 200, "{path}");
+        }
+        let page = console.page(&format!("/?prefix={address}"));
+        let to = page
+            .links()
+            .into_iter()
+            .find(|link| link.starts_with("/entity?"))
+            .unwrap();
+        assert_eq!(console.json(to)["ID"], json!(id));
+    }
+    for id in ["k".repeat(2049), "ü".repeat(1025)] {
+        assert_eq!(console.get(&format!("/entity?id={}", encoded(&id))).status, 400);
+    }
+}
+
+#[test]
+fn large_items_are_cut_where_they_are_many_and_whole_where_they_are_one() {
+    let table = Table::new();
+    let console = Console::of(&table);
+    let deep = |open: &dyn Fn(Value) -> Value| (0..31).fold(json!({"S": "the bottom"}), |inner, _| open(inner));
+    let many: serde_json::Map<_, _> = (0..1000)
+        .map(|n| (format!("A{n:04}"), json!({"N": n.to_string()})))
+        .collect();
+    for (id, attributes, whole) in [
+        (
+            "text",
+            json!({"A": {"S": format!("{}the end", "x".repeat(399_000))}}),
+            "the end",
+        ),
+        (
+            "marks",
+            json!({"A": {"S": format!("{}the end", "<".repeat(399_000))}}),
+            "the end",
+        ),
+        (
+            "wide",
+            json!({"A": {"S": format!("{}the end", "ü".repeat(199_000))}}),
+            "the end",
+        ),
+        (
+            "binary",
+            json!({"A": {"B": "AAAA".repeat(130_000)}, "B": {"S": "the end"}}),
+            "the end",
+        ),
+        (
+            "deep map",
+            json!({"A": deep(&|inner| json!({"M": {"m": inner}}))}),
+            "the bottom",
+        ),
+        (
+            "deep list",
+            json!({"A": deep(&|inner| json!({"L": [inner]}))}),
+            "the bottom",
+        ),
+        ("many", Value::Object(many), "A0999"),
+        (
+            "list",
+            json!({"A": {"L": (0..10_000).map(|n| json!({"N": n.to_string()})).collect::<Vec<_>>()}}),
+            "9999",
+        ),
+        (
+            "set",
+            json!({"A": {"SS": (0..8_000).map(|n| format!("member {n}")).collect::<Vec<_>>()}}),
+            "member 7999",
+        ),
+        ("name", json!({"n".repeat(60_000): {"S": "the value"}}), "the value"),
+    ] {
+        put(&table, id, &attributes);
+        let id = encoded(id);
+        let entity = console.get(&format!("/entity?id={id}"));
+        assert_eq!(entity.status, 200, "{id}: {}", entity.body);
+        assert!(entity.body.len() < MOST_BYTES, "{id}: {}", entity.body.len());
+        let version = console.page(&format!("/version?id={id}&version=1"));
+        assert!(version.text.contains(whole), "{id}");
+        for path in ["/compare?from=1&to=1", "/as-of?version=1", "/?prefix=x"] {
+            let answer = console.get(&format!("{path}&id={id}"));
+            assert_eq!(answer.status, 200, "{id} {path}: {}", answer.body);
+            assert!(answer.body.len() < MOST_BYTES, "{id} {path}: {}", answer.body.len());
+        }
+        // For programs it is all there.
+        let json = console.json(&format!("/version?id={id}&version=1"));
+        assert!(json.to_string().contains(whole), "{id}");
+    }
+}
+
+#[test]
+fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
+    const VERSIONS: u64 = 1000;
+    let table = Table::new();
+    let attributes = |version: u64| {
+        json!({
+            "N": {"N": version.to_string()}, "Text": {"S": "x".repeat(500)},
+            "Time": {"S": format!("2020-11-01T20:{:02}:{:02}", version / 60, version % 60)},
+            "Actor": {"S": format!("actor {version}")}, "Reason": {"S": "r".repeat(300)},
+        })
+    };
+    for version in 1..=VERSIONS {
+        table.put(item("E", &format!("v{version}"), attributes(version)));
+    }
+    let mut latest = item("E", "v0", attributes(VERSIONS));
+    latest["Latest"] = json!({"N": VERSIONS.to_string()});
+    table.put(latest);
+    let console = Console::of(&table);
+    let (mut seen, mut path) = (BTreeSet::new(), "/entity?id=E".to_owned());
+    for pages in 1.. {
+        assert!(pages < 200, "it comes to an end");
+        let answer = console.get(&path);
+        assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+        let page = crate::html::Page::parse(&answer.body);
+        let json = console.json(&path);
+        for row in json["Versions"].as_array().unwrap() {
+            let version = row["Version"].as_u64().unwrap();
+            assert!(seen.insert(version), "{path}: {version} twice");
+            assert_eq!(
+                (&row["State"], &row["Actor"]),
+                (&json!("live"), &json!(format!("actor {version}")))
+            );
+            let link = format!("/version?id=E&version={version}");
+            assert!(page.links().contains(&link.as_str()), "{path}: {version}");
+        }
+        let older = page
+            .named("a")
+            .into_iter()
+            .find(|tag| tag.attribute("rel") == Some("prev"));
+        match older {
+            Some(older) => older.attribute("href").unwrap().clone_into(&mut path),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (1..=VERSIONS).collect());
+}
+
+#[test]
+fn of_a_hundred_thousand_versions_any_page_is_shown() {
+    const HEAD: u64 = 100_000;
+    let table = Table::new();
+    let numbers = (1..=60).chain(49_940..=50_060).chain(HEAD - 60..=HEAD);
+    for version in numbers {
+        table.put(item(
+            "E",
+            &format!("v{version}"),
+            json!({"N": {"N": version.to_string()}}),
+        ));
+    }
+    let mut latest = item("E", "v0", json!({"N": {"N": HEAD.to_string()}}));
+    latest["Latest"] = json!({"N": HEAD.to_string()});
+    table.put(latest);
+    let console = Console::of(&table);
+    for (to, first) in [
+        ("", 100_000),
+        ("&to=50000", 50_000),
+        ("&to=50", 50),
+        ("&to=1", 1),
+        ("&to=75000", 75_000),
+    ] {
+        let path = format!("/entity?id=E{to}");
+        let answer = console.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+        let rows = console.json(&path)["Versions"].as_array().unwrap().clone();
+        assert_eq!(rows[0]["Version"], first, "{path}");
+        let there = rows.iter().filter(|row| row["State"] == "live").count();
+        assert_eq!(there == rows.len(), first != 75_000, "{path}");
+    }
+}

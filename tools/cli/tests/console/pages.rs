@@ -1,0 +1,273 @@
+//! Each page has an address, and a form for programs. What is asked for wrongly is refused, and what changes the table is done
+//! once, and only where that is allowed.
+
+use serde_json::{Value, json};
+
+use crate::{http::Answer, served::Console, table::Table};
+
+/// An entity of three versions, and one that is deleted; their history, and a failure document of it.
+fn table() -> (Table, tempfile::TempDir) {
+    let table = Table::new();
+    for n in 1..=3 {
+        let change = format!("N={n}");
+        table.answer(
+            &[
+                "--mode",
+                "inline",
+                "put",
+                "E",
+                "--set",
+                &change,
+                "--time",
+                &format!("2020-01-0{n}"),
+            ],
+            0,
+        );
+    }
+    table.answer(&["--mode", "inline", "put", "D", "--set", "State=OK"], 0);
+    table.answer(&["--mode", "inline", "delete", "D"], 0);
+    let folder = tempfile::tempdir().unwrap();
+    let document = table.document(&table.records()[..1]);
+    std::fs::write(folder.path().join("document"), document.body.to_string()).unwrap();
+    (table, folder)
+}
+
+fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Console {
+    let from = ["--lag", "0", "--from", folder.path().to_str().unwrap()];
+    Console::with(table, &[&from[..], arguments].concat())
+}
+
+/// All pages that there are, and what is in their JSON.
+const PAGES: [(&str, &str); 13] = [
+    ("/", "/Entities/0/ID"),
+    ("/?prefix=E&state=live", "/Exact"),
+    ("/entity?id=E", "/Versions/2/Version"),
+    ("/version?id=E&version=2", "/Attributes/N"),
+    ("/compare?id=E&from=1&to=3", "/Changed/0/Path"),
+    ("/as-of?id=E&at=2020-01-02T12:00:00", "/Version"),
+    ("/as-of?id=E&version=1", "/Version"),
+    ("/failures", "/Sources/0/Documents/0/Condition"),
+    ("/failures?source=0&document=document", "/Shown/0/Image"),
+    ("/redrive?source=0", "/AlreadyRecorded"),
+    ("/restore?id=E&version=1", "/Changed/0/To"),
+    ("/undelete?id=D", "/Deleted/From"),
+    ("/health", "/Sampled/Samples"),
+];
+
+#[test]
+fn each_page_has_a_form_for_programs() {
+    let (table, folder) = table();
+    for arguments in [&[][..], &["--allow-write"]] {
+        let console = console(&table, &folder, arguments);
+        for (path, pointer) in PAGES {
+            let json = console.json(path);
+            assert!(
+                json.pointer(pointer).is_some_and(|found| !found.is_null()),
+                "{path}: {json}"
+            );
+            let answer = console.get(path);
+            assert_eq!(
+                (answer.status, answer.header("content-type")),
+                (200, Some("text/html; charset=utf-8")),
+                "{path}"
+            );
+            // A browser says that it takes all, and gets the page.
+            let host = ("Host", console.address.as_str());
+            let accept = (
+                "Accept",
+                "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8",
+            );
+            let answer = console.raw("GET", path, &[host, ("Cookie", &console.cookie), accept], "");
+            assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}");
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_refused() {
+    let (table, folder) = table();
+    let console = console(&table, &folder, &["--allow-write"]);
+    let long = format!("/entity?id={}", "k".repeat(2049));
+    for (path, status) in [
+        ("/none", 404),
+        ("/entity/", 404),
+        ("/entity", 400),
+        ("/entity?id=", 400),
+        (long.as_str(), 400),
+        ("/entity?id=None", 404),
+        ("/entity?id=E&to=0", 400),
+        ("/entity?id=E&to=x", 400),
+        ("/entity?id=E&scale=x", 400),
+        ("/entity?id=%ff", 404),
+        ("/version", 400),
+        ("/version?id=E&version=0", 400),
+        ("/version?id=E&version=-1", 400),
+        ("/version?id=E&version=1.5", 400),
+        ("/version?id=E&version=18446744073709551616", 400),
+        ("/version?id=E&version=4", 404),
+        ("/version?id=E&version=18446744073709551615", 404),
+        ("/compare?id=E&from=x", 400),
+        ("/compare?id=E&from=1&to=9", 404),
+        ("/as-of?id=E&at=junk", 400),
+        ("/as-of?id=E&version=x", 400),
+        ("/as-of?id=None", 404),
+        ("/?state=x", 400),
+        ("/?page=x", 400),
+        ("/failures?document=document", 400),
+        ("/failures?source=9", 404),
+        ("/failures?source=-1", 404),
+        ("/failures?source=0&document=none", 404),
+        ("/failures?source=0&document=..%2F..%2Fetc%2Fpasswd", 404),
+        ("/failures?source=0&document=%2Fetc%2Fpasswd", 404),
+        ("/failures?source=0&document=document%2F..%2Fdocument", 404),
+        ("/redrive", 400),
+        ("/redrive?source=0&document=none", 404),
+        ("/redrive?source=%2Fetc", 404),
+        ("/restore?id=E", 400),
+        ("/restore?id=E&version=9", 404),
+        ("/restore?id=None&version=1", 404),
+        ("/undelete?id=E", 409),
+        ("/undelete?id=None", 404),
+        ("/repair", 400),
+        ("/repair?all=1", 409),
+        ("/repair?plan=none", 404),
+        ("/repair?id=None", 404),
+    ] {
+        let answer = console.get(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}: {}", answer.body);
+        let answer = console.ask(path);
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        assert!(answer.json()["Error"].is_string(), "{path}: {}", answer.body);
+    }
+    for method in ["PUT", "DELETE", "PATCH"] {
+        let bearer = format!("Bearer {}", console.token);
+        let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
+        for path in ["/entity?id=E", "/restore", "/none"] {
+            let answer = console.raw(method, path, &headers, "");
+            assert!(
+                [404, 405].contains(&answer.status),
+                "{method} {path}: {}",
+                answer.status
+            );
+        }
+    }
+}
+
+/// The fields that a page has for its form.
+fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
+    let Value::Object(mut form) = console.json(path)["Form"].take() else {
+        panic!("{path} has no form");
+    };
+    let action = form.remove("Action").unwrap().as_str().unwrap().to_owned();
+    let field = |(name, value): (String, Value)| Some((name, value.as_str()?.to_owned()));
+    (action, form.into_iter().filter_map(field).collect())
+}
+
+fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -> Answer {
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    console.post(action, &fields)
+}
+
+#[test]
+fn who_may_only_read_changes_nothing() {
+    let (table, folder) = table();
+    table.delete("E", "v2");
+    let writing = console(&table, &folder, &["--allow-write"]);
+    let reading = console(&table, &folder, &[]);
+    let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
+    let before = table.items();
+    for path in [
+        "/restore?id=E&version=1",
+        "/undelete?id=D",
+        "/redrive?source=0",
+        "/repair?id=E&stream=1",
+    ] {
+        assert!(reading.json(path).get("Form").is_none(), "{path}");
+        assert_eq!(
+            reading.page(path).named("form").len(),
+            1,
+            "{path}: the one that finds entities"
+        );
+        let (action, mut form) = fields(&writing, path);
+        form.retain(|(name, _)| name != "csrf");
+        form.push(("csrf".to_owned(), csrf.clone()));
+        let answer = send(&reading, &(action.clone(), form.clone()));
+        assert_eq!(answer.status, 403, "{path}: {}", answer.body);
+        assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
+        // And a token of another console is none of the one that may write.
+        let answer = send(&writing, &(action, form));
+        assert_eq!(answer.status, 403, "{path}");
+        assert!(
+            answer.body.contains("not one of this console"),
+            "{path}: {}",
+            answer.body
+        );
+    }
+    assert_eq!(table.items(), before);
+}
+
+#[test]
+fn a_form_that_is_sent_twice_is_done_once() {
+    let (table, folder) = table();
+    let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
+    for (path, version, before) in [
+        (
+            "/restore?id=E&version=1",
+            "/version?id=E&version=4",
+            "/version?id=E&version=3",
+        ),
+        ("/undelete?id=D", "/version?id=D&version=3", "/version?id=D&version=2"),
+    ] {
+        let form = fields(&console, path);
+        let late = fields(&console, path);
+        let answer = send(&console, &form);
+        let to = |outcome: &str| format!("{version}&done={outcome}");
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (303, Some(to("Written").as_str()))
+        );
+        assert_eq!(console.get(version).status, 200);
+        let again = send(&console, &form);
+        assert_eq!(
+            (again.status, again.header("location")),
+            (303, Some(to("Duplicate").as_str()))
+        );
+        // Another person's, who saw what was there before: an entity that is not deleted any more stays as it is.
+        let late = send(&console, &late);
+        match path.starts_with("/undelete") {
+            true => assert_eq!(
+                (late.status, late.header("location")),
+                (303, Some(to("Unchanged").as_str()))
+            ),
+            false => assert_eq!(late.status, 409, "{}", late.body),
+        }
+        let json = console.json(version);
+        assert_eq!(json["Deleted"], false);
+        assert_eq!(console.json(before)["Latest"], json["Version"], "one version was made");
+    }
+    assert_eq!(table.items()["E v4"]["N"], json!({"S": "1"}));
+}
+
+#[test]
+fn programs_write_by_the_form_of_a_page() {
+    let (table, folder) = table();
+    let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
+    let (action, fields) = fields(&console, "/restore?id=E&version=2");
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let bearer = format!("Bearer {}", console.token);
+    let headers = [
+        ("Host", console.address.as_str()),
+        ("Authorization", &bearer),
+        ("Accept", "application/json"),
+    ];
+    let answer = console.raw("POST", &action, &headers, &crate::http::form(&fields));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(answer.json(), json!({"ID": "E", "Version": 4, "Outcome": "Written"}));
+}

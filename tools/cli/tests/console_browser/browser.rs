@@ -1,0 +1,279 @@
+//! A browser, and what a person does with it.
+
+use std::{fmt::Debug, path::PathBuf, sync::Mutex};
+
+use axum::http::Method;
+use fantoccini::{
+    Client, ClientBuilder, Locator,
+    actions::{InputSource as _, KeyAction, KeyActions},
+    elements::Element,
+    error::CmdError,
+    wd::WebDriverCompatibleCommand,
+};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::world::{self, Console, PATIENCE, TOKEN, World, eventually, needed};
+
+/// What a person sees of a page at once.
+pub(crate) const DESK: (u32, u32) = (1200, 800);
+
+pub(crate) struct Browser {
+    client: Client,
+    /// What the console of the browser may say: parts of lines.
+    expected: Mutex<Vec<String>>,
+}
+
+/// Where pictures of the pages are kept.
+pub(crate) fn screenshots() -> PathBuf {
+    world::root().join("target/ci/screenshots")
+}
+
+/// A command that is not among those of the standard.
+#[derive(Debug)]
+struct Command {
+    path: &'static str,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Command {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, url::ParseError> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(self.body.to_string()))
+    }
+}
+
+impl Browser {
+    pub(crate) async fn open(_: &World) -> Self {
+        let mut options = json!({
+            // A machine of CI has no sandbox for root, no graphics and little shared memory.
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en-US",
+                     "--no-first-run", "--disable-extensions", "--hide-scrollbars",
+                     format!("--window-size={},{}", DESK.0, DESK.1)],
+        });
+        if let Some(binary) = world::told("VZERO_TEST_BROWSER") {
+            options["binary"] = json!(binary);
+        }
+        let capabilities = json!({
+            "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"},
+        });
+        let Value::Object(capabilities) = capabilities else {
+            unreachable!()
+        };
+        let client = ClientBuilder::new(HttpConnector::new())
+            .capabilities(capabilities)
+            .connect(&needed("VZERO_TEST_WEBDRIVER"))
+            .await
+            .unwrap();
+        let browser = Self {
+            client,
+            expected: Mutex::default(),
+        };
+        browser.size(DESK, false).await;
+        // Nothing moves on its own: what is clicked is where it was seen.
+        browser.prefer("light").await;
+        browser
+    }
+
+    pub(crate) async fn close(self) {
+        let _ = self.client.close().await;
+    }
+
+    /// Signs in by the address that the console says, and is at its first page.
+    pub(crate) async fn enter(&self, console: &Console) {
+        self.go(console, &format!("/?token={TOKEN}")).await;
+        self.is_at("/").await;
+    }
+
+    pub(crate) async fn go(&self, console: &Console, path: &str) {
+        self.client.goto(&format!("{}{path}", console.url)).await.unwrap();
+    }
+
+    /// Where the browser's own way back leads.
+    pub(crate) async fn back(&self) {
+        self.client.back().await.unwrap();
+    }
+
+    pub(crate) async fn url(&self) -> Url {
+        self.client.current_url().await.unwrap()
+    }
+
+    /// Waits until the address is this path, with this query.
+    pub(crate) async fn is_at(&self, path: &str) {
+        let at = async || {
+            let url = self.url().await;
+            let query = url.query().map_or(String::new(), |query| format!("?{query}"));
+            let loaded = self.script("return document.readyState", vec![]).await == "complete";
+            (loaded && format!("{}{query}", url.path()) == path).then_some(())
+        };
+        eventually(&format!("page {path}"), at).await;
+    }
+
+    pub(crate) async fn title(&self) -> String {
+        self.client.title().await.unwrap()
+    }
+
+    /// The element, which is there or will be.
+    pub(crate) async fn see(&self, css: &str) -> Element {
+        let found = self
+            .client
+            .wait()
+            .at_most(PATIENCE)
+            .for_element(Locator::Css(css))
+            .await;
+        match found {
+            Ok(element) => element,
+            Err(error) => panic!("no {css} at {}: {error}", self.url().await),
+        }
+    }
+
+    /// All elements that are there now.
+    pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
+        self.client.find_all(Locator::Css(css)).await.unwrap()
+    }
+
+    /// What is to be read in these elements now.
+    pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
+        let script = "return [...document.querySelectorAll(arguments[0])].map(found => found.innerText.trim())";
+        let texts = self.script(script, vec![json!(css)]).await;
+        texts
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|text| text.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Waits until this is to be read on the page.
+    pub(crate) async fn reads(&self, text: &str) {
+        let read = async || {
+            let page = self.script("return document.body.innerText", vec![]).await;
+            page.as_str().unwrap().contains(text).then_some(())
+        };
+        eventually(&format!("{text:?} on the page {}", self.url().await), read).await;
+    }
+
+    pub(crate) async fn does_not_read(&self, text: &str) {
+        let page = self.script("return document.body.innerText", vec![]).await;
+        assert!(
+            !page.as_str().unwrap().contains(text),
+            "{text:?} at {}: {page}",
+            self.url().await
+        );
+    }
+
+    pub(crate) async fn click(&self, css: &str) {
+        self.see(css).await.click().await.unwrap();
+    }
+
+    /// The element at this path, which is there or will be.
+    pub(crate) async fn at(&self, path: &str) -> Element {
+        match self
+            .client
+            .wait()
+            .at_most(PATIENCE)
+            .for_element(Locator::XPath(path))
+            .await
+        {
+            Ok(element) => element,
+            Err(error) => panic!("no {path} at {}: {error}", self.url().await),
+        }
+    }
+
+    /// Clicks the link or button that is called so.
+    pub(crate) async fn choose(&self, name: &str) {
+        let named = format!("//main//*[self::a or self::button or self::summary][normalize-space() = \"{name}\"]");
+        self.at(&named).await.click().await.unwrap();
+    }
+
+    /// Writes into a field, in place of what is in it.
+    pub(crate) async fn fill(&self, css: &str, text: &str) {
+        let field = self.see(css).await;
+        field.clear().await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
+    /// Presses a key, wherever the focus is.
+    pub(crate) async fn press(&self, key: impl Into<char>) {
+        let value = key.into();
+        let actions = KeyActions::new("keyboard".to_owned())
+            .then(KeyAction::Down { value })
+            .then(KeyAction::Up { value });
+        self.client.perform_actions(actions).await.unwrap();
+    }
+
+    pub(crate) async fn script(&self, script: &str, arguments: Vec<Value>) -> Value {
+        self.client.execute(script, arguments).await.unwrap()
+    }
+
+    /// A script that hands its result to the last of its arguments.
+    pub(crate) async fn script_with_answer(&self, script: &str, arguments: Vec<Value>) -> Value {
+        self.client.execute_async(script, arguments).await.unwrap()
+    }
+
+    /// A command of the developer tools.
+    pub(crate) async fn tool(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({"cmd": command, "params": parameters});
+        let path = "goog/cdp/execute";
+        self.client.issue_cmd(Command { path, body }).await.unwrap()
+    }
+
+    /// Makes the page as wide and high as that.
+    pub(crate) async fn size(&self, (width, height): (u32, u32), is_phone: bool) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+        self.tool("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// Prefers light or dark pages, and those that do not move.
+    pub(crate) async fn prefer(&self, scheme: &str) {
+        let features = json!([
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]);
+        self.tool("Emulation.setEmulatedMedia", json!({"features": features}))
+            .await;
+    }
+
+    /// What is shown now, as a file of that name.
+    pub(crate) async fn keep(&self, name: &str) {
+        let Ok(image) = self.client.screenshot().await else {
+            return;
+        };
+        let folder = screenshots();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(format!("{name}.png")), image).unwrap();
+    }
+
+    /// What is shown where a path ends too soon.
+    pub(crate) async fn keep_what_it_showed(&self, path: &str) {
+        self.keep(&format!("failed-{}", path.replace("::", "-"))).await;
+        let url = self.client.current_url().await;
+        let text = self.client.execute("return document.body.innerText", vec![]).await;
+        crate::say(&format!(
+            "at {url:?}: {}",
+            text.ok().as_ref().and_then(Value::as_str).unwrap_or_default()
+        ));
+    }
+
+    /// The console of the browser may say something like this from now on.
+    pub(crate) fn expect(&self, part: &str) {
+        self.expected.lock().unwrap().push(part.to_owned());
+    }
+
+    /// The console of the browser said nothing of errors, nor of what the content security policy keeps out.
+    pub(crate) async fn had_nothing_to_complain_about(&self) {
+        let body = json!({"type": "browser"});
+        let log: Result<Value, CmdError> = self.client.issue_cmd(Command { path: "se/log", body }).await;
+        let expected = self.expected.lock().unwrap().clone();
+        for entry in log.unwrap().as_array().unwrap() {
+            let line = entry["message"].as_str().unwrap();
+            let is_expected = expected.iter().any(|part| line.contains(part.as_str()));
+            let is_advice = entry["level"] == "DEBUG" || entry["level"] == "INFO";
+            assert!(is_advice || is_expected, "the browser says: {entry}");
+        }
+    }
+}

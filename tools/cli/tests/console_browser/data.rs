@@ -1,0 +1,139 @@
+//! What the table of the tests has in it: written by the stack, but for what is broken on purpose.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// An entity of so many versions that there are pages of them.
+pub(crate) const LONG: &str = "Thermostat#7";
+pub(crate) const VERSIONS: u64 = 125;
+/// An entity with all kinds of attributes.
+pub(crate) const ORDER: &str = "Order#2024-0117";
+/// An entity with what only DynamoDB has: sets and binaries.
+pub(crate) const CAMERA: &str = "Camera#3";
+/// An entity that is deleted.
+pub(crate) const DELETED: &str = "Order#2024-0118";
+/// An entity whose second version is in a failure document, and not in history.
+pub(crate) const REDRIVABLE: &str = "Pump#9";
+/// An entity whose second version is gone.
+pub(crate) const GAP: &str = "Pump#10";
+/// An entity whose latest item makes no version.
+pub(crate) const POISON: &str = "Poison#1";
+
+pub(crate) async fn feed(world: &World) {
+    for version in 1..=VERSIONS {
+        world.write(reading(version)).await;
+    }
+    for update in orders() {
+        world.write(update).await;
+    }
+    for entity in ["Press#12", "Conveyor#7", "Robot#3", "Robot#4"] {
+        for (minute, state) in [(0, "OK"), (2, "WARNING1"), (4, "ERROR2")] {
+            let time = format!("2024-05-01T09:0{minute}:00");
+            world
+                .write(json!({"ID": entity, "Time": time, "State": state, "Actor": "line-control"}))
+                .await;
+        }
+    }
+    world
+        .put(json!({
+            "PK": {"S": CAMERA}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "Time": {"S": "2024-05-01T09:00:00"},
+            "Modes": {"SS": ["day", "night"]}, "Zooms": {"NS": ["1", "2.50"]}, "Keys": {"BS": ["iVBORw0KGgo=", "AAECAw=="]},
+            "Still": {"B": "iVBORw0KGgo="}, "Lens": {"M": {"Rings": {"L": [{"M": {"F": {"N": "1.80"}}}, {"NULL": true}]}}},
+            "On": {"BOOL": true}, "Note": {"S": ""},
+        }))
+        .await;
+    broken(world).await;
+}
+
+/// A reading of a thermostat, one a minute.
+fn reading(version: u64) -> Value {
+    let state = if version.is_multiple_of(40) { "WARNING1" } else { "OK" };
+    json!({
+        "ID": LONG, "Time": format!("2024-05-01T{:02}:{:02}:00", 6 + version / 60, version % 60),
+        "Temperature": 18 + version % 7, "State": state, "Actor": "sensor-7", "Reason": "reading",
+    })
+}
+
+fn orders() -> [Value; 7] {
+    let actor = |name: &str, reason: &str, mut update: Value| {
+        update["Actor"] = json!(name);
+        update["Reason"] = json!(reason);
+        update
+    };
+    [
+        actor(
+            "shop",
+            "placed",
+            json!({
+                "ID": ORDER, "Time": "2024-01-17T08:00:00", "Status": "placed", "Total": 119.90, "Currency": "EUR",
+                "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 4}],
+                "Address": {"Name": "A. Person", "City": "Utrecht", "Floor": null},
+            }),
+        ),
+        actor(
+            "warehouse",
+            "a cup broke",
+            json!({
+                "ID": ORDER, "Time": "2024-01-17T09:30:00", "Total": 99.90,
+                "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 3}],
+            }),
+        ),
+        actor(
+            "warehouse",
+            "sent",
+            json!({
+                "ID": ORDER, "Time": "2024-01-18T07:15:00", "Status": "sent", "Parcel": {"Carrier": "Post", "Number": "3SABC123"},
+                "Address": {"Name": "A. Person", "City": "Delft", "Floor": 2},
+            }),
+        ),
+        actor(
+            "shop",
+            "a wrong click",
+            json!({"ID": ORDER, "Time": "2024-01-19T12:00:00", "Status": "cancelled", "Total": 0}),
+        ),
+        actor(
+            "shop",
+            "placed",
+            json!({"ID": DELETED, "Time": "2024-01-17T10:00:00", "Status": "placed", "Total": 12.50}),
+        ),
+        actor(
+            "shop",
+            "paid",
+            json!({"ID": DELETED, "Time": "2024-01-17T10:05:00", "Status": "paid"}),
+        ),
+        actor(
+            "privacy",
+            "the customer asked for it",
+            json!({"ID": DELETED, "Time": "2024-02-01T00:00:00", "Deleted": true}),
+        ),
+    ]
+}
+
+/// What goes wrong in a table, and what somebody does by hand.
+async fn broken(world: &World) {
+    // A version that somebody has taken already, so that the record of it ends in a document; then it is free.
+    world
+        .put(json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}}))
+        .await;
+    world
+        .put(json!({"PK": {"S": POISON}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
+        .await;
+    for entity in [REDRIVABLE, GAP] {
+        for (update, pressure) in [(1, 4.2), (2, 6.8), (3, 4.1)] {
+            let time = format!("2024-05-01T09:0{update}:00");
+            world
+                .write(json!({"ID": entity, "Time": time, "Pressure": pressure, "Actor": "scada"}))
+                .await;
+        }
+    }
+    world.has_documents(2).await;
+    world.has_versions(REDRIVABLE, &["v1", "v3"]).await;
+    world.delete(REDRIVABLE, "v2").await;
+    world.has_versions(GAP, &["v1", "v2", "v3"]).await;
+    world.delete(GAP, "v2").await;
+    world.has_versions(LONG, &[&format!("v{VERSIONS}")]).await;
+    world.has_versions(ORDER, &["v4"]).await;
+    world.has_versions(DELETED, &["v3"]).await;
+    world.has_versions(CAMERA, &["v1"]).await;
+}

@@ -1,0 +1,87 @@
+//! Failure documents, and the health of the table.
+
+use crate::{
+    browser::Browser,
+    checks,
+    data::{GAP, POISON, REDRIVABLE},
+    keyboard::everything_is_reached,
+    world::{World, eventually},
+};
+
+/// A document is found, looked into, and what a redrive of it would do is shown.
+pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) {
+    browser.enter(&world.reading).await;
+    browser.press('f').await;
+    browser.is_at("/failures").await;
+    browser.reads(REDRIVABLE).await;
+    browser.reads(POISON).await;
+    browser.reads("RetryAttemptsExhausted").await;
+    checks::page(browser, "failures").await;
+    everything_is_reached(browser).await;
+    let mut seen = Vec::new();
+    for index in 0..2 {
+        browser.go(&world.reading, "/failures").await;
+        let documents = browser.all("article.document h3 a").await;
+        assert_eq!(documents.len(), 2);
+        documents[index].click().await.unwrap();
+        browser.reads("Sequence numbers").await;
+        let text = browser.texts("main").await.remove(0);
+        let entity = [POISON, REDRIVABLE]
+            .into_iter()
+            .find(|entity| text.contains(entity))
+            .unwrap();
+        // What was in the item that could not be written down.
+        let value = if entity == POISON { "no Latest" } else { "6.8" };
+        browser.reads(value).await;
+        checks::page(
+            browser,
+            &format!("document-{}", entity.replace('#', "-").to_lowercase()),
+        )
+        .await;
+        browser.choose("What would redriving it do?").await;
+        browser.reads("The console is read-only").await;
+        let verdict = if entity == POISON {
+            "Malformed"
+        } else {
+            "All would be in history."
+        };
+        browser.reads(verdict).await;
+        checks::page(browser, &format!("redrive-{}", entity.replace('#', "-").to_lowercase())).await;
+        assert!(browser.all("main form").await.is_empty());
+        seen.push(entity);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [POISON, REDRIVABLE]);
+    assert!(
+        !world.items(REDRIVABLE).await.contains_key("v2"),
+        "looking changes nothing"
+    );
+}
+
+/// An audit goes to its end, and what it found leads to what to do.
+pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browser) {
+    browser.enter(&world.reading).await;
+    browser.press('h').await;
+    browser.is_at("/health").await;
+    browser.reads("Write rate and lag").await;
+    browser.choose("Begin an audit").await;
+    let ended = async || {
+        let text = browser.texts("#audit-state").await;
+        text.first()
+            .is_some_and(|text| text.contains("The audit is done"))
+            .then_some(())
+    };
+    eventually("end of the audit", ended).await;
+    for (entity, finding) in [(GAP, "Gap"), (REDRIVABLE, "Gap"), (POISON, "NoVersion")] {
+        browser.reads(entity).await;
+        browser.reads(finding).await;
+    }
+    checks::page(browser, "health").await;
+    everything_is_reached(browser).await;
+    // What a repair would do is shown to everybody.
+    browser.click(&format!("a[aria-label=\"Repair {REDRIVABLE}\"]")).await;
+    browser.reads("What a repair would do").await;
+    browser.reads("The console is read-only").await;
+    checks::page(browser, "repair").await;
+    assert!(browser.all("main form").await.is_empty());
+}

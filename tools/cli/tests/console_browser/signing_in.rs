@@ -1,0 +1,32 @@
+//! The way in.
+
+use crate::{
+    browser::Browser,
+    checks,
+    data::ORDER,
+    world::{TOKEN, World},
+};
+
+/// Who follows a link of a colleague signs in by the form, and is led to where the link led.
+pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
+    browser.expect("status of 401");
+    let path = "/entity?id=Order%232024-0117";
+    browser.go(&world.reading, path).await;
+    assert_eq!(browser.title().await, "Sign in · vzero");
+    browser.does_not_read(ORDER).await;
+    checks::page(browser, "sign-in").await;
+    browser.fill("#token", "not the token of this console").await;
+    browser.choose("Go on").await;
+    browser.reads("The token is not the one of this console.").await;
+    browser.does_not_read(ORDER).await;
+    checks::page(browser, "sign-in-wrong").await;
+    browser.fill("#token", TOKEN).await;
+    browser.choose("Go on").await;
+    browser.is_at(path).await;
+    browser.reads(ORDER).await;
+    // It lasts: neither the token nor the form is needed again. And nothing of the page can read it.
+    browser.go(&world.reading, "/").await;
+    browser.is_at("/").await;
+    assert_eq!(browser.script("return document.cookie", vec![]).await, "");
+    assert!(!browser.url().await.as_str().contains(TOKEN));
+}

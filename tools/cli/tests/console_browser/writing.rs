@@ -1,0 +1,174 @@
+//! What changes the table: only where that is allowed, once, and not over the head of somebody else.
+
+use serde_json::json;
+
+use crate::{
+    browser::Browser,
+    checks,
+    data::{DELETED, GAP, ORDER, REDRIVABLE},
+    keyboard::everything_is_reached,
+    world::World,
+};
+
+/// Without permission there is no button, and a form by hand is refused.
+pub(crate) async fn without_permission_nothing_is_written(world: &World, browser: &Browser) {
+    browser.expect("status of 403");
+    browser.enter(&world.reading).await;
+    for path in [
+        "/version?id=Order%232024-0117&version=1",
+        "/entity?id=Order%232024-0118",
+        "/restore?id=Order%232024-0117&version=1",
+        "/undelete?id=Order%232024-0118",
+        "/redrive?source=0",
+    ] {
+        browser.go(&world.reading, path).await;
+        browser.reads("read-only").await;
+        assert!(browser.all("form[method=post]").await.is_empty(), "{path}");
+    }
+    let before = (
+        world.items(ORDER).await,
+        world.items(DELETED).await,
+        world.items(REDRIVABLE).await,
+    );
+    // The page Health has a token for forms, for an audit changes nothing.
+    browser.go(&world.reading, "/health").await;
+    let post = "const [path, fields, done] = arguments;
+        const csrf = document.querySelector('input[name=csrf]').value;
+        fetch(path, {method: 'POST', body: new URLSearchParams({csrf, ...fields})})
+            .then(answer => done(answer.status)).catch(error => done(String(error)))";
+    for (path, fields) in [
+        (
+            "/restore",
+            json!({"id": ORDER, "version": "1", "expected": "4", "request": "r"}),
+        ),
+        ("/undelete", json!({"id": DELETED, "expected": "3", "request": "r"})),
+        ("/redrive", json!({"source": "0"})),
+        ("/repair", json!({"plan": "p"})),
+    ] {
+        let status = browser.script_with_answer(post, vec![json!(path), fields]).await;
+        assert_eq!(status, 403, "{path}");
+    }
+    let after = (
+        world.items(ORDER).await,
+        world.items(DELETED).await,
+        world.items(REDRIVABLE).await,
+    );
+    assert_eq!(before, after);
+}
+
+pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
+    browser.expect("status of 409");
+    browser.enter(&world.writing).await;
+    browser.reads("writes are allowed").await;
+    browser.choose(ORDER).await;
+    browser.click("tbody th a[href$=\"version=2\"]").await;
+    browser.choose("Restore…").await;
+    browser.reads("The latest version is 4").await;
+    for shown in ["Delft", "Utrecht", "cancelled", "placed"] {
+        browser.reads(shown).await;
+    }
+    checks::page(browser, "restore").await;
+    everything_is_reached(browser).await;
+    browser.fill("input[name=actor]", "a person").await;
+    browser.fill("input[name=reason]", "it was not to be cancelled").await;
+    browser.choose("Make a new version with what version 2 has").await;
+    browser.reads("Version 5 was written.").await;
+    world.has_versions(ORDER, &["v5"]).await;
+    checks::page(browser, "restored").await;
+    let items = world.items(ORDER).await;
+    assert_eq!(items["v5"]["Status"], json!({"S": "placed"}));
+    assert_eq!(items["v5"]["Reason"], json!({"S": "it was not to be cancelled"}));
+    // The same form, sent again: the way back leads to it.
+    browser.back().await;
+    browser.choose("Make a new version with what version 2 has").await;
+    browser.reads("Version 5 was written before, by this very form.").await;
+    assert_eq!(world.items(ORDER).await, items);
+
+    // While a person looks, somebody else writes.
+    browser
+        .go(&world.writing, "/restore?id=Order%232024-0117&version=1")
+        .await;
+    browser.reads("The latest version is 5").await;
+    world
+        .write(json!({"ID": ORDER, "Time": "2024-01-20T08:00:00", "Status": "sent again", "Actor": "warehouse"}))
+        .await;
+    browser.choose("Make a new version with what version 1 has").await;
+    browser.reads("Somebody was faster").await;
+    checks::page(browser, "restore-conflict").await;
+    world.has_versions(ORDER, &["v6"]).await;
+    assert!(!world.items(ORDER).await.contains_key("v7"));
+    browser.choose("Look again at what would change").await;
+    browser.reads("The latest version is 6").await;
+}
+
+pub(crate) async fn a_deletion_is_undone(world: &World, browser: &Browser) {
+    browser.enter(&world.writing).await;
+    browser.choose(DELETED).await;
+    browser.choose("Undelete…").await;
+    checks::page(browser, "undelete").await;
+    browser.fill("input[name=actor]", "a person").await;
+    browser.choose("Make a new version that is not deleted").await;
+    browser.reads("Version 4 was written.").await;
+    world.has_versions(DELETED, &["v4"]).await;
+    let items = world.items(DELETED).await;
+    assert!(items["v4"].get("Deleted").is_none(), "{}", items["v4"]);
+    assert_eq!(items["v4"]["Status"], json!({"S": "paid"}));
+    browser.go(&world.writing, "/entity?id=Order%232024-0118").await;
+    browser.reads("History, versions 1 to 4 of 4").await;
+    browser.does_not_read("Undelete").await;
+}
+
+/// A document is redriven, and then all of them.
+pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
+    browser.enter(&world.writing).await;
+    browser.go(&world.writing, "/failures").await;
+    let name = format!("//article[contains(., \"{REDRIVABLE}\")]//h3/a");
+    browser.at(&name).await.click().await.unwrap();
+    browser.choose("Redrive it…").await;
+    browser.reads("All would be in history.").await;
+    checks::page(browser, "redrive-allowed").await;
+    assert!(!world.items(REDRIVABLE).await.contains_key("v2"));
+    browser.choose("Redrive").await;
+    browser.reads("All is in history.").await;
+    checks::page(browser, "redriven").await;
+    let items = world.items(REDRIVABLE).await;
+    assert_eq!(items["v2"]["Pressure"], json!({"N": "6.8"}));
+    // All of the folder: what is in stays as it is, and what cannot be a version is named.
+    browser.go(&world.writing, "/failures").await;
+    browser.choose("Redrive all of it…").await;
+    browser.reads("MalformedRecords").await;
+    browser.reads("There is nothing to do.").await;
+    assert_eq!(world.items(REDRIVABLE).await, items);
+}
+
+/// What is missing is found in the stream, and put back.
+pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
+    browser.enter(&world.writing).await;
+    browser.go(&world.writing, "/entity?id=Pump%2310").await;
+    browser.reads("missing").await;
+    browser.choose("Repair…").await;
+    planned(browser).await;
+    browser
+        .choose("Look for what is missing in the table's stream as well")
+        .await;
+    planned(browser).await;
+    browser.reads("1 step.").await;
+    checks::page(browser, "repair-allowed").await;
+    assert!(!world.items(GAP).await.contains_key("v2"));
+    browser.choose("Carry it out").await;
+    browser.reads("All is repaired.").await;
+    checks::page(browser, "repaired").await;
+    assert_eq!(world.items(GAP).await["v2"]["Pressure"], json!({"N": "6.8"}));
+    browser.go(&world.writing, "/entity?id=Pump%2310").await;
+    browser.reads("History, versions 1 to 3 of 3").await;
+    browser.does_not_read("missing").await;
+}
+
+/// Waits for the plan.
+async fn planned(browser: &Browser) {
+    let is_there = async || {
+        let state = browser.texts("#repair-state").await;
+        state.first().is_some_and(|state| state != "Looking.").then_some(())
+    };
+    crate::world::eventually("plan", is_there).await;
+}
