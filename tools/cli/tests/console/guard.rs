@@ -1,6 +1,9 @@
 //! Who is let in, and what may be written.
 
-use std::net::TcpListener;
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+};
 
 use crate::{
     html::Page,
@@ -348,9 +351,20 @@ fn every_answer_tells_the_browser_to_be_strict() {
 fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
     let table = Table::new();
     let refused = |arguments: &[&str], why: &str| {
-        let ran = table.run(&[&["console", "--no-open"], arguments].concat());
-        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+        let mut child = table.start(&[&["console", "--no-open"], arguments].concat());
+        // What is not refused says so, and serves.
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        if !said.is_empty() {
+            child.kill().unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(why), "{arguments:?}: {stderr}");
     };
     refused(&["--port", "0", "--bind", "0.0.0.0"], "--token <TOKEN>");
     refused(&["--port", "0", "--bind", "127.0.0.1"], "--token <TOKEN>");

@@ -11,6 +11,8 @@ use crate::{
 
 /// The phone, in the pixels of its pages.
 const PHONE: (u32, u32) = (390, 844);
+/// No picture is higher.
+const HIGHEST: u32 = 1000;
 /// Pages that the documentation shows.
 const DOCUMENTED: [&str; 4] = ["entities", "entity", "compare", "health"];
 
@@ -20,6 +22,11 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         browser.prefer(scheme).await;
         is_accessible(browser, &format!("{name}, {scheme}")).await;
         let suffix = if scheme == "dark" { "-dark" } else { "" };
+        let page = browser
+            .script("scrollTo(0, 0); return document.documentElement.scrollHeight", vec![])
+            .await;
+        let height = u32::try_from(page.as_u64().unwrap()).unwrap().clamp(DESK.1, HIGHEST);
+        browser.size((DESK.0, height), false).await;
         browser.keep(&format!("{name}{suffix}")).await;
     }
     if DOCUMENTED.contains(&name) && world::told("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {

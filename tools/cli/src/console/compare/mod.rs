@@ -94,7 +94,7 @@ fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Chang
         }
         @if !changes.same.is_empty() {
             details {
-                summary { (changes.same.len()) " attributes are the same" }
+                summary { @match changes.same.len() { 1 => "1 attribute is the same", same => { (same) " attributes are the same" } } }
                 dl.facts {
                     @for name in changes.same.iter().take(MOST_SAME) {
                         dt { (value::name(name)) }
