@@ -21,11 +21,12 @@ const ID: &str = "Equipment#1";
 
 pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
     let mut figures = Vec::new();
-    if let Some(tables) = Tables::start(&bench.progress).await? {
-        let versions: u64 = bench.size(100_000, 1_000);
-        for digits in [1, 10] {
-            figures.extend(page(bench, &tables, digits, versions).await?);
-        }
+    for digits in [1, 10] {
+        // A DynamoDB Local of its own: with two such histories it is too slow to write to.
+        let Some(tables) = Tables::start(&bench.progress).await? else {
+            break;
+        };
+        figures.extend(page(bench, &tables, digits, bench.size(100_000, 1_000)).await?);
     }
     Ok(Comparison {
         name: "console",
