@@ -9,6 +9,7 @@ mod guard;
 mod html;
 mod http;
 mod large;
+mod listening;
 mod pages;
 mod served;
 #[path = "../table/mod.rs"]
