@@ -1,4 +1,4 @@
-"""Commands that go on in the background while something is tried, and waiting for them."""
+"""Background processes for the deployment tests, and waiting for them."""
 
 import contextlib
 import os
@@ -18,20 +18,20 @@ def say(text):
 
 
 def program(path):
-    """A program of an environment that tools/deploy/install makes."""
+    """Returns the path of a program in an environment that tools/deploy/install creates."""
     return str(ROOT / "target/ci" / path)
 
 
 def install():
-    """What tools/deploy/install installs; what stands in its first environment comes first on the PATH."""
+    """Installs the tools with tools/deploy/install, and puts its Python environment first on the PATH."""
     if subprocess.run([ROOT / "tools/deploy/install"], check=False).returncode:
-        sys.exit("the tools could not be installed")
+        sys.exit("tools/deploy/install failed: see its output above")
     os.environ["PATH"] = f"{ROOT}/target/ci/python/bin:{os.environ['PATH']}"
 
 
 @contextlib.contextmanager
 def running(name, command, **options):
-    """A command that goes on in the background, and all it starts. It ends with this context."""
+    """Runs a command in the background. At the end of the context, it and its child processes are terminated."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / f"{name}.log", "w") as log:
         process = subprocess.Popen(
@@ -40,9 +40,9 @@ def running(name, command, **options):
         try:
             yield process
         finally:
-            for how in signal.SIGTERM, signal.SIGKILL:
+            for signal_number in signal.SIGTERM, signal.SIGKILL:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, how)
+                    os.killpg(process.pid, signal_number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=10)
 
@@ -58,13 +58,13 @@ def free_port():
         return server.getsockname()[1]
 
 
-def wait(what, ask, *processes, seconds=60):
-    """Asks until there is an answer, and returns it."""
+def wait(what, poll, *processes, seconds=60):
+    """Calls `poll` until it returns a true value, and returns that value. Exits if one of the processes ends first."""
     deadline = time.monotonic() + seconds
-    while not (answer := ask()):
+    while not (result := poll()):
         if any(process.poll() is not None for process in processes):
-            sys.exit(f"no {what}: a process ended; its log is in {LOGS}")
+            sys.exit(f"no {what}: a process exited; see the logs in {LOGS}")
         if time.monotonic() > deadline:
-            sys.exit(f"no {what} within {seconds} s; logs are in {LOGS}")
+            sys.exit(f"no {what} after {seconds} s; see the logs in {LOGS}")
         time.sleep(0.1)
-    return answer
+    return result

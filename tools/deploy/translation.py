@@ -1,4 +1,4 @@
-"""template.yaml in plain CloudFormation, as aws-sam-translator makes it. It needs an environment with aws-sam-cli."""
+"""Translates template.yaml to CloudFormation with aws-sam-translator. Requires an environment with aws-sam-cli."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
 
 
 def translated(code="s3://bucket/{}.zip", text=None):
-    """The translation, with the functions' code at these addresses: {} stands for the name of a function's binary."""
+    """Returns the translated template. `code` is the address of the functions' code; {} is replaced with the binary's name."""
     template = yaml_parse(text or TEMPLATE.read_text())
     for function in template["Resources"].values():
         if function["Type"] == "AWS::Serverless::Function":
@@ -22,6 +22,6 @@ def translated(code="s3://bucket/{}.zip", text=None):
     template["Globals"]["Function"].pop("CodeUri")
     parameters = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
     translation = Translator({}, Parser()).translate(template, parameters)
-    # What is translated is not to be translated again.
+    # CloudFormation must not translate it again.
     translation.pop("Transform", None)
     return translation

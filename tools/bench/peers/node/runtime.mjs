@@ -1,15 +1,14 @@
-// The Lambda Runtime API for a handler in this folder: `node runtime.mjs stream.handler`.
+// Client of the Lambda Runtime API for a handler in this folder: `node runtime.mjs stream.handler`.
 //
-// AWS's own client for Node, aws-lambda-ric, has no prebuilt package: it wants Node.js 22, cmake and a C++ compiler, and
-// builds curl. A process starts as fast with this loop, which uses what the SDK has loaded anyway, node:http, over one
-// connection.
+// AWS's client for Node.js, aws-lambda-ric, has no prebuilt package: it requires Node.js 22, cmake and a C++ compiler, and builds
+// curl. This loop starts as fast. It uses node:http, which the SDK loads anyway, over one connection.
 
 import http from "node:http";
 
 const [host, port] = process.env.AWS_LAMBDA_RUNTIME_API.split(":");
 const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
 
-/** Sends one request, and gives its headers and its body. A poll may wait for ever. */
+/** Sends one request and returns the headers and body of its response. There is no timeout: polls wait for the next event. */
 function call(method, path, body) {
   return new Promise((resolve, reject) => {
     const headers = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
@@ -44,8 +43,8 @@ for (;;) {
   const { headers, body } = await call("GET", "invocation/next");
   const awsRequestId = headers["lambda-runtime-aws-request-id"];
   try {
-    const answer = await handler(JSON.parse(body), { awsRequestId });
-    await call("POST", `invocation/${awsRequestId}/response`, JSON.stringify(answer ?? null));
+    const result = await handler(JSON.parse(body), { awsRequestId });
+    await call("POST", `invocation/${awsRequestId}/response`, JSON.stringify(result ?? null));
   } catch (error) {
     await call("POST", `invocation/${awsRequestId}/error`, described(error));
   }

@@ -1,11 +1,11 @@
-// Records from DynamoDB Streams: every new image of a latest item becomes a version item, one after the other.
+// Stores each new image of a latest item from DynamoDB Streams as a version item, one after the other.
 
 import { ConditionalCheckFailedException, DynamoDBClient, PutItemCommand } from "@aws-sdk/client-dynamodb";
 
 const TABLE_NAME = process.env.TABLE_NAME;
 const dynamodb = new DynamoDBClient();
 
-/** Stops at the first record that fails: Lambda repeats the batch from there. */
+/** Stops at the first record that fails. Lambda retries the batch from there. */
 export async function handler(event) {
   for (const { dynamodb: change } of event.Records) {
     if (change.Keys.SK.S !== "v0" || !change.NewImage) {
@@ -21,7 +21,7 @@ export async function handler(event) {
   return { batchItemFailures: [] };
 }
 
-/** Writes the version that this image is, if it is not there yet. */
+/** Puts the version item of an image, if it does not exist. */
 async function putVersion({ Latest, ...attributes }) {
   try {
     await dynamodb.send(

@@ -1,4 +1,4 @@
-// Updates, sent directly or through an SQS queue: each becomes the next version of its entity's latest item.
+// Applies updates, sent directly or through an SQS queue, to the latest item of their entity.
 
 import { DynamoDBClient, UpdateItemCommand } from "@aws-sdk/client-dynamodb";
 import { marshall } from "@aws-sdk/util-dynamodb";
@@ -6,7 +6,7 @@ import { marshall } from "@aws-sdk/util-dynamodb";
 const TABLE_NAME = process.env.TABLE_NAME;
 const dynamodb = new DynamoDBClient();
 
-/** Answers a direct event with the new version, and a batch with the messages that failed. */
+/** Returns the new version for a direct event, and the batch item failures for an SQS batch. */
 export async function handler(event) {
   if (!event.Records) {
     return { ID: event.ID, Version: await write(event) };
@@ -23,7 +23,7 @@ export async function handler(event) {
   return { batchItemFailures };
 }
 
-/** Updates the latest item with all attributes of the update, and says which version it is now. */
+/** Sets all attributes of the update on the latest item, and returns its new version. */
 async function write({ ID, ...attributes }) {
   const names = { "#latest": "Latest" };
   const values = { ":zero": 0, ":one": 1 };

@@ -1,4 +1,4 @@
-"""Updates, sent directly or through an SQS queue: each becomes the next version of its entity's latest item."""
+"""Applies updates, sent directly or through an SQS queue, to the latest item of their entity."""
 
 import json
 import logging
@@ -14,9 +14,9 @@ table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
-    """Answers a direct event with the new version, and a batch with the messages that failed."""
+    """Returns the new version for a direct event, and the batch item failures for an SQS batch."""
     if "Records" not in event:
-        # The resource takes no floats.
+        # The resource does not accept floats.
         update = json.loads(json.dumps(event), parse_float=Decimal)
         return {"ID": event["ID"], "Version": write(update)}
     failures = []
@@ -30,7 +30,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
 
 
 def write(update: dict[str, Any]) -> int:
-    """Updates the latest item with all attributes of the update, and says which version it is now."""
+    """Sets all attributes of the update on the latest item, and returns its new version."""
     names = {"#latest": "Latest"}
     values: dict[str, Any] = {":zero": 0, ":one": 1}
     assignments = ["#latest = if_not_exists(#latest, :zero) + :one"]

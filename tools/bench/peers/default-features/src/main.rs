@@ -1,9 +1,7 @@
-//! Our two functions as they would be without any tuning: the SDK with its default features, a client straight from
-//! its own configuration, nothing warmed or checked at the start, a plain release profile.
-//!
-//! The first argument says which function this process is.
+//! Our two functions without tuning: the SDK with its default features and default configuration, no warm-up requests or checks
+//! during initialization, the default release profile. The first argument selects the function.
 
-// The SDK's futures are nested deeper than the compiler looks by default.
+// The SDK's futures exceed the default recursion limit.
 #![recursion_limit = "256"]
 
 use aws_config::BehaviorVersion;
@@ -13,9 +11,9 @@ use shared::{clock::Deadline, config::Config, logging};
 use stream_fn::Recorder;
 use writer_fn::Writer;
 
-/// The process was started in a way that names no function.
+/// The first argument is missing or does not name a function.
 #[derive(Debug, thiserror::Error)]
-#[error("the first argument is stream-fn or writer-fn")]
+#[error("the first argument must be stream-fn or writer-fn")]
 struct UsageError;
 
 #[tokio::main(flavor = "current_thread")]
