@@ -21,14 +21,16 @@ use vzero::console::{Console, Table};
 
 use crate::{
     args::Args,
-    dump,
     feed::{self, FeedError, Line},
-    history::{self, Collections},
-    screen::{Look, Screen},
-    show,
+    report::{
+        dump,
+        history::{self, Collections},
+        screen::{Look, Screen},
+        show,
+        view::Sight,
+    },
     stack::{self, Options, Stack, StackError},
     template::{Template, TemplateError},
-    view::Sight,
 };
 
 /// The updates that are fed where no others are given.

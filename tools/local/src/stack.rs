@@ -19,19 +19,21 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::{
-    activity::Activity,
-    bucket::Failures,
     dynamodb::{
         Embedded, EmbeddedError,
-        reached::{Dynamodb, NoCredentials, Reached},
+        endpoint::{Dynamodb, Endpoint, NoCredentials},
         stream::TableStream,
         table,
+    },
+    external::{
+        bucket::Failures,
+        services::{ExternalServices, ExternalServicesError},
     },
     function,
     lambda::{self, Host, Lambda, Target},
     mapping::{Counters, Identity, Mapping, destination::Folder, position::InFile},
-    outside::{Outside, OutsideError},
     queue::{Queue, mapping::QueueMapping},
+    report::activity::Activity,
     template::{
         ChangeStream, Template,
         resolve::{ACCOUNT, REGION},
@@ -134,9 +136,9 @@ impl Stack {
         let failed = failed.unwrap_or_else(|| home.path().join("failed"));
         let logs = home.path().join("logs");
 
-        let outside = Box::pin(Outside::reach(&template, sqs_endpoint, s3_endpoint)).await?;
+        let external = Box::pin(ExternalServices::ensure(&template, sqs_endpoint, s3_endpoint)).await?;
         let folder = || Failures::Folder(Folder(failed.clone()));
-        let destination = outside.bucket.map_or_else(folder, Failures::Bucket);
+        let destination = external.bucket.map_or_else(folder, Failures::Bucket);
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
@@ -145,12 +147,12 @@ impl Stack {
             .as_ref()
             .map(|embedded| Dynamodb::At(embedded.endpoint().to_owned()));
         let dynamodb = dynamodb.or(embeds).unwrap_or_else(|| Dynamodb::At(String::new()));
-        let Reached {
-            endpoint,
+        let Endpoint {
+            url: endpoint,
             config,
             mapping_config,
             environment,
-        } = Box::pin(Reached::of(dynamodb)).await?;
+        } = Box::pin(Endpoint::of(dynamodb)).await?;
         let client = aws_sdk_dynamodb::Client::new(&config);
         let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
@@ -197,12 +199,12 @@ impl Stack {
             },
         });
         let running = mapping.clone();
-        let feed = outside.feed.map(|(client, queue, settings)| {
+        let feed = external.feed.map(|(client, queue, settings)| {
             let (lambda, binary) = (lambda.clone(), settings.function.clone());
             QueueMapping::new(client, queue, settings, Target { lambda, binary })
         });
         Ok(Self {
-            queues: outside.queues,
+            queues: external.queues,
             queue_task: feed.map(|mapping| tokio::spawn(mapping.run())),
             store,
             digits,
@@ -364,7 +366,7 @@ pub enum StackError {
     Digits(#[from] InvalidVersionDigits),
     /// A queue or the bucket.
     #[error(transparent)]
-    Outside(#[from] OutsideError),
+    ExternalServices(#[from] ExternalServicesError),
     /// AWS.
     #[error(transparent)]
     NoCredentials(#[from] NoCredentials),

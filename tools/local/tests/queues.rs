@@ -15,8 +15,8 @@ use std::{
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use local::{
-    bucket::Bucket,
     dynamodb::sdk_config,
+    external::bucket::Bucket,
     mapping::{destination::Destination as _, failure::Document},
     queue,
     template::Template,

@@ -9,7 +9,8 @@ use std::{
 };
 
 use local::{
-    function, history,
+    function,
+    report::history,
     stack::{Options, Stack},
     template::Template,
 };

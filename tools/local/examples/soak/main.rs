@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::Write as _, process::ExitCode, time::Durati
 
 use clap::Parser;
 use local::{
-    dynamodb::{reached::Dynamodb, sdk_config},
+    dynamodb::{endpoint::Dynamodb, sdk_config},
     function,
     soak::{self, Settings, edge},
     stack::{Options, Stack},

@@ -1,6 +1,6 @@
 //! The embedded DynamoDB, its table, and the table's stream.
 
-pub mod reached;
+pub mod endpoint;
 pub mod stream;
 pub mod table;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use shared::domain::{AttributeValue, Item, keys::VersionDigits, names, version::Version};
 
 use super::{plan::Step, senders::Sent};
-use crate::history::{self, Collection, Collections};
+use crate::report::history::{self, Collection, Collections};
 
 /// What is not as promised: a history with a gap, an update that made no version, or two, or another than its
 /// acknowledgement says.

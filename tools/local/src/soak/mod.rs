@@ -19,7 +19,7 @@ pub use self::{
     plan::{Plan, Step},
     senders::Sent,
 };
-use crate::{history, stack::Stack};
+use crate::{report::history, stack::Stack};
 
 /// How often the histories are looked at while they are waited for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use std::{
 use aws_sdk_dynamodb::Client;
 use local::{
     dynamodb::sdk_config,
-    history,
+    report::history,
     stack::{Options, Stack},
     template::Template,
 };

@@ -15,7 +15,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::{Client, client::Waiters as _};
 use local::dynamodb::{
     Embedded,
-    reached::{self, Dynamodb},
+    endpoint::{self, Dynamodb},
     sdk_config,
 };
 
@@ -121,7 +121,7 @@ impl Endpoint {
     /// What a command needs in its environment, and in front of its arguments, to reach it.
     pub(crate) async fn reached(&self) -> (Vec<(String, String)>, Vec<String>) {
         let Some(url) = &self.url else {
-            return (reached::environment(&self.config).await.unwrap(), Vec::new());
+            return (endpoint::environment(&self.config).await.unwrap(), Vec::new());
         };
         (Vec::new(), vec!["--endpoint-url".to_owned(), url.clone()])
     }
@@ -212,7 +212,7 @@ async fn aws(name: &str) -> SdkConfig {
         loader = loader.region(Region::new(region.to_owned()));
     }
     let config = loader.load().await;
-    let known = reached::environment(&config).await.is_ok();
+    let known = endpoint::environment(&config).await.is_ok();
     assert!(known && config.region().is_some(), "AWS needs credentials and a Region");
     config
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use local::{
-    dynamodb::{reached::Dynamodb, sdk_config},
+    dynamodb::{endpoint::Dynamodb, sdk_config},
     stack::{Options, Stack},
     template::policies,
 };

@@ -9,7 +9,7 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::{
-    history::{self, Collections},
+    report::history::{self, Collections},
     stack::{Options, Stack},
     template::Template,
 };

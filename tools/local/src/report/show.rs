@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use shared::domain::{AttributeValue, Item, names};
 
-use crate::history::{Collection, Collections};
+use super::history::{Collection, Collections};
 
 /// The most entities that are shown.
 const MAX_ENTITIES: usize = 20;
@@ -129,7 +129,7 @@ mod tests {
     use shared::domain::keys::VersionDigits;
 
     use super::*;
-    use crate::history::collect;
+    use crate::report::history::collect;
 
     #[test]
     fn values_are_for_the_eye() {

@@ -18,14 +18,14 @@ pub enum Dynamodb {
 }
 
 /// How a DynamoDB is reached: by the stack, by its mapping, by its functions.
-pub(crate) struct Reached {
-    pub(crate) endpoint: String,
+pub(crate) struct Endpoint {
+    pub(crate) url: String,
     pub(crate) config: SdkConfig,
     pub(crate) mapping_config: SdkConfig,
     pub(crate) environment: BTreeMap<String, String>,
 }
 
-impl Reached {
+impl Endpoint {
     pub(crate) async fn of(dynamodb: Dynamodb) -> Result<Self, NoCredentials> {
         match dynamodb {
             Dynamodb::At(endpoint) => Ok(Self::at(endpoint).await),
@@ -39,14 +39,14 @@ impl Reached {
             // Its own access key: on AWS, the mapping acts in the name of the function's role.
             mapping_config: sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await,
             environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
-            endpoint,
+            url: endpoint,
         }
     }
 
     async fn aws(config: SdkConfig) -> Result<Self, NoCredentials> {
         let region = config.region().map(Region::as_ref).unwrap_or_default();
         Ok(Self {
-            endpoint: format!("https://dynamodb.{region}.amazonaws.com"),
+            url: format!("https://dynamodb.{region}.amazonaws.com"),
             environment: environment(&config).await?.into_iter().collect(),
             mapping_config: config.clone(),
             config,

@@ -12,7 +12,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::view::Sight;
+use super::view::Sight;
 
 /// How often the block is looked at.
 const DRAW_EVERY: Duration = Duration::from_millis(200);

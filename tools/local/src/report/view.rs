@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use console::Style;
 
-use crate::activity::Figures;
+use super::activity::Figures;
 
 /// The width of the names in front.
 const NAMES: usize = 10;

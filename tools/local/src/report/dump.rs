@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, io, path::Path};
 
-use crate::{history::Collections, mapping::destination::write_whole};
+use super::history::Collections;
+use crate::mapping::destination::write_whole;
 
 /// Writes the dump.
 pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
@@ -31,7 +32,7 @@ mod tests {
     use shared::domain::{Item, keys::VersionDigits};
 
     use super::*;
-    use crate::history::collect;
+    use crate::report::history::collect;
 
     #[test]
     fn by_partition_key_then_sort_key_with_sorted_members() {
