@@ -1,4 +1,4 @@
-//! Why a record, or a whole batch, failed.
+//! Errors of single stream records and of a whole batch.
 
 use lambda_runtime::Diagnostic;
 use shared::{
@@ -11,13 +11,13 @@ use shared::{
 };
 use thiserror::Error;
 
-/// Why a batch failed as a whole.
+/// Error of an invocation: Lambda retries the whole batch.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Not a batch of a stream.
+    /// The event is not a batch of a stream.
     #[error("the event is not a batch of stream records")]
     InvalidEvent,
-    /// A failed record that has no sequence number cannot be named in a partial answer. The others were written.
+    /// A failed record has no sequence number, so the response cannot name it. The other records were written.
     #[error("a record without a sequence number failed")]
     Unnamed(#[source] RecordFailure),
 }
@@ -35,28 +35,28 @@ impl From<Error> for Diagnostic {
     }
 }
 
-/// Why one record failed. No variant tells a value.
+/// Error of one stream record. No message contains an attribute value.
 #[derive(Debug, Error)]
 pub enum RecordFailure {
-    /// It cannot be read, and never will be.
+    /// The record cannot be parsed. A retry does not help.
     #[error("the record is malformed")]
     Malformed(#[from] Malformed),
-    /// A different item has the key of its version. It was left as it is.
-    #[error("a different item is recorded as this version")]
+    /// A different item is stored under the key of its version. It was not changed.
+    #[error("a different item is stored as this version")]
     Conflict,
-    /// The time ran out before it was its turn.
-    #[error("the invocation had no time left for it")]
+    /// The invocation ran out of time before the record was written.
+    #[error("the invocation had no time left for the record")]
     NotReached,
-    /// DynamoDB asks to come back later.
+    /// DynamoDB throttled the request.
     #[error("the table is throttled")]
     Throttled(#[source] ServiceError),
-    /// All else.
+    /// The request failed for another reason.
     #[error("the version could not be written")]
     Internal(#[source] RecordError),
 }
 
 impl RecordFailure {
-    /// The fixed name of its kind.
+    /// Returns the fixed name of the variant, which logs contain.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "Malformed",
@@ -67,7 +67,7 @@ impl RecordFailure {
         }
     }
 
-    /// The failure and its causes, in one line.
+    /// Returns the failure and its sources in one line.
     pub fn chain(&self) -> String {
         chain(self)
     }
@@ -82,30 +82,30 @@ impl From<RecordError> for RecordFailure {
     }
 }
 
-/// What is wrong with a malformed record.
+/// Reason why a stream record cannot be parsed.
 #[derive(Debug, Error)]
 pub enum Malformed {
-    /// Not an object, or without an object `dynamodb`.
+    /// It is not an object, or has no object `dynamodb`.
     #[error("it is not a stream record")]
     NotARecord,
-    /// Without `Keys`, or without a sort key among them.
+    /// It has no `Keys`, or they contain no sort key.
     #[error("its keys are missing")]
     NoKeys,
-    /// An event of a kind that streams do not have.
+    /// Its `eventName` is not one that streams have.
     #[error("its eventName is none of INSERT, MODIFY and REMOVE")]
     EventName,
-    /// The latest item was written, but its image is not there.
+    /// The latest item was written, but the record has no image of it.
     #[error("it has no NewImage")]
     NoNewImage,
-    /// An attribute of the image.
+    /// An attribute of the image is invalid.
     #[error("the attribute {name} cannot be read")]
     Attribute {
-        /// Its name.
+        /// Name of the attribute.
         name: String,
-        /// What is wrong with it, without its value.
+        /// Reason, without the value.
         source: InvalidAttributeValue,
     },
-    /// The image as a whole.
-    #[error("its NewImage makes no version")]
+    /// The image contains no valid version.
+    #[error("its NewImage is not a valid version")]
     Image(#[from] InvalidImage),
 }

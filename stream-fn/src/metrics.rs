@@ -1,20 +1,22 @@
-//! What an invocation reports.
+//! The metrics of an invocation.
 
 use shared::{
     clock::{self, Deadline},
     domain::time::EpochMillis,
-    dynamodb::record_version::RecordOutcome,
     metrics::{self, Tally, Unit},
 };
 use tokio::time::Instant;
 
-use crate::{Done, error::RecordFailure};
+use crate::{
+    error::RecordFailure,
+    response::{Outcome, ProcessedRecord},
+};
 
 const HISTORY_LAG: &str = "HistoryLag";
 const BATCH_SIZE: &str = "BatchSize";
 const TIME_LEFT: &str = "TimeLeft";
 
-/// All that stream-fn reports, and in what unit.
+/// All metrics of stream-fn, with their units.
 const UNITS: &[(&str, Unit)] = &[
     ("Recorded", Unit::Count),
     ("AlreadyRecorded", Unit::Count),
@@ -34,28 +36,27 @@ pub(crate) fn init() {
     metrics::init("stream-fn", UNITS);
 }
 
-/// A batch that was worked off.
+/// Counts the outcomes of a processed batch.
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 records at most")]
-pub(crate) fn batch(tally: &Tally, done: &[Done], deadline: Deadline) {
+pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], deadline: Deadline) {
     let now = clock::since_epoch();
-    for done in done {
-        tally.count(name(done));
-        if let (Ok(Some(RecordOutcome::Recorded)), Some(created)) = (&done.outcome, done.created) {
+    for record in processed {
+        tally.count(name(&record.outcome));
+        if let (Outcome::Recorded, Some(created)) = (&record.outcome, record.created) {
             tally.measure(HISTORY_LAG, lag(created, now.as_millis()));
         }
     }
-    tally.measure(BATCH_SIZE, done.len() as f64);
+    tally.measure(BATCH_SIZE, processed.len() as f64);
     let left = deadline.finish_by.saturating_duration_since(Instant::now());
     tally.measure(TIME_LEFT, left.as_secs_f64() * 1000.0);
 }
 
-fn name(done: &Done) -> &'static str {
-    match &done.outcome {
-        Ok(Some(RecordOutcome::Recorded)) => "Recorded",
-        Ok(Some(RecordOutcome::AlreadyRecorded)) => "AlreadyRecorded",
-        Ok(None) => "Skipped",
-        Ok(Some(RecordOutcome::Conflict)) => "FailedConflict",
-        Err((_, failure)) => match failure {
+fn name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Recorded => "Recorded",
+        Outcome::AlreadyRecorded => "AlreadyRecorded",
+        Outcome::Skipped => "Skipped",
+        Outcome::Failed { failure, .. } => match failure {
             RecordFailure::Malformed(_) => "FailedMalformed",
             RecordFailure::Conflict => "FailedConflict",
             RecordFailure::NotReached => "FailedNotReached",
@@ -65,7 +66,7 @@ fn name(done: &Done) -> &'static str {
     }
 }
 
-/// Milliseconds since the latest item was written. Clocks differ, so that it can seem to lie ahead.
+/// Returns the milliseconds since the latest item was written, at least 0: clocks differ.
 #[allow(clippy::cast_precision_loss, reason = "milliseconds of a lag")]
 fn lag(created: EpochMillis, now: u128) -> f64 {
     let now = i64::try_from(now).unwrap_or(i64::MAX);

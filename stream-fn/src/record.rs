@@ -1,4 +1,7 @@
-//! Stream records, read one by one: a record that cannot be read does not touch the others.
+//! Parses stream records separately, so that a malformed record fails alone and not with its batch.
+//!
+//! A batch is split into raw JSON texts first. A record of a Kinesis stream contains the stream record in base64; its sequence
+//! number is that of the Kinesis record.
 
 use std::{collections::HashMap, fmt};
 
@@ -15,69 +18,79 @@ use shared::domain::{
 
 use crate::error::{Error, Malformed, RecordFailure};
 
-/// A record that was told apart from the rest of its batch.
-pub struct Parsed {
-    /// What names it in the answer.
+/// A parsed stream record.
+pub struct Record {
+    /// Number that identifies the record in the response.
     pub sequence_number: Option<SequenceNumber>,
-    /// When the change was made.
+    /// Time of the change.
     pub created: Option<EpochMillis>,
-    /// What it asks for.
-    pub content: Result<Record, RecordFailure>,
+    /// Version that the record contains, if any.
+    pub content: Result<Content, RecordFailure>,
 }
 
-/// What a record asks for.
+/// The content of a stream record.
 #[derive(Debug)]
-pub enum Record {
-    /// Nothing: the item is not a latest item, or it was removed.
+pub enum Content {
+    /// No version: the item is not a latest item, or it was deleted.
     Skipped,
-    /// This version is to be written down.
+    /// A version that belongs into history.
     Version(VersionItem),
 }
 
-/// Splits a batch into its records, unread.
+/// Splits a batch into its records, without parsing them.
 pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
     #[derive(Deserialize)]
     struct Batch<'a> {
         #[serde(rename = "Records", borrow)]
         records: Vec<&'a RawValue>,
     }
-    // The parser's own words can hold a part of the event.
+    // The message of the parser can contain a part of the event, so it is not a source of the error.
     let batch: Batch = serde_json::from_str(event.get()).map_err(|_| Error::InvalidEvent)?;
     Ok(batch.records)
 }
 
-/// Reads one record, of a `DynamoDB` stream or of a Kinesis stream that the table's changes go to. Only what is needed is looked
-/// at, so that a member of an unknown kind is no obstacle.
-pub fn parse(raw: &RawValue, digits: VersionDigits) -> Parsed {
+/// Parses a record of a `DynamoDB` stream, or of a Kinesis stream that captures the changes of the table. Only the members in
+/// use are read, so members of an unexpected type elsewhere are no error.
+pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
+    let not_a_record = |number| Record::new(number, None, Err(Malformed::NotARecord));
     let Ok(record) = serde_json::from_str::<RawRecord>(raw.get()) else {
-        return Parsed::not_a_record(None);
+        return not_a_record(None);
     };
-    if let Some(carried) = record.kinesis {
-        let number = sequence_number(carried.sequence_number);
-        return match carried.open() {
-            Some(inner) => {
-                let record = serde_json::from_str::<RawRecord>(&inner).ok();
-                let record = record.filter(|record| record.kinesis.is_none());
-                let Some(change) = record.as_ref().and_then(|record| record.dynamodb.as_ref()) else {
-                    return Parsed::not_a_record(number);
-                };
-                let event_name = record.as_ref().and_then(|record| record.event_name);
-                Parsed::of(number, event_name, change, change.created_by_kinesis(), digits)
+    if let Some(kinesis) = record.kinesis {
+        let number = sequence_number(kinesis.sequence_number);
+        let inner = kinesis.unwrap();
+        let inner = inner
+            .as_ref()
+            .and_then(|inner| serde_json::from_str::<RawRecord>(inner).ok());
+        return match inner {
+            Some(RawRecord {
+                event_name,
+                dynamodb: Some(change),
+                kinesis: None,
+            }) => {
+                let content = content(event_name, &change, digits);
+                Record::new(number, change.created_by_kinesis(), content)
             }
-            None => Parsed::not_a_record(number),
+            _ => not_a_record(number),
         };
     }
     match record.dynamodb {
-        None => Parsed::not_a_record(None),
+        None => not_a_record(None),
         Some(change) => {
             let number = sequence_number(change.sequence_number);
-            Parsed::of(number, record.event_name, &change, change.created_by_stream(), digits)
+            let content = content(record.event_name, &change, digits);
+            Record::new(number, change.created_by_stream(), content)
         }
     }
 }
 
-/// The table that a record which Kinesis carries says it comes from. `None` for a record of a table's own stream.
-pub fn carried_table(raw: &RawValue) -> Option<String> {
+/// Decodes the `data` of a Kinesis record to the JSON text of the stream record in it.
+pub fn unwrap_kinesis(data: &str) -> Option<String> {
+    String::from_utf8(BASE64.decode(data).ok()?).ok()
+}
+
+/// Returns the table that the stream record in a Kinesis record names. `None` if it is not a Kinesis record.
+pub fn kinesis_table(raw: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Origin<'a> {
@@ -85,32 +98,22 @@ pub fn carried_table(raw: &RawValue) -> Option<String> {
         table_name: Option<&'a RawValue>,
     }
     let record: RawRecord = serde_json::from_str(raw.get()).ok()?;
-    let inner = record.kinesis?.open().unwrap_or_default();
+    let inner = record.kinesis?.unwrap().unwrap_or_default();
     let origin: Option<Origin> = serde_json::from_str(&inner).ok();
-    // What names no table names none that could be somebody's.
+    // Without a table name the record belongs to no table: the empty name matches none.
     Some(origin.and_then(|origin| read(origin.table_name)).unwrap_or_default())
 }
 
-impl Parsed {
-    fn not_a_record(sequence_number: Option<SequenceNumber>) -> Self {
-        Self {
-            sequence_number,
-            created: None,
-            content: Err(Malformed::NotARecord.into()),
-        }
-    }
-
-    fn of(
+impl Record {
+    fn new(
         sequence_number: Option<SequenceNumber>,
-        event_name: Option<&RawValue>,
-        change: &RawChange,
         created: Option<EpochMillis>,
-        digits: VersionDigits,
+        content: Result<Content, Malformed>,
     ) -> Self {
         Self {
             sequence_number,
             created,
-            content: content(event_name, change, digits).map_err(RecordFailure::from),
+            content: content.map_err(RecordFailure::from),
         }
     }
 }
@@ -126,23 +129,22 @@ struct RawRecord<'a> {
     #[serde(borrow)]
     dynamodb: Option<RawChange<'a>>,
     #[serde(borrow)]
-    kinesis: Option<RawCarrier<'a>>,
+    kinesis: Option<RawKinesis<'a>>,
 }
 
-/// What Kinesis puts around a record. Its sequence number is the one that names the record, which has none inside.
+/// The envelope that Kinesis adds. The stream record inside has no sequence number.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawCarrier<'a> {
+struct RawKinesis<'a> {
     #[serde(borrow)]
     data: Option<&'a RawValue>,
     #[serde(borrow)]
     sequence_number: Option<&'a RawValue>,
 }
 
-impl RawCarrier<'_> {
-    fn open(&self) -> Option<String> {
-        let data = BASE64.decode(read::<String>(self.data)?).ok()?;
-        String::from_utf8(data).ok()
+impl RawKinesis<'_> {
+    fn unwrap(&self) -> Option<String> {
+        unwrap_kinesis(&read::<String>(self.data)?)
     }
 }
 
@@ -162,12 +164,12 @@ struct RawChange<'a> {
 }
 
 impl RawChange<'_> {
-    /// In seconds.
+    /// A `DynamoDB` stream gives seconds.
     fn created_by_stream(&self) -> Option<EpochMillis> {
         self.created(1000.0)
     }
 
-    /// In milliseconds, unless it says that it is in microseconds.
+    /// Kinesis gives milliseconds, or microseconds if the precision says so.
     fn created_by_kinesis(&self) -> Option<EpochMillis> {
         let precision: Option<String> = read(self.approximate_creation_date_time_precision);
         self.created(match precision.as_deref() {
@@ -176,33 +178,32 @@ impl RawChange<'_> {
         })
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "a time, for the lag alone")]
+    #[allow(clippy::cast_possible_truncation, reason = "used only for the lag metric")]
     fn created(&self, millis: f64) -> Option<EpochMillis> {
         let created: f64 = read(self.approximate_creation_date_time)?;
         Some(EpochMillis::new((created * millis) as i64))
     }
 }
 
-fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Result<Record, Malformed> {
+fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Result<Content, Malformed> {
     let event_name: Option<String> = read(event_name);
     if event_name.as_deref() == Some("REMOVE") {
-        return Ok(Record::Skipped);
+        return Ok(Content::Skipped);
     }
     let keys: Value = read(change.keys).ok_or(Malformed::NoKeys)?;
     let sort_key = keys.get(names::SK).ok_or(Malformed::NoKeys)?;
-    // The mapping's filter lets nothing else through. Without this check, a mapping that lost its filter would make
-    // versions of versions for ever.
+    // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create versions
+    // of versions in an endless loop.
     if sort_key.get("S").and_then(Value::as_str) != Some(digits.latest_key().as_str()) {
-        return Ok(Record::Skipped);
+        return Ok(Content::Skipped);
     }
     if !matches!(event_name.as_deref(), Some("INSERT" | "MODIFY")) {
         return Err(Malformed::EventName);
     }
     let image = image(change.new_image.ok_or(Malformed::NoNewImage)?)?;
-    Ok(Record::Version(VersionItem::from_image(image, digits)?))
+    Ok(Content::Version(VersionItem::from_image(image, digits)?))
 }
 
-/// Reads an image.
 fn image(raw: &RawValue) -> Result<Item, Malformed> {
     match serde_json::from_str(raw.get()) {
         Ok(Image(image)) => Ok(Item::from(image)),
@@ -210,7 +211,7 @@ fn image(raw: &RawValue) -> Result<Item, Malformed> {
     }
 }
 
-/// All of an image that becomes a part of a version.
+/// The attributes of an image that belong to the version.
 struct Image(HashMap<String, AttributeValue>);
 
 impl<'de> Deserialize<'de> for Image {
@@ -229,10 +230,10 @@ impl<'de> Visitor<'de> for ImageVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Image, A::Error> {
-        // Grown once: most images have fewer attributes.
+        // Allocated once: most images have fewer attributes.
         let mut image = HashMap::with_capacity(16);
         while let Some(name) = members.next_key::<String>()? {
-            // The largest of all attributes, as a rule, and a part of no version.
+            // Usually the largest attribute, and not part of a version.
             if name == names::RECENT_REQUESTS {
                 members.next_value::<IgnoredAny>()?;
             } else {
@@ -243,7 +244,7 @@ impl<'de> Visitor<'de> for ImageVisitor {
     }
 }
 
-/// The same attribute by attribute, so that the one at fault can be named.
+/// Parses an image attribute by attribute, so that the error names the invalid one.
 fn image_by_attribute(raw: &RawValue) -> Result<Item, Malformed> {
     let mut attributes: HashMap<String, &RawValue> =
         serde_json::from_str(raw.get()).map_err(|_| Malformed::NoNewImage)?;

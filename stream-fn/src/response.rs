@@ -1,51 +1,155 @@
-//! Outcomes become the answer and its counts.
+//! The outcomes of stream records, and the response that names those that failed.
 
-use aws_lambda_events::event::streams::DynamoDbBatchItemFailure;
+use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
-    domain::{sequence::SequenceNumber, version_item::VersionItem},
-    dynamodb::record_version::RecordOutcome,
+    domain::{request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem},
+    dynamodb::record_version::{RecordError, RecordOutcome},
 };
 
-use crate::error::RecordFailure;
+use crate::error::{Error, RecordFailure};
 
-/// Names a failed record in the answer.
-pub fn failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {
-    // Its default names no record, which fails the whole batch.
+/// A stream record and its outcome.
+#[derive(Debug)]
+pub struct ProcessedRecord {
+    /// The number that identifies the record in the response.
+    pub sequence_number: Option<SequenceNumber>,
+    /// Time when the latest item was written.
+    pub created: Option<EpochMillis>,
+    /// Request that created the version.
+    pub request: Option<RequestId>,
+    /// Outcome of the record.
+    pub outcome: Outcome,
+}
+
+/// The outcome of a stream record.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Its version was written.
+    Recorded,
+    /// An earlier delivery of the record had written the same version.
+    AlreadyRecorded,
+    /// It contains no version: the item is not a latest item, or it was deleted.
+    Skipped,
+    /// Its version was not written.
+    Failed {
+        /// The version, if the record could be parsed.
+        version: Option<VersionItem>,
+        /// Reason of the failure.
+        failure: RecordFailure,
+    },
+}
+
+impl Outcome {
+    /// Adds the version to a failure.
+    pub fn with_version(self, version: VersionItem) -> Self {
+        match self {
+            Self::Failed { failure, .. } => Self::Failed {
+                version: Some(version),
+                failure,
+            },
+            outcome => outcome,
+        }
+    }
+}
+
+impl From<RecordFailure> for Outcome {
+    fn from(failure: RecordFailure) -> Self {
+        Self::Failed { version: None, failure }
+    }
+}
+
+impl From<Result<RecordOutcome, RecordError>> for Outcome {
+    fn from(put: Result<RecordOutcome, RecordError>) -> Self {
+        match put {
+            Ok(RecordOutcome::Recorded) => Self::Recorded,
+            Ok(RecordOutcome::AlreadyRecorded) => Self::AlreadyRecorded,
+            Ok(RecordOutcome::Conflict) => RecordFailure::Conflict.into(),
+            Err(error) => RecordFailure::from(error).into(),
+        }
+    }
+}
+
+/// Logs the outcomes of a batch, and returns the failed records as batch item failures.
+pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<DynamoDbEventResponse, Error> {
+    let mut summary = Summary::default();
+    let mut response = DynamoDbEventResponse::default();
+    let mut unnamed = None;
+    for record in processed {
+        summary.count(&record);
+        if let Outcome::Failed { version, failure } = record.outcome {
+            let number = record.sequence_number;
+            log_failure(
+                number.as_ref(),
+                record.request.as_ref(),
+                version.as_ref(),
+                &failure,
+                log_keys,
+            );
+            match number {
+                Some(number) => response.batch_item_failures.push(batch_item_failure(&number)),
+                None => unnamed = Some(failure),
+            }
+        }
+    }
+    summary.log();
+    match unnamed {
+        Some(failure) => Err(Error::Unnamed(failure)),
+        None => Ok(response),
+    }
+}
+
+fn log_failure(
+    number: Option<&SequenceNumber>,
+    request: Option<&RequestId>,
+    version: Option<&VersionItem>,
+    failure: &RecordFailure,
+    log_keys: bool,
+) {
+    tracing::warn!(
+        sequence_number = number.map(SequenceNumber::as_str),
+        entity = version.map(|version| version.entity().in_logs(log_keys)),
+        request = request.map(RequestId::in_logs),
+        version = version.map(|version| version.version().get()),
+        outcome = failure.name(),
+        error = failure.chain(),
+        "record",
+    );
+}
+
+fn batch_item_failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {
+    // The default has no item identifier, which makes Lambda retry the whole batch.
     let mut failure = DynamoDbBatchItemFailure::default();
     failure.item_identifier = Some(number.as_str().to_owned());
     failure
 }
 
-/// How a batch went.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+/// The counts of a batch.
+#[derive(Default)]
+struct Summary {
     recorded: usize,
     already_recorded: usize,
     skipped: usize,
     failed: usize,
-    /// The requests whose versions stand in history, as logs call them.
+    /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
 }
 
 impl Summary {
-    /// Counts what became of one record.
-    pub fn count(&mut self, outcome: &Result<Option<RecordOutcome>, (Option<VersionItem>, RecordFailure)>) {
-        let counter = match outcome {
-            Ok(Some(RecordOutcome::Recorded)) => &mut self.recorded,
-            Ok(Some(RecordOutcome::AlreadyRecorded)) => &mut self.already_recorded,
-            Ok(None) => &mut self.skipped,
-            Ok(Some(RecordOutcome::Conflict)) | Err(_) => &mut self.failed,
+    fn count(&mut self, record: &ProcessedRecord) {
+        let counter = match record.outcome {
+            Outcome::Recorded => &mut self.recorded,
+            Outcome::AlreadyRecorded => &mut self.already_recorded,
+            Outcome::Skipped => &mut self.skipped,
+            Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
+        if let Outcome::Recorded | Outcome::AlreadyRecorded = record.outcome {
+            self.requests.extend(record.request.as_ref().map(RequestId::in_logs));
+        }
     }
 
-    /// Notes whose version stands in history now.
-    pub fn wrote_down(&mut self, request: String) {
-        self.requests.push(request);
-    }
-
-    /// One line for the invocation. It names each request, so that one id leads from the queue to the version.
-    pub fn log(&self) {
+    /// Logs one line for the invocation. It names each request, so that a request id leads from the queue to the version.
+    fn log(&self) {
         tracing::info!(
             requests = self.requests.join(" "),
             recorded = self.recorded,

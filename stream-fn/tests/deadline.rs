@@ -28,9 +28,9 @@ use shared::{
         write::WriteOptions,
     },
 };
-use stream_fn::Recorder;
+use stream_fn::HistoryWriter;
 
-fn recorder(http: impl HttpClient + 'static) -> Recorder {
+fn recorder(http: impl HttpClient + 'static) -> HistoryWriter {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-central-1"))
@@ -46,7 +46,7 @@ fn recorder(http: impl HttpClient + 'static) -> Recorder {
         write: WriteOptions::default(),
         log_keys: false,
     };
-    Recorder::new(Client::from_conf(config), &settings)
+    HistoryWriter::new(Client::from_conf(config), &settings)
 }
 
 fn batch(records: usize) -> Box<RawValue> {
@@ -61,7 +61,7 @@ fn batch(records: usize) -> Box<RawValue> {
     RawValue::from_string(event.to_string()).unwrap()
 }
 
-async fn failed(recorder: &Recorder, records: usize, left: Duration) -> Vec<String> {
+async fn failed(recorder: &HistoryWriter, records: usize, left: Duration) -> Vec<String> {
     let answer = recorder
         .handle(&batch(records), "lambda", Deadline::after(left))
         .await

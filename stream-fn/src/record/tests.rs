@@ -1,4 +1,4 @@
-//! Records of both streams, whole and broken.
+//! Valid and malformed records of both kinds of streams.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -16,29 +16,29 @@ fn image() -> Value {
     json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "A": {"S": "a"}})
 }
 
-fn parsed(record: &str) -> Parsed {
+fn parsed(record: &str) -> Record {
     let raw = RawValue::from_string(record.to_owned()).unwrap();
     parse(&raw, VersionDigits::default())
 }
 
 #[test]
-fn inserts_and_modifications_of_the_latest_item_make_a_version() {
+fn insert_and_modify_of_the_latest_item_contain_a_version() {
     for name in ["INSERT", "MODIFY"] {
         let parsed = parsed(&record(name, "v0", image()).to_string());
         assert_eq!(parsed.sequence_number, SequenceNumber::new("111"));
-        let Ok(Record::Version(version)) = parsed.content else {
+        let Ok(Content::Version(version)) = parsed.content else {
             panic!("{name}")
         };
         assert_eq!(version.version().get(), 3);
     }
 }
 
-fn carried(record: &Value) -> Value {
+fn in_kinesis(record: &Value) -> Value {
     json!({"kinesis": {"data": BASE64.encode(record.to_string()), "sequenceNumber": "49571"}, "eventName": "aws:kinesis:record"})
 }
 
 #[test]
-fn kinesis_carries_the_same_records() {
+fn a_kinesis_record_contains_the_same_stream_record() {
     let mut inner = record("MODIFY", "v0", image());
     inner["dynamodb"].as_object_mut().unwrap().remove("SequenceNumber");
     inner["dynamodb"]["ApproximateCreationDateTime"] = json!(1_604_261_040_123_456_u64);
@@ -48,19 +48,19 @@ fn kinesis_carries_the_same_records() {
         (json!(null), 1_604_261_040_123_456),
     ] {
         inner["dynamodb"]["ApproximateCreationDateTimePrecision"] = precision;
-        let parsed = parsed(&carried(&inner).to_string());
+        let parsed = parsed(&in_kinesis(&inner).to_string());
         assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"));
         assert_eq!(parsed.created.map(EpochMillis::get), Some(millis));
-        assert!(matches!(parsed.content, Ok(Record::Version(version)) if version.version().get() == 3));
+        assert!(matches!(parsed.content, Ok(Content::Version(version)) if version.version().get() == 3));
     }
     for skipped in [record("REMOVE", "v0", image()), record("MODIFY", "v1", image())] {
         assert!(matches!(
-            parsed(&carried(&skipped).to_string()).content,
-            Ok(Record::Skipped)
+            parsed(&in_kinesis(&skipped).to_string()).content,
+            Ok(Content::Skipped)
         ));
     }
-    // What names a record is what Kinesis calls it, also where nothing inside can be read.
-    let mut broken = carried(&inner);
+    // The sequence number is that of the Kinesis record, also if its data cannot be parsed.
+    let mut broken = in_kinesis(&inner);
     for data in [
         json!("!"),
         json!("/w=="),
@@ -74,12 +74,12 @@ fn kinesis_carries_the_same_records() {
         assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"), "{data}");
         assert!(parsed.content.is_err(), "{data}");
     }
-    // A carrier inside a carrier is no record.
-    assert!(parsed(&carried(&carried(&inner)).to_string()).content.is_err());
+    // A Kinesis record inside a Kinesis record is malformed.
+    assert!(parsed(&in_kinesis(&in_kinesis(&inner)).to_string()).content.is_err());
 }
 
 #[test]
-fn the_time_of_a_change_is_in_seconds() {
+fn creation_times_of_a_dynamodb_stream_are_seconds() {
     for (time, millis) in [
         (json!(1_604_261_040), Some(1_604_261_040_000)),
         (json!(1_604_261_040.5), Some(1_604_261_040_500)),
@@ -98,19 +98,19 @@ fn the_time_of_a_change_is_in_seconds() {
 }
 
 #[test]
-fn what_the_latest_item_remembers_is_not_looked_at() {
-    for remembered in [json!({"M": {"hash": {"N": "3"}}}), json!({"Q": []}), json!(7)] {
+fn recent_requests_are_ignored() {
+    for recent in [json!({"M": {"hash": {"N": "3"}}}), json!({"Q": []}), json!(7)] {
         let mut image = image();
-        image["RecentRequests"] = remembered.clone();
-        let Ok(Record::Version(version)) = parsed(&record("MODIFY", "v0", image).to_string()).content else {
-            panic!("{remembered}")
+        image["RecentRequests"] = recent.clone();
+        let Ok(Content::Version(version)) = parsed(&record("MODIFY", "v0", image).to_string()).content else {
+            panic!("{recent}")
         };
         assert!(!version.item().contains_key("RecentRequests"));
     }
 }
 
 #[test]
-fn both_ways_to_read_an_image_come_to_the_same() {
+fn both_image_parsers_agree() {
     for image in [
         image(),
         json!({}),
@@ -123,7 +123,7 @@ fn both_ways_to_read_an_image_come_to_the_same() {
 }
 
 #[test]
-fn all_else_is_skipped() {
+fn records_of_other_items_are_skipped() {
     for record in [
         record("INSERT", "v3", image()),
         record("MODIFY", "Metadata", image()),
@@ -134,23 +134,23 @@ fn all_else_is_skipped() {
         json!({"eventName": "INSERT", "dynamodb": {"Keys": {"SK": {"N": "0"}}}}),
     ] {
         let content = parsed(&record.to_string()).content;
-        assert!(matches!(content, Ok(Record::Skipped)), "{record}");
+        assert!(matches!(content, Ok(Content::Skipped)), "{record}");
     }
 }
 
 #[test]
-fn what_is_not_needed_may_be_absent_or_unknown() {
+fn unused_members_may_be_absent_or_of_any_type() {
     let mut odd = record("INSERT", "v0", image());
     odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
     odd["dynamodb"]["SizeBytes"] = json!("many");
     odd["dynamodb"]["ApproximateCreationDateTime"] = json!({});
     odd["eventSource"] = json!(7);
     odd["userIdentity"] = json!([]);
-    assert!(matches!(parsed(&odd.to_string()).content, Ok(Record::Version(_))));
+    assert!(matches!(parsed(&odd.to_string()).content, Ok(Content::Version(_))));
 }
 
 #[test]
-fn malformed_records_are_named_one_by_one() {
+fn malformed_records_have_a_specific_error() {
     let with = |name: &str, value: Value| {
         let mut image = image();
         image[name] = value;
@@ -178,19 +178,19 @@ fn malformed_records_are_named_one_by_one() {
         ),
         (
             with("Latest", json!({"S": "3"})),
-            "its NewImage makes no version: Latest is not a number",
+            "its NewImage is not a valid version: Latest is not a number",
         ),
         (
             with("Latest", json!({"N": "3.5"})),
-            "its NewImage makes no version: Latest is not a whole number",
+            "its NewImage is not a valid version: Latest is not a whole number",
         ),
         (
             with("Latest", json!({"N": "0"})),
-            "its NewImage makes no version: Latest is below 1",
+            "its NewImage is not a valid version: Latest is below 1",
         ),
         (
             record("INSERT", "v0", json!({"PK": {"S": "E"}})).to_string(),
-            "its NewImage makes no version: Latest is missing",
+            "its NewImage is not a valid version: Latest is missing",
         ),
         (with("A", json!({"Q": "secret"})), attribute),
         (with("A", json!({"B": "secret!"})), attribute),
@@ -208,7 +208,7 @@ fn malformed_records_are_named_one_by_one() {
 }
 
 #[test]
-fn a_sequence_number_is_a_text_that_is_not_empty() {
+fn a_sequence_number_is_a_non_empty_string() {
     for (number, expected) in [
         (json!("7"), SequenceNumber::new("7")),
         (json!(""), None),
@@ -223,7 +223,7 @@ fn a_sequence_number_is_a_text_that_is_not_empty() {
 
 proptest! {
     #[test]
-    fn no_record_is_too_odd(name in "INSERT|MODIFY|REMOVE|x", keys in any_json(), image in any_json()) {
+    fn parsing_never_panics(name in "INSERT|MODIFY|REMOVE|x", keys in any_json(), image in any_json()) {
         let record = json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}});
         let _ = parsed(&record.to_string());
         let image = json!({"PK": {"S": "E"}, "Latest": {"N": "1"}, "A": image});

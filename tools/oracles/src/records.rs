@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json, value::RawValue};
 use shared::domain::{attributes::same_item, keys::VersionDigits, names, sequence::SequenceNumber};
-use stream_fn::record::{Record, parse, split};
+use stream_fn::record::{Content, parse, split, unwrap_kinesis};
 
 /// An event of stream-fn. Each record is read, skipped or refused by itself, none is lost, and a version item that is put
 /// back into a record is read from it again.
@@ -29,14 +29,14 @@ pub fn records(input: &[u8]) {
         }
         for digits in [1, 10].into_iter().filter_map(VersionDigits::new) {
             match parse(raw, digits).content {
-                Ok(Record::Skipped) => {}
-                Ok(Record::Version(version)) => {
+                Ok(Content::Skipped) => {}
+                Ok(Content::Version(version)) => {
                     let item = version.item();
                     assert!(!item.contains_key(names::LATEST), "a version item that counts");
                     let key = serde_json::to_value(&item[names::SK]).unwrap_or_default();
                     assert_eq!(key, json!({"S": digits.version_key(version.version())}));
                     let printed = print(item, version.version().get(), digits);
-                    let Ok(Record::Version(again)) = parse(&printed, digits).content else {
+                    let Ok(Content::Version(again)) = parse(&printed, digits).content else {
                         panic!("its own print makes no version")
                     };
                     assert!(same_item(again.item(), item), "its own print makes another version");
@@ -54,8 +54,7 @@ pub fn records(input: &[u8]) {
 /// What Kinesis carries.
 fn carried(raw: &RawValue) -> Option<String> {
     let record: Value = serde_json::from_str(raw.get()).ok()?;
-    let data = BASE64.decode(record.get("kinesis")?["data"].as_str()?).ok()?;
-    String::from_utf8(data).ok()
+    unwrap_kinesis(record.get("kinesis")?["data"].as_str()?)
 }
 
 /// A record comes to the same if Kinesis carries it, but for what names it.
@@ -69,8 +68,8 @@ fn check_carried(raw: &RawValue) {
     let carried = parse(&record, digits);
     assert_eq!(carried.sequence_number.as_ref().map(SequenceNumber::as_str), Some("7"));
     match (alone, carried.content) {
-        (Ok(Record::Skipped), Ok(Record::Skipped)) | (Err(_), Err(_)) => {}
-        (Ok(Record::Version(alone)), Ok(Record::Version(carried))) => {
+        (Ok(Content::Skipped), Ok(Content::Skipped)) | (Err(_), Err(_)) => {}
+        (Ok(Content::Version(alone)), Ok(Content::Version(carried))) => {
             assert!(same_item(alone.item(), carried.item()), "another version by Kinesis");
         }
         (alone, carried) => panic!("{} alone, {} by Kinesis", alone.is_ok(), carried.is_ok()),

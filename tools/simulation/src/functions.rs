@@ -15,7 +15,7 @@ use futures::FutureExt as _;
 use local::mapping::{Invocation, InvocationEnd, Invoker};
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
-use stream_fn::Recorder;
+use stream_fn::HistoryWriter;
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -71,7 +71,7 @@ pub(crate) async fn write(writer: &Writer, event: &Value) -> Heard {
 pub(crate) struct StreamFunction(pub(crate) Arc<Stream>);
 
 pub(crate) struct Stream {
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: HistoryWriter,
     pub(crate) wire: Wire,
     pub(crate) invocations: AtomicU64,
     /// The records of invocations that something went wrong with.
@@ -81,7 +81,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(recorder: Recorder, wire: Wire) -> Arc<Self> {
+    pub(crate) fn new(recorder: HistoryWriter, wire: Wire) -> Arc<Self> {
         Arc::new(Self {
             recorder,
             wire,

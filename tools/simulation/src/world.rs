@@ -17,7 +17,7 @@ use shared::{
     domain::{entity::EntityId, keys::VersionDigits, sequence::SequenceNumber},
     dynamodb::{Store, history::HistoryQuery},
 };
-use stream_fn::Recorder;
+use stream_fn::HistoryWriter;
 use thiserror::Error;
 use tokio::{
     sync::Notify,
@@ -151,7 +151,7 @@ impl<'a> World<'a> {
         let settings = &schedule.settings;
         let config = config(settings)?;
         let dynamodb = dynamodb_client(&wire);
-        let recorder = Recorder::new(dynamodb.clone(), &config);
+        let recorder = HistoryWriter::new(dynamodb.clone(), &config);
         let source = Watched {
             stream: TableStream::new(streams_client(&wire), stream_arn.clone()),
             wire: wire.clone(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use stream_fn::record::carried_table;
+use stream_fn::record::kinesis_table;
 
 use super::{TableStream, Tally, stream::Fetched};
 use crate::{
@@ -90,7 +90,7 @@ fn source_of(record: &RawValue) -> Option<String> {
         arn: Option<&'a RawValue>,
     }
     // The ARN that Kinesis puts there is its own.
-    if let Some(table) = carried_table(record) {
+    if let Some(table) = kinesis_table(record) {
         return Some(format!(":table/{table}"));
     }
     let origin: Origin = serde_json::from_str(record.get()).ok()?;

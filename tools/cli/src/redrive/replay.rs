@@ -17,9 +17,10 @@ use shared::{
     },
 };
 use stream_fn::{
-    Done, Recorder,
+    HistoryWriter,
     error::RecordFailure,
-    record::{self, Record},
+    record::{self, Content},
+    response::{Outcome, ProcessedRecord},
 };
 
 use super::{Services, Sink, TableStream, Tally, reader::Reader};
@@ -50,7 +51,7 @@ impl Sink for Replay {
         let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
         if let Some((batch, fetched)) = read.fetched {
             // The stream also holds what the mapping leaves out.
-            done.retain(|done| !matches!(done.outcome, Ok(None)));
+            done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
             if !fetched.is_whole {
                 let lost = batch.size.saturating_sub(done.len() as u64).max(1);
                 tally.lose(&batch, fetched.first.as_ref(), lost);
@@ -81,11 +82,11 @@ impl Replay {
         }
     }
 
-    async fn replay(&self, records: Vec<&RawValue>) -> Vec<Done> {
+    async fn replay(&self, records: Vec<&RawValue>) -> Vec<ProcessedRecord> {
         match &self.plan {
             None => {
-                let recorder = Recorder::of(self.store.clone());
-                recorder.record_all(records, Deadline::after(self.patience)).await
+                let writer = HistoryWriter::from_store(self.store.clone());
+                writer.process(records, Deadline::after(self.patience)).await
             }
             Some(plan) => {
                 let tried = stream::iter(records).map(|record| self.try_out(record, plan));
@@ -95,24 +96,24 @@ impl Replay {
     }
 
     /// What these records would come to, in their order, if there is no other document.
-    pub(crate) async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<Done> {
+    pub(crate) async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<ProcessedRecord> {
         let plan = Plan::default();
         let tried = stream::iter(records).map(|record| self.try_out(record, &plan));
         tried.buffered(READS).collect().await
     }
 
     /// What a record would come to.
-    async fn try_out(&self, raw: &RawValue, plan: &Plan) -> Done {
+    async fn try_out(&self, raw: &RawValue, plan: &Plan) -> ProcessedRecord {
         let parsed = record::parse(raw, self.store.digits());
         let outcome = match parsed.content {
-            Ok(Record::Skipped) => Ok(None),
-            Err(failure) => Err((None, failure)),
-            Ok(Record::Version(version)) => {
+            Ok(Content::Skipped) => Outcome::Skipped,
+            Err(failure) => failure.into(),
+            Ok(Content::Version(version)) => {
                 let found = self.store.would_record(&version).await;
-                planned(&version, found, plan).map_err(|failure| (Some(version), failure))
+                planned(&version, found, plan).with_version(version)
             }
         };
-        Done {
+        ProcessedRecord {
             sequence_number: parsed.sequence_number,
             created: parsed.created,
             request: None,
@@ -122,26 +123,19 @@ impl Replay {
 }
 
 /// The same record can be in several documents: only the first of them would write it.
-fn planned(
-    version: &VersionItem,
-    found: Result<RecordOutcome, RecordError>,
-    plan: &Plan,
-) -> Result<Option<RecordOutcome>, RecordFailure> {
-    match found? {
-        RecordOutcome::Conflict => Err(RecordFailure::Conflict),
-        RecordOutcome::AlreadyRecorded => Ok(Some(RecordOutcome::AlreadyRecorded)),
-        RecordOutcome::Recorded => {
+fn planned(version: &VersionItem, found: Result<RecordOutcome, RecordError>, plan: &Plan) -> Outcome {
+    match found.into() {
+        Outcome::Recorded => {
             let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
             match plan.entry((version.entity().clone(), version.version())) {
                 Entry::Vacant(entry) => {
                     entry.insert(version.clone());
-                    Ok(Some(RecordOutcome::Recorded))
+                    Outcome::Recorded
                 }
-                Entry::Occupied(entry) if same_item(entry.get().item(), version.item()) => {
-                    Ok(Some(RecordOutcome::AlreadyRecorded))
-                }
-                Entry::Occupied(_) => Err(RecordFailure::Conflict),
+                Entry::Occupied(entry) if same_item(entry.get().item(), version.item()) => Outcome::AlreadyRecorded,
+                Entry::Occupied(_) => RecordFailure::Conflict.into(),
             }
         }
+        outcome => outcome,
     }
 }

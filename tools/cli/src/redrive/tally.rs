@@ -1,11 +1,11 @@
 //! What became of records: counts, and the names of those that are not in.
 
 use serde_json::{Map, Value, json};
-use shared::{
-    domain::{sequence::SequenceNumber, version_item::VersionItem},
-    dynamodb::record_version::RecordOutcome,
+use shared::domain::{sequence::SequenceNumber, version_item::VersionItem};
+use stream_fn::{
+    error::RecordFailure,
+    response::{Outcome, ProcessedRecord},
 };
-use stream_fn::{Done, error::RecordFailure};
 
 use crate::{
     error::CliError,
@@ -73,22 +73,15 @@ impl Tally {
     }
 
     /// What became of the records of a document.
-    pub(crate) fn count_all(&mut self, name: &str, done: Vec<Done>) {
-        for Done {
-            sequence_number: number,
-            outcome,
-            ..
-        } in done
-        {
-            match outcome {
-                Ok(Some(RecordOutcome::Recorded)) => self.recorded += 1,
-                Ok(Some(RecordOutcome::AlreadyRecorded)) => self.already_recorded += 1,
-                Ok(None) => self.skipped += 1,
-                // The recorder tells it as a failure.
-                Ok(Some(RecordOutcome::Conflict)) => {
-                    self.conflicts.push(json!({"Source": name, "SequenceNumber": number}));
+    pub(crate) fn count_all(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
+        for record in processed {
+            match record.outcome {
+                Outcome::Recorded => self.recorded += 1,
+                Outcome::AlreadyRecorded => self.already_recorded += 1,
+                Outcome::Skipped => self.skipped += 1,
+                Outcome::Failed { version, failure } => {
+                    self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
                 }
-                Err((version, failure)) => self.fail(name, number.as_ref(), version.as_ref(), &failure),
             }
         }
     }

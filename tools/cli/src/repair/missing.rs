@@ -10,7 +10,7 @@ use shared::domain::{
     attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
     version_set::VersionSet,
 };
-use stream_fn::record::{self, Record};
+use stream_fn::record::{self, Content};
 
 use crate::{
     error::CliError,
@@ -63,7 +63,7 @@ impl<'a> Search<'a> {
     }
 
     fn take(&self, record: &RawValue, source: &str) {
-        let Ok(Record::Version(version)) = record::parse(record, self.digits).content else {
+        let Ok(Content::Version(version)) = record::parse(record, self.digits).content else {
             return;
         };
         let missing = self.missing.get(version.entity());

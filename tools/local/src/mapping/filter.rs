@@ -1,8 +1,8 @@
 //! `FilterCriteria`: which records reach the function.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Map, Value, json};
 use shared::domain::number::Decimal;
+use stream_fn::record::unwrap_kinesis;
 use thiserror::Error;
 
 /// The most filters of one mapping, by default.
@@ -52,8 +52,8 @@ impl Filters {
 }
 
 fn carried(kinesis: &Value) -> Value {
-    let data = kinesis["data"].as_str().and_then(|data| BASE64.decode(data).ok());
-    data.and_then(|data| serde_json::from_slice(&data).ok())
+    let data = kinesis["data"].as_str().and_then(unwrap_kinesis);
+    data.and_then(|data| serde_json::from_str(&data).ok())
         .unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
-use stream_fn::Recorder;
+use stream_fn::HistoryWriter;
 
 use crate::support::{Database, rows};
 
@@ -10,10 +10,10 @@ use crate::support::{Database, rows};
 const EITHER: [(&str, usize); 2] = [("Alone", 1), ("Together", usize::MAX)];
 
 /// A table for each way, and a recorder that writes to it.
-async fn recorders(database: &Database) -> Vec<(&'static str, (Recorder, usize))> {
+async fn recorders(database: &Database) -> Vec<(&'static str, (HistoryWriter, usize))> {
     let mut recorders = Vec::new();
     for (table, records) in EITHER {
-        let recorder = Recorder::of(database.store(table, 1).await);
+        let recorder = HistoryWriter::from_store(database.store(table, 1).await);
         recorders.push((table, (recorder, records)));
     }
     recorders
@@ -28,7 +28,7 @@ fn image(entity: &str, latest: u64, attributes: Value) -> Value {
 }
 
 /// Hands these images over, and returns the indexes of those that failed.
-async fn failed((recorder, at_once): &(Recorder, usize), images: &[Value]) -> Vec<usize> {
+async fn failed((recorder, at_once): &(HistoryWriter, usize), images: &[Value]) -> Vec<usize> {
     let record = |(index, image): (usize, &Value)| {
         let keys = json!({"PK": image["PK"], "SK": image["SK"]});
         json!({"eventName": "MODIFY", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": index.to_string()}})

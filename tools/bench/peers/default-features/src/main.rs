@@ -8,7 +8,7 @@ use aws_config::BehaviorVersion;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{clock::Deadline, config::Config, logging};
-use stream_fn::Recorder;
+use stream_fn::HistoryWriter;
 use writer_fn::Writer;
 
 /// The first argument is missing or does not name a function.
@@ -23,13 +23,13 @@ async fn main() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env()?;
     let client = aws_sdk_dynamodb::Client::new(&aws_config::load_defaults(BehaviorVersion::latest()).await);
     match function.as_str() {
-        "stream-fn" => record(&Recorder::new(client, &config)).await,
+        "stream-fn" => record(&HistoryWriter::new(client, &config)).await,
         "writer-fn" => write(&Writer::new(client, &config)).await,
         _ => Err(UsageError.into()),
     }
 }
 
-async fn record(recorder: &Recorder) -> Result<(), lambda_runtime::Error> {
+async fn record(recorder: &HistoryWriter) -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
         recorder

@@ -1,15 +1,13 @@
 //! What a failure document says, for the eye and for programs.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json, value::RawValue};
-use shared::{
-    domain::{Item, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version},
-    dynamodb::record_version::RecordOutcome,
+use shared::domain::{
+    Item, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version,
 };
 use stream_fn::{
-    Done,
     error::RecordFailure,
-    record::{self, Record},
+    record::{self, Content, unwrap_kinesis},
+    response::{Outcome as StreamOutcome, ProcessedRecord},
 };
 
 use crate::{
@@ -62,13 +60,15 @@ pub(in crate::console) enum Outcome {
 }
 
 impl Outcome {
-    pub(in crate::console) fn of(done: &Done) -> Self {
-        match &done.outcome {
-            Ok(Some(RecordOutcome::Recorded)) => Self::Recorded,
-            Ok(Some(RecordOutcome::AlreadyRecorded)) => Self::AlreadyRecorded,
-            Ok(Some(RecordOutcome::Conflict)) | Err((_, RecordFailure::Conflict)) => Self::Conflict,
-            Ok(None) => Self::Skipped,
-            Err((_, failure)) => Self::Failed(failure.chain()),
+    pub(in crate::console) fn of(record: &ProcessedRecord) -> Self {
+        match &record.outcome {
+            StreamOutcome::Recorded => Self::Recorded,
+            StreamOutcome::AlreadyRecorded => Self::AlreadyRecorded,
+            StreamOutcome::Skipped => Self::Skipped,
+            StreamOutcome::Failed { failure, .. } => match failure {
+                RecordFailure::Conflict => Self::Conflict,
+                failure => Self::Failed(failure.chain()),
+            },
         }
     }
 
@@ -176,8 +176,8 @@ impl TheRecord {
         let parsed = record::parse(raw, digits);
         let seen = Seen::of(raw);
         let (kind, version) = match parsed.content {
-            Ok(Record::Version(version)) => (Kind::Version, Some(version.version())),
-            Ok(Record::Skipped) => (Kind::Skipped, None),
+            Ok(Content::Version(version)) => (Kind::Version, Some(version.version())),
+            Ok(Content::Skipped) => (Kind::Skipped, None),
             Err(failure) => (Kind::Malformed(failure.chain()), None),
         };
         Self {
@@ -253,12 +253,12 @@ impl Seen {
 
 /// The record that Kinesis carries.
 fn carried(json: &Value) -> Option<Value> {
-    let data = STANDARD.decode(json["kinesis"]["data"].as_str()?).ok()?;
-    serde_json::from_slice(&data).ok()
+    serde_json::from_str(&unwrap_kinesis(json["kinesis"]["data"].as_str()?)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
     use proptest::prelude::*;
 
     use super::*;

@@ -1,0 +1,104 @@
+//! Chunks of a batch: at most 25 stream records, which are parsed, written, and then dropped.
+//!
+//! The versions of a chunk are inserted with `BatchExecuteStatement` where possible. A version that cannot be part of such a
+//! request is put alone, in a second pass. All requests are idempotent and none overwrites an item, so their order is free.
+
+use futures::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+use shared::{
+    clock::Deadline,
+    domain::version_item::VersionItem,
+    dynamodb::{
+        Store,
+        record_versions::{InBatch, batches},
+    },
+};
+
+use crate::{
+    error::RecordFailure,
+    record::{self, Content},
+    response::{Outcome, ProcessedRecord},
+};
+
+/// Maximum number of concurrent requests of a chunk.
+const MAX_CONCURRENT_REQUESTS: usize = 8;
+
+/// Writes the versions of these stream records, and returns the outcome of each record, in their order.
+pub(crate) async fn write(store: &Store, chunk: &[&RawValue], deadline: Deadline) -> Vec<ProcessedRecord> {
+    let records: Vec<_> = chunk.iter().map(|raw| record::parse(raw, store.digits())).collect();
+    let versions: Vec<_> = records
+        .iter()
+        .filter_map(|record| match &record.content {
+            Ok(Content::Version(version)) => Some(version),
+            _ => None,
+        })
+        .collect();
+    let mut outcomes = write_versions(store, &versions, deadline).await.into_iter();
+    let processed = records.into_iter().map(|record| {
+        let (request, outcome) = match record.content {
+            Ok(Content::Skipped) => (None, Outcome::Skipped),
+            Ok(Content::Version(version)) => {
+                let outcome = outcomes.next().unwrap_or(RecordFailure::NotReached.into());
+                (version.request_id(), outcome.with_version(version))
+            }
+            Err(failure) => (None, failure.into()),
+        };
+        ProcessedRecord {
+            sequence_number: record.sequence_number,
+            created: record.created,
+            request,
+            outcome,
+        }
+    });
+    processed.collect()
+}
+
+/// Returns the outcome of each version, in their order.
+async fn write_versions(store: &Store, versions: &[&VersionItem], deadline: Deadline) -> Vec<Outcome> {
+    let inserted: Vec<_> = stream::iter(batches(versions.iter().copied()))
+        .map(|batch| insert(store, versions, batch, deadline))
+        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+        .collect()
+        .await;
+    let mut outcomes: Vec<_> = stream::iter(inserted.into_iter().flatten())
+        .map(async |(index, inserted)| match inserted {
+            Some(outcome) => (index, outcome),
+            None => (index, put(store, versions[index], deadline).await),
+        })
+        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+        .collect()
+        .await;
+    outcomes.sort_unstable_by_key(|(index, _)| *index);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+/// Returns the outcomes of a batch by the indexes of its versions, `None` for a version that must be put alone.
+async fn insert(
+    store: &Store,
+    versions: &[&VersionItem],
+    batch: Vec<usize>,
+    deadline: Deadline,
+) -> Vec<(usize, Option<Outcome>)> {
+    // Unlike a statement, a put that fails returns the item that is stored under the key.
+    if let [index] = batch[..] {
+        return vec![(index, Some(put(store, versions[index], deadline).await))];
+    }
+    let batched: Vec<_> = batch.iter().map(|index| versions[*index]).collect();
+    let inserted = store.record_batch(&batched, deadline).await;
+    let outcomes = inserted.into_iter().map(|inserted| match inserted {
+        InBatch::Done(outcome) => Some(outcome.into()),
+        InBatch::Alone => None,
+        InBatch::NotReached => Some(RecordFailure::NotReached.into()),
+    });
+    batch.into_iter().zip(outcomes).collect()
+}
+
+async fn put(store: &Store, version: &VersionItem, deadline: Deadline) -> Outcome {
+    if !deadline.allows_start() {
+        return RecordFailure::NotReached.into();
+    }
+    match tokio::time::timeout_at(deadline.finish_by, store.record_version(version)).await {
+        Ok(outcome) => outcome.into(),
+        Err(_) => RecordFailure::NotReached.into(),
+    }
+}
