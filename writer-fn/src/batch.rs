@@ -1,4 +1,7 @@
-//! An SQS batch: messages of one entity in order, different entities side by side.
+//! SQS batches: updates of one entity are applied in order, different entities concurrently.
+//!
+//! A batch is divided into lanes. Messages that share an entity or a FIFO message group are in the same lane, and a lane is
+//! processed in order. Messages that fail, or that the deadline does not allow to start, are returned as batch item failures.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,16 +10,16 @@ use futures::{StreamExt as _, stream};
 use shared::{clock::Deadline, domain::update::Update, metrics::Tally};
 
 use crate::{
-    Writer,
     error::{Error, InvalidEvent},
-    metrics, refuse,
+    metrics,
     request::Message,
+    writer::{Writer, reject},
 };
 
-/// The most lanes that are worked on at once.
-const CONCURRENCY: usize = 32;
+/// Maximum number of lanes processed concurrently.
+const MAX_CONCURRENT_LANES: usize = 32;
 
-/// Applies the messages, and names those that failed or were not reached.
+/// Applies the messages, and returns those that failed or were not started.
 pub(crate) async fn write(
     writer: &Writer,
     messages: Vec<Message>,
@@ -31,8 +34,8 @@ pub(crate) async fn write(
         .collect();
     let lanes = lanes(&entries);
     let mut failed: Vec<usize> = stream::iter(lanes)
-        .map(|lane| work_off(writer, &entries, lane, deadline, tally))
-        .buffer_unordered(CONCURRENCY)
+        .map(|lane| process_lane(writer, &entries, lane, deadline, tally))
+        .buffer_unordered(MAX_CONCURRENT_LANES)
         .flat_map(stream::iter)
         .collect()
         .await;
@@ -58,11 +61,11 @@ struct Entry {
 impl Entry {
     fn open(writer: &Writer, message: Message) -> Self {
         let Message { id, group, body } = message;
-        // Without an id of any kind the update must name its own.
+        // Without the id of an envelope, the update needs a `RequestId` of its own.
         let carrier = id.as_deref().unwrap_or_default();
         Self {
             update: body
-                .and_then(|envelope| envelope.open(carrier, writer.ordering))
+                .and_then(|envelope| envelope.open(carrier, writer.ordering()))
                 .map_err(Error::from),
             id,
             group,
@@ -70,9 +73,9 @@ impl Entry {
     }
 }
 
-/// Works off one lane in order, and returns what failed. The first failure of a FIFO group ends it: what comes behind
-/// must not overtake.
-async fn work_off(
+/// Processes one lane in order, and returns the messages that failed. After a failure, the later messages of the same FIFO
+/// group fail without an attempt: they must not be applied before it.
+async fn process_lane(
     writer: &Writer,
     entries: &[Entry],
     lane: Vec<usize>,
@@ -98,13 +101,13 @@ async fn apply(writer: &Writer, entry: &Entry, tally: &Tally) -> bool {
     match &entry.update {
         Ok(update) => writer.write(update, message, tally).await.is_ok(),
         Err(error) => {
-            refuse(message, error, tally);
+            reject(message, error, tally);
             false
         }
     }
 }
 
-/// The messages that have to keep their order, together: those of one entity, and those of one FIFO group.
+/// Groups the messages that must keep their order: those of one entity, and those of one FIFO group.
 fn lanes(entries: &[Entry]) -> Vec<Vec<usize>> {
     let mut lanes: Vec<Vec<usize>> = Vec::new();
     let mut by_entity: HashMap<&str, usize> = HashMap::new();
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_an_entity_or_a_group_shares_a_lane() {
+    fn messages_of_an_entity_or_a_group_share_a_lane() {
         let check = |messages: &[(&str, &str)], expected: &[&[usize]]| {
             let entries: Vec<_> = messages.iter().map(entry).collect();
             assert_eq!(lanes(&entries), expected, "{messages:?}");
@@ -169,9 +172,9 @@ mod tests {
         check(&[], &[]);
         check(&[("a", ""), ("b", ""), ("a", "")], &[&[0, 2], &[1]]);
         check(&[("a", "g"), ("b", "g"), ("c", "h")], &[&[0, 1], &[2]]);
-        // The third joins the lanes of the first two.
+        // The third message merges the lanes of the first two.
         check(&[("a", "g"), ("b", "h"), ("a", "h"), ("b", "g")], &[&[0, 1, 2, 3]]);
-        // A message without a readable update has only its group.
+        // A message without a valid update has only its group.
         check(&[("", "g"), ("a", "g"), ("", "")], &[&[0, 1], &[2]]);
     }
 }

@@ -1,4 +1,4 @@
-//! Errors become the function errors that upstream sees.
+//! Errors of updates, and the function errors that callers receive for them.
 
 use lambda_runtime::Diagnostic;
 use shared::{
@@ -8,30 +8,30 @@ use shared::{
 };
 use thiserror::Error;
 
-/// Why an update was not applied. Its parts hold no attribute values and no keys: the runtime logs it with all it has.
+/// Error of an update that was not applied. It contains no attribute values and no keys, because the runtime logs it completely.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The event holds no update. The same event will fail again.
+    /// The event contains no valid update. A retry does not help.
     #[error("the event is invalid")]
     InvalidEvent(#[from] InvalidEvent),
     /// The update expected another version.
     #[error("expected version {expected}, but the latest is {latest}")]
     VersionConflict {
-        /// The version that the update expected, 0 for none.
+        /// Version that the update expected, 0 for none.
         expected: u64,
-        /// The latest version, 0 for none.
+        /// Latest version, 0 for none.
         latest: u64,
     },
-    /// DynamoDB asks to come back later, or others were faster each time.
+    /// DynamoDB throttled the request, or concurrent updates won every attempt.
     #[error("the table is throttled")]
     Throttled(#[source] WriteError),
-    /// All else.
+    /// The request failed for another reason.
     #[error("the update could not be written")]
     Internal(#[source] WriteError),
 }
 
 impl Error {
-    /// The fixed name that callers decide by.
+    /// Returns the fixed name of the variant, which is the `errorType` of the function error.
     pub fn error_type(&self) -> &'static str {
         match self {
             Self::InvalidEvent(_) => "InvalidEvent",
@@ -41,7 +41,7 @@ impl Error {
         }
     }
 
-    /// The error and its causes, in one line.
+    /// Returns the error and its sources in one line.
     pub fn chain(&self) -> String {
         chain(self)
     }
@@ -69,29 +69,29 @@ impl From<Error> for Diagnostic {
     }
 }
 
-/// Why an event holds no update.
+/// Reason why an event contains no valid update.
 #[derive(Debug, Error)]
 pub enum InvalidEvent {
-    /// The event, a message body or what is inside it.
-    #[error("it is not JSON, or nested too deep")]
+    /// The event, a message body or an envelope inside it is not JSON.
+    #[error("it is not JSON, or nested too deeply")]
     NotJson,
     /// `Records` is not a list.
-    #[error("its Records are not a list")]
+    #[error("Records is not a list")]
     Records,
-    /// A record without a body.
-    #[error("the record is not a message of a queue")]
+    /// A record has no body.
+    #[error("the record is not a queue message")]
     Message,
-    /// A failed message that has no id cannot be named in a partial answer.
+    /// A failed message has no id, so the response cannot name it.
     #[error("a message that failed has no messageId")]
     NoMessageId,
-    /// Inside its envelopes there is no update.
+    /// The update inside the envelopes is invalid.
     #[error(transparent)]
     Update(#[from] InvalidUpdate),
-    /// Its request id belongs to another update.
+    /// The request id belongs to another update.
     #[error(transparent)]
     RequestId(WriteError),
-    /// DynamoDB refuses it, whoever sends it: an item above 400 KB, or a value where the counter should be.
-    #[error("DynamoDB refuses the update")]
+    /// DynamoDB rejects the update: the item is larger than 400 KB, or the counter is not a number.
+    #[error("DynamoDB rejects the update")]
     Rejected(#[source] WriteError),
 }
 

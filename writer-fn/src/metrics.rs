@@ -1,15 +1,15 @@
-//! What an invocation reports.
+//! The metrics of an invocation.
 
 use std::time::Duration;
 
 use shared::metrics::{self, Tally, Unit};
 
-use crate::{error::Error, response::Answer};
+use crate::{error::Error, response::UpdateResponse};
 
 const LATENCY: &str = "Latency";
 const MESSAGES: &str = "Messages";
 
-/// All that writer-fn reports, and in what unit.
+/// All metrics of writer-fn, with their units.
 const UNITS: &[(&str, Unit)] = &[
     ("Written", Unit::Count),
     ("Duplicate", Unit::Count),
@@ -28,18 +28,18 @@ pub(crate) fn init() {
     metrics::init("writer-fn", UNITS);
 }
 
-/// One update that was tried: what it came to, and how long it took with all its requests.
-pub(crate) fn update(tally: &Tally, answer: &Result<Answer, Error>, took: Duration) {
-    tally.count(answer.as_ref().map_or_else(failure, Answer::outcome));
-    tally.measure(LATENCY, took.as_secs_f64() * 1000.0);
+/// Counts an update by its outcome, and measures its latency including all requests.
+pub(crate) fn update(tally: &Tally, response: &Result<UpdateResponse, Error>, latency: Duration) {
+    tally.count(response.as_ref().map_or_else(failure, UpdateResponse::outcome));
+    tally.measure(LATENCY, latency.as_secs_f64() * 1000.0);
 }
 
-/// Something that holds no update.
-pub(crate) fn refused(tally: &Tally, error: &Error) {
+/// Counts an event or a message that contains no valid update.
+pub(crate) fn rejected(tally: &Tally, error: &Error) {
     tally.count(failure(error));
 }
 
-/// A batch of a queue.
+/// Measures the size of an SQS batch.
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 messages at most")]
 pub(crate) fn batch(tally: &Tally, messages: usize) {
     tally.measure(MESSAGES, messages as f64);
@@ -62,7 +62,7 @@ mod tests {
     use crate::error::InvalidEvent;
 
     #[test]
-    fn every_outcome_has_a_metric_of_its_own() {
+    fn every_outcome_has_its_own_metric() {
         let entity = EntityId::new("E").unwrap();
         let version = Version::FIRST;
         let (expected, latest) = (1, 2);
@@ -75,9 +75,13 @@ mod tests {
         ];
         let tally = Tally::default();
         for outcome in outcomes {
-            update(&tally, &Answer::of(&entity, outcome), Duration::from_micros(1500));
+            update(
+                &tally,
+                &UpdateResponse::new(&entity, outcome),
+                Duration::from_micros(1500),
+            );
         }
-        refused(&tally, &InvalidEvent::NotJson.into());
+        rejected(&tally, &InvalidEvent::NotJson.into());
         batch(&tally, 3);
         let counts = tally.counts();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The envelopes an update comes in: a direct invocation, an SQS batch, an `EventBridge` event, and `EventBridge` or
-//! SNS inside an SQS body.
+//! Parses events: direct invocations, SQS batches, `EventBridge` events, and `EventBridge` events or SNS notifications inside
+//! the body of an SQS message.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use shared::domain::update::{self, Ordering, Update};
 
 use crate::error::InvalidEvent;
 
-/// What an invocation asks for.
+/// The content of an event.
 pub enum Request {
-    /// One update, answered by its outcome.
+    /// One update. The response is its outcome.
     Update(Envelope),
-    /// Messages of a queue, answered by those that failed.
+    /// Messages of a queue. The response names those that failed.
     Batch(Vec<Message>),
 }
 
-/// Tells a batch from a single update.
+/// Distinguishes a batch from a single update.
 pub fn parse(event: &RawValue) -> Result<Request, InvalidEvent> {
     let Ok(members) = serde_json::from_str::<HashMap<String, &RawValue>>(event.get()) else {
         return Ok(Request::Update(Envelope::parse(event.get())?));
     };
     match members.get("Records") {
-        // An update may have an attribute of that name.
+        // An update can have an attribute with this name.
         Some(records) if !members.contains_key(update::ID) => {
             let records: Vec<&RawValue> = serde_json::from_str(records.get()).map_err(|_| InvalidEvent::Records)?;
             Ok(Request::Batch(records.into_iter().map(Message::parse).collect()))
@@ -32,23 +32,23 @@ pub fn parse(event: &RawValue) -> Result<Request, InvalidEvent> {
     }
 }
 
-/// An update, still inside whatever carried it.
+/// An update inside its envelopes.
 pub struct Envelope(Value);
 
 impl Envelope {
-    /// Reads the outermost envelope.
+    /// Parses the outermost envelope.
     pub fn parse(json: &str) -> Result<Self, InvalidEvent> {
         serde_json::from_str(json).map(Self).map_err(|_| InvalidEvent::NotJson)
     }
 
-    /// Takes off one envelope after the other, and reads the update inside the innermost.
+    /// Removes all envelopes and parses the update in the innermost one.
     ///
-    /// The innermost id there is becomes the update's `RequestId`, unless it has one: a message that is delivered
-    /// twice, by a queue or from two of them, is one update. `carrier_id` is the id of what carried the outermost.
+    /// An update without a `RequestId` gets the id of its innermost envelope that has one. So a message that is delivered
+    /// twice, by one queue or by two, is one update. `carrier_id` is the id of the invocation or message around the envelopes.
     pub fn open(self, carrier_id: &str, ordering: Ordering) -> Result<Update, InvalidEvent> {
         let (mut value, mut id) = (self.0, carrier_id.to_owned());
         loop {
-            match take_off(value)? {
+            match remove_envelope(value)? {
                 Opened::Inner { inner, inner_id } => {
                     value = inner;
                     id = inner_id.unwrap_or(id);
@@ -64,7 +64,7 @@ enum Opened {
     Update(Value),
 }
 
-fn take_off(value: Value) -> Result<Opened, InvalidEvent> {
+fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
     let Value::Object(mut members) = value else {
         return Ok(Opened::Update(value));
     };
@@ -97,13 +97,13 @@ fn text(value: Option<Value>) -> Option<String> {
     }
 }
 
-/// A message of a queue. One that cannot be read does not touch the others.
+/// A queue message. An invalid message does not affect the others.
 pub struct Message {
-    /// Its id, without which it cannot be named in the answer.
+    /// Message id, without which the response cannot name the message.
     pub id: Option<String>,
-    /// Its group, in a FIFO queue.
+    /// Message group, in a FIFO queue.
     pub group: Option<String>,
-    /// The envelope in its body.
+    /// Envelope in the body.
     pub body: Result<Envelope, InvalidEvent>,
 }
 
@@ -132,8 +132,8 @@ impl Message {
     }
 }
 
-/// The members of a message that matter. Their types are checked one by one, so that a message with an id can be
-/// named whatever else is wrong with it.
+/// The members of a message that are used. Their types are checked separately, so that the response can name an invalid
+/// message by its id.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawMessage {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bad_message_does_not_touch_the_others() {
+    fn an_invalid_message_does_not_affect_the_others() {
         let records = json!({"Records": [
             {"messageId": "good", "body": "{\"ID\": \"E\"}", "attributes": {"MessageGroupId": "g"}},
             {"messageId": "not json", "body": "{"},
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_keep_their_digits_through_every_envelope() {
+    fn numbers_keep_all_digits_in_every_envelope() {
         let inner = r#"{"ID": "E", "N": 12345678901234567890.123456789012345678}"#;
         let sns = json!({"Type": "Notification", "MessageId": "sns", "Message": inner});
         let batch = json!({"Records": [{"messageId": "m", "body": sns.to_string()}]});
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event() {
+    fn invalid_events_are_rejected() {
         for event in [
             "[]",
             "7",
@@ -241,12 +241,12 @@ mod tests {
             "{\"ID\":\"\\ud800\"}",
         ] {
             let event = RawValue::from_string(event.to_owned()).unwrap();
-            let refused = match parse(&event) {
+            let rejected = match parse(&event) {
                 Ok(Request::Update(envelope)) => envelope.open("lambda", Ordering::Arrival).is_err(),
                 Ok(Request::Batch(_)) => false,
                 Err(_) => true,
             };
-            assert!(refused, "{event}");
+            assert!(rejected, "{event}");
         }
         let deep = format!("{{\"ID\":\"E\",\"A\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(parse(&RawValue::from_string(deep).unwrap()).is_err());

@@ -1,4 +1,4 @@
-//! Outcomes become answers.
+//! The responses of the function.
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
@@ -9,19 +9,19 @@ use shared::{
 
 use crate::error::Error;
 
-/// The answer to an invocation.
+/// The response to an invocation.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Response {
-    /// To a direct invocation or an `EventBridge` event.
-    Update(Answer),
-    /// To an SQS batch: the messages that failed.
+    /// Response to a direct invocation or an `EventBridge` event.
+    Update(UpdateResponse),
+    /// Response to an SQS batch: the messages that failed.
     Batch(SqsBatchResponse),
 }
 
-/// What became of one update: `{"ID": "Equipment#1", "Version": 7, "Outcome": "Written"}`.
+/// The outcome of one update: `{"ID": "Equipment#1", "Version": 7, "Outcome": "Written"}`.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct UpdateResponse {
     #[serde(rename = "ID")]
     id: Id,
     #[serde(rename = "Version")]
@@ -39,9 +39,9 @@ impl Serialize for Id {
     }
 }
 
-impl Answer {
-    /// A conflict is answered by an error.
-    pub fn of(entity: &EntityId, outcome: WriteOutcome) -> Result<Self, Error> {
+impl UpdateResponse {
+    /// Creates the response for an outcome. A conflict is an error.
+    pub fn new(entity: &EntityId, outcome: WriteOutcome) -> Result<Self, Error> {
         let (outcome, version) = match outcome {
             WriteOutcome::Written { version } => ("Written", version),
             WriteOutcome::Duplicate { version } => ("Duplicate", version),
@@ -56,12 +56,12 @@ impl Answer {
         })
     }
 
-    /// `Written`, `Duplicate`, `Stale` or `Unchanged`.
+    /// Returns `Written`, `Duplicate`, `Stale` or `Unchanged`.
     pub fn outcome(&self) -> &'static str {
         self.outcome
     }
 
-    /// The version that the update made, or, if it made none, the latest one.
+    /// Returns the version that the update created or, if it created none, the latest version.
     pub fn version(&self) -> u64 {
         self.version.get()
     }

@@ -1,0 +1,113 @@
+//! Writes single updates to the latest item, and logs and counts their outcomes.
+
+use std::time::Duration;
+
+use shared::{
+    config::Config,
+    domain::update::{Ordering, Update},
+    dynamodb::{Store, table_config::WidthError, write::WriteOptions},
+    logging::chain,
+    metrics::Tally,
+};
+use tokio::time::Instant;
+use tracing::{Instrument as _, Span, field::Empty};
+
+use crate::{error::Error, metrics, response::UpdateResponse};
+
+/// Maximum time that the start waits for the table.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Writes updates to the latest items of a table.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    store: Store,
+    ordering: Ordering,
+    options: WriteOptions,
+    log_keys: bool,
+}
+
+impl Writer {
+    /// Creates a writer with the settings of the environment.
+    pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
+        Self {
+            store: Store::new(client, config.table.clone(), config.digits),
+            ordering: config.ordering,
+            options: config.write,
+            log_keys: config.log_keys,
+        }
+    }
+
+    /// Returns the order in which updates of an entity are applied.
+    pub(crate) fn ordering(&self) -> Ordering {
+        self.ordering
+    }
+
+    /// Checks that the table was not created with another width of version keys, and stores the width if it is not the
+    /// default. The function also starts if the table cannot be reached.
+    pub(crate) async fn check_width(&self) -> Result<(), WidthError> {
+        match tokio::time::timeout(CHECK_TIMEOUT, self.store.claim_width()).await {
+            Ok(Err(WidthError::Service(error))) => {
+                tracing::warn!(error = chain(&error), "the width of version keys was not checked");
+                Ok(())
+            }
+            Ok(checked) => checked,
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Applies one update. `message` is the id of the queue message that contained it, if any.
+    pub(crate) async fn write(
+        &self,
+        update: &Update,
+        message: Option<&str>,
+        tally: &Tally,
+    ) -> Result<UpdateResponse, Error> {
+        let since = Instant::now();
+        let span = tracing::info_span!(
+            "update",
+            entity = Empty,
+            request = Empty,
+            outcome = Empty,
+            version = Empty
+        );
+        let written = self.store.write(update, self.options).instrument(span.clone()).await;
+        let response = match written {
+            Ok(outcome) => UpdateResponse::new(&update.entity, outcome),
+            Err(error) => Err(Error::from(error)),
+        };
+        metrics::update(tally, &response, since.elapsed());
+        self.log(update, message, &response, &span);
+        response
+    }
+
+    fn log(&self, update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>, span: &Span) {
+        let entity = update.entity.in_logs(self.log_keys);
+        let request = update.request_id.in_logs();
+        let (outcome, version) = match response {
+            Ok(response) => (response.outcome(), Some(response.version())),
+            Err(error) => (error.error_type(), None),
+        };
+        span.record("entity", &entity)
+            .record("request", &request)
+            .record("outcome", outcome);
+        span.record("version", version);
+        match response {
+            Ok(_) => tracing::info!(entity, request, message_id = message, outcome, version, "update"),
+            Err(error) => {
+                let error = error.chain();
+                tracing::warn!(entity, request, message_id = message, outcome, error, "update");
+            }
+        }
+    }
+}
+
+/// Counts and logs an event, or a queue message, that contains no valid update.
+pub(crate) fn reject(message: Option<&str>, error: &Error, tally: &Tally) {
+    metrics::rejected(tally, error);
+    tracing::warn!(
+        message_id = message,
+        outcome = error.error_type(),
+        error = error.chain(),
+        "update"
+    );
+}
