@@ -31,7 +31,7 @@ use crate::{
     },
     function,
     lambda::{self, Host, Lambda, Target},
-    mapping::{Counters, Identity, Mapping, destination::Folder, position::InFile},
+    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
     queue::{Queue, mapping::QueueMapping},
     report::activity::Activity,
     template::{
@@ -80,7 +80,7 @@ pub struct Stack {
     /// The functions.
     pub lambda: Lambda,
     /// What the mapping has done so far.
-    pub mapping: Arc<LocalMapping>,
+    pub mapping: Arc<Mapping<Local>>,
     /// What became of updates and records so far.
     pub activity: Arc<Activity>,
     /// The folder that failure documents go to where there is no bucket.
@@ -98,15 +98,16 @@ pub struct Stack {
     _home: Home,
 }
 
-/// The mapping of the local stack.
-pub type LocalMapping = Mapping<TableStream, Target, Failures, InFile, fn() -> std::time::Duration>;
+/// The environment of the stack's mapping.
+#[derive(Debug)]
+pub struct Local;
 
-impl std::fmt::Debug for LocalMapping {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalMapping")
-            .field("counters", &self.counters)
-            .finish_non_exhaustive()
-    }
+impl Environment for Local {
+    type Source = TableStream;
+    type Invoker = Target;
+    type Destination = Failures;
+    type Positions = InFile;
+    type Clock = fn() -> std::time::Duration;
 }
 
 impl Stack {
@@ -194,7 +195,7 @@ impl Stack {
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
             counters: Counters {
-                watch: Some(activity.clone()),
+                observer: Some(activity.clone()),
                 ..Counters::default()
             },
         });

@@ -266,7 +266,7 @@ async fn word_comes_from_the_stack_where_s3_sends_none() {
         key: "aws/lambda/x/shard/2026/01/01/2026-01-01T00.00.00-1".to_owned(),
         body: json!({"payload": 7}),
     };
-    made.keep(document.clone()).await.unwrap();
+    made.put(document.clone()).await.unwrap();
     assert_eq!(objects(&made.name).await, [document.key.as_str()]);
     let got = sqs
         .receive_message()

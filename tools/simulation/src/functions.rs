@@ -12,7 +12,7 @@ use std::{
 
 use aws_lambda_events::event::dynamodb;
 use futures::FutureExt as _;
-use local::mapping::{Invocation, InvocationEnd, Invoker};
+use local::mapping::{Invocation, InvocationOutcome, Invoker};
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
@@ -164,8 +164,8 @@ impl Invoker for StreamFunction {
             lock(&stream.hindered).extend(numbers(&payload));
         }
         if fault == Some(FaultKind::NotInvoked) {
-            let end = InvocationEnd::NotInvoked;
-            return Invocation { request_id, end };
+            let outcome = InvocationOutcome::NotInvoked;
+            return Invocation { request_id, outcome };
         }
         let most = match fault {
             Some(FaultKind::FunctionTimeOut) => stream.wire.draw(|rng| Duration::from_millis(rng.u64(1..60))),
@@ -185,7 +185,7 @@ impl Invoker for StreamFunction {
         };
         Invocation {
             request_id,
-            end: answer.map_or(InvocationEnd::FunctionError, InvocationEnd::Answer),
+            outcome: answer.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response),
         }
     }
 }

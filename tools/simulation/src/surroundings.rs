@@ -69,7 +69,7 @@ pub(crate) struct Documents {
 }
 
 impl Destination for Bucket {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         let mut documents = lock(&self.0);
         if documents.down_until.is_some_and(|until| Instant::now() < until) {
             return Err(io::ErrorKind::ConnectionRefused.into());

@@ -10,7 +10,7 @@ use dynoxide::{Database, storage_backend};
 use futures::future::join_all;
 use local::{
     dynamodb::stream::TableStream,
-    mapping::{Counters, Identity, Mapping, filter::Filters, settings},
+    mapping::{self, Counters, Environment, Identity, Mapping, filter::Filters, settings},
 };
 use serde_json::{Value, json};
 use shared::{
@@ -99,6 +99,23 @@ impl Clock {
     fn now(self) -> Duration {
         START + self.0.elapsed()
     }
+}
+
+impl mapping::Clock for Clock {
+    fn now(&self) -> Duration {
+        Self::now(*self)
+    }
+}
+
+/// The simulated environment of the mapping.
+struct Simulated;
+
+impl Environment for Simulated {
+    type Source = Watched;
+    type Invoker = StreamFunction;
+    type Destination = Bucket;
+    type Positions = Kept;
+    type Clock = Clock;
 }
 
 impl storage_backend::Clock for Clock {
@@ -215,7 +232,7 @@ impl<'a> World<'a> {
     /// The mapping, stopped and started again from its last position.
     async fn map(&self) {
         loop {
-            let mapping = Mapping {
+            let mapping = Mapping::<Simulated> {
                 settings: self.mapping_settings(),
                 identity: Identity {
                     uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
@@ -226,7 +243,7 @@ impl<'a> World<'a> {
                 invoker: StreamFunction(Arc::clone(&self.stream)),
                 destination: self.bucket.clone(),
                 positions: self.positions.clone(),
-                clock: || self.clock.now(),
+                clock: self.clock,
                 counters: Counters::default(),
             };
             tokio::select! {

@@ -35,10 +35,10 @@ pub enum Failures {
 }
 
 impl Destination for Failures {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         match self {
-            Self::Folder(folder) => folder.keep(document).await,
-            Self::Bucket(bucket) => bucket.keep(document).await,
+            Self::Folder(folder) => folder.put(document).await,
+            Self::Bucket(bucket) => bucket.put(document).await,
         }
     }
 }
@@ -83,7 +83,7 @@ impl Bucket {
         Ok(Self { client, name, word })
     }
 
-    async fn put(&self, document: &Document) -> Result<(), BucketError> {
+    async fn store(&self, document: &Document) -> Result<(), BucketError> {
         let body = document.body.to_string();
         let size = body.len();
         let request = self.client.put_object().bucket(&self.name).key(&document.key);
@@ -102,9 +102,9 @@ impl Bucket {
 }
 
 impl Destination for Bucket {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         // Where the word fails, the document is put again: its key is the same.
-        self.put(&document).await.map_err(io::Error::other)
+        self.store(&document).await.map_err(io::Error::other)
     }
 }
 

@@ -26,7 +26,7 @@ use self::{
     report::Report,
 };
 use crate::{
-    mapping::{Invocation, InvocationEnd, Invoker},
+    mapping::{Invocation, InvocationOutcome, Invoker},
     template::{
         Function,
         resolve::{ACCOUNT, REGION},
@@ -345,15 +345,15 @@ impl Invoker for Target {
                 ..
             }) => Invocation {
                 request_id,
-                end: if is_error {
-                    InvocationEnd::FunctionError
+                outcome: if is_error {
+                    InvocationOutcome::FunctionError
                 } else {
-                    InvocationEnd::Answer(payload)
+                    InvocationOutcome::Response(payload)
                 },
             },
             None => Invocation {
                 request_id: Uuid::nil().to_string(),
-                end: InvocationEnd::NotInvoked,
+                outcome: InvocationOutcome::NotInvoked,
             },
         }
     }

@@ -1,47 +1,44 @@
-//! One batch: delivered until all of it is done, or given up.
+//! Delivers one batch until each of its records is done or in a failure document.
 //!
-//! What AWS documents or was recorded doing is kept to; where it is silent, this decides (see
-//! `docs/adr/0003-event-source-mapping.md`):
+//! The rules follow AWS's documentation and recordings made on AWS. `docs/adr/0003-event-source-mapping.md` decides the rest:
 //!
-//! - A partial answer that makes progress starts the rest afresh (recorded).
-//! - With `BisectBatchOnFunctionError`, a batch that fails from its first record on is halved at once. Halving uses up
-//!   no retries (documented), and each half starts afresh (decided), so that a bad record is alone before its retries
-//!   run out.
-//! - Throttles and service errors use up no retries (documented).
+//! - After a partial response that makes progress, the rest starts with fresh counters (recorded).
+//! - With `BisectBatchOnFunctionError`, a batch that fails from its first record is split in half at once. A split uses
+//!   no retries (documented). Each half starts with fresh counters (decided), so that a bad record is isolated before its
+//!   retries are exhausted.
+//! - Throttles and service errors use no retries (documented).
 
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Clock, Invocation, InvocationEnd, Invoker,
-    answer::{self, Verdict},
-    destination::Destination,
+    destination::Destination as _,
+    environment::{Clock as _, Environment},
     failure::{Failure, Reason},
-    position::Positions,
+    invoker::{Invocation, InvocationOutcome, Invoker as _},
     record::{Record, event},
+    response::{self, BatchOutcome},
     shard::{Entry, Shard},
-    source::Source,
 };
 
-/// The wait before the first try again. It doubles up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait between two tries.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Delay before the first retry. It doubles up to [`MAX_BACKOFF`].
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+/// Maximum delay between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
-/// A part of the batch that is still to be done.
-struct Part {
+/// A part of the batch that is not done yet.
+struct Chunk {
     tickets: Vec<u64>,
     records: Vec<Record>,
-    /// Invocations that failed, since the part is what it is.
+    /// Number of failed invocations of exactly this chunk.
     failed: u32,
-    /// Invocations that did not reach the function.
+    /// Number of invocations that did not reach the function.
     not_invoked: u32,
     last_request: Option<String>,
-    function_error: bool,
 }
 
-impl Part {
+impl Chunk {
     fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
         let (tickets, records) = entries.into_iter().unzip();
         Self::of(tickets, records)
@@ -54,11 +51,10 @@ impl Part {
             failed: 0,
             not_invoked: 0,
             last_request: None,
-            function_error: false,
         }
     }
 
-    /// Cuts off what stands before the index.
+    /// Splits the chunk before the record at this index.
     fn split(mut self, index: usize) -> (Self, Self) {
         let rest = Self::of(self.tickets.split_off(index), self.records.split_off(index));
         (Self::of(self.tickets, self.records), rest)
@@ -66,148 +62,136 @@ impl Part {
 }
 
 /// Delivers a batch. Returns when each of its records is done or in a failure document.
-pub(super) async fn deliver<S, I, D, P, C>(shard: &Shard<'_, S, I, D, P, C>, batch: Vec<Entry>)
-where
-    S: Source,
-    I: Invoker,
-    D: Destination,
-    P: Positions,
-    C: Clock,
-{
-    // The first part is on top, so that order is kept.
-    let mut parts = vec![Part::new(batch)];
-    while let Some(part) = parts.pop() {
-        let Some(part) = shard.give_up_expired(part).await else {
+pub(super) async fn deliver<E: Environment>(shard: &Shard<'_, E>, batch: Vec<Entry>) {
+    // The chunk with the oldest records is on top, so that order is kept.
+    let mut chunks = vec![Chunk::new(batch)];
+    while let Some(chunk) = chunks.pop() {
+        let Some(chunk) = shard.give_up_expired(chunk).await else {
             continue;
         };
         shard.count(|counters| &counters.invocations, 1);
-        let invocation = shard.mapping.invoker.invoke(event(&part.records).to_string()).await;
-        match shard.verdict(&invocation, &part.records) {
-            Some(Verdict::Done) => {
-                shard.tell(|watch| watch.done(&part.records));
-                shard.done(part.tickets);
+        let invocation = shard.mapping.invoker.invoke(event(&chunk.records).to_string()).await;
+        match shard.batch_outcome(&invocation, &chunk.records) {
+            Some(BatchOutcome::Done) => {
+                shard.notify(|observer| observer.done(&chunk.records));
+                shard.done(chunk.tickets);
             }
-            Some(Verdict::FailedFrom(index)) if index > 0 => {
+            Some(BatchOutcome::FailedFrom(index)) if index > 0 => {
                 shard.count(|counters| &counters.retries, 1);
-                let (done, rest) = part.split(index);
-                shard.tell(|watch| watch.done(&done.records));
+                let (done, rest) = chunk.split(index);
+                shard.notify(|observer| observer.done(&done.records));
                 shard.done(done.tickets);
-                parts.push(rest);
+                chunks.push(rest);
             }
-            Some(Verdict::FailedFrom(_) | Verdict::Failed) => parts.extend(shard.failed(part, &invocation).await),
-            None => parts.push(shard.not_invoked(part, invocation).await),
+            Some(BatchOutcome::FailedFrom(_) | BatchOutcome::Failed) => {
+                chunks.extend(shard.failed(chunk, &invocation).await)
+            }
+            None => chunks.push(shard.not_invoked(chunk, invocation).await),
         }
     }
 }
 
-impl<S, I, D, P, C> Shard<'_, S, I, D, P, C>
-where
-    S: Source,
-    D: Destination,
-    P: Positions,
-    C: Clock,
-{
-    /// `None` where the function was not reached.
-    fn verdict(&self, invocation: &Invocation, records: &[Record]) -> Option<Verdict> {
-        match &invocation.end {
-            InvocationEnd::Answer(answer) if self.mapping.settings.report_batch_item_failures => {
-                Some(answer::read(answer, records))
+impl<E: Environment> Shard<'_, E> {
+    /// Returns `None` if the invocation did not reach the function.
+    fn batch_outcome(&self, invocation: &Invocation, records: &[Record]) -> Option<BatchOutcome> {
+        match &invocation.outcome {
+            InvocationOutcome::Response(response) if self.mapping.settings.report_batch_item_failures => {
+                Some(response::parse(response, records))
             }
-            InvocationEnd::Answer(_) => Some(Verdict::Done),
-            InvocationEnd::FunctionError => Some(Verdict::Failed),
-            InvocationEnd::NotInvoked => None,
+            InvocationOutcome::Response(_) => Some(BatchOutcome::Done),
+            InvocationOutcome::FunctionError => Some(BatchOutcome::Failed),
+            InvocationOutcome::NotInvoked => None,
         }
     }
 
-    /// Halves the part, tries it again, or gives it up. What is left to do comes last part first.
-    async fn failed(&self, mut part: Part, invocation: &Invocation) -> Vec<Part> {
+    /// Bisects, retries or gives up the chunk. Returns the chunks that are left, the oldest records last.
+    async fn failed(&self, mut chunk: Chunk, invocation: &Invocation) -> Vec<Chunk> {
         let settings = &self.mapping.settings;
-        if settings.bisect_on_function_error && part.records.len() > 1 {
+        if settings.bisect_on_function_error && chunk.records.len() > 1 {
             self.count(|counters| &counters.retries, 1);
             self.count(|counters| &counters.bisections, 1);
-            let half = part.records.len().div_ceil(2);
-            let (first, second) = part.split(half);
+            let half = chunk.records.len().div_ceil(2);
+            let (first, second) = chunk.split(half);
             return vec![second, first];
         }
-        part.failed += 1;
-        part.last_request = Some(invocation.request_id.clone());
-        part.function_error = invocation.end == InvocationEnd::FunctionError;
-        if settings.maximum_retry_attempts.is_some_and(|most| part.failed > most) {
+        chunk.failed += 1;
+        chunk.last_request = Some(invocation.request_id.clone());
+        if settings.maximum_retry_attempts.is_some_and(|max| chunk.failed > max) {
             let reason = Reason::RetryAttemptsExhausted {
                 request_id: invocation.request_id.clone(),
-                invoke_count: part.failed,
-                function_error: part.function_error,
+                invoke_count: chunk.failed,
+                function_error: invocation.outcome == InvocationOutcome::FunctionError,
             };
-            self.give_up(part, reason).await;
+            self.give_up(chunk, reason).await;
             return Vec::new();
         }
         self.count(|counters| &counters.retries, 1);
-        wait(part.failed).await;
-        vec![part]
+        back_off(chunk.failed).await;
+        vec![chunk]
     }
 
-    async fn not_invoked(&self, mut part: Part, invocation: Invocation) -> Part {
+    async fn not_invoked(&self, mut chunk: Chunk, invocation: Invocation) -> Chunk {
         self.count(|counters| &counters.retries, 1);
-        part.last_request = Some(invocation.request_id);
-        part.not_invoked += 1;
-        wait(part.not_invoked).await;
-        part
+        chunk.last_request = Some(invocation.request_id);
+        chunk.not_invoked += 1;
+        back_off(chunk.not_invoked).await;
+        chunk
     }
 
-    /// Gives up the records that are too old, which stand first, and returns the rest.
-    async fn give_up_expired(&self, mut part: Part) -> Option<Part> {
-        let Some(most) = self.mapping.settings.maximum_record_age else {
-            return Some(part);
+    /// Gives up the records that are too old, which come first, and returns the rest.
+    async fn give_up_expired(&self, mut chunk: Chunk) -> Option<Chunk> {
+        let Some(max_age) = self.mapping.settings.maximum_record_age else {
+            return Some(chunk);
         };
         let now = self.mapping.clock.now();
-        let fresh = part
+        let fresh = chunk
             .records
             .iter()
-            .position(|record| now.saturating_sub(record.created()) <= most);
-        let expired = fresh.unwrap_or(part.records.len());
+            .position(|record| now.saturating_sub(record.created()) <= max_age);
+        let expired = fresh.unwrap_or(chunk.records.len());
         if expired == 0 {
-            return Some(part);
+            return Some(chunk);
         }
         let reason = Reason::RecordAgeExceeded {
-            request_id: part.last_request.take(),
-            invoke_count: part.failed,
+            request_id: chunk.last_request.take(),
+            invoke_count: chunk.failed,
         };
-        let (old, rest) = part.split(expired);
+        let (old, rest) = chunk.split(expired);
         self.give_up(old, reason).await;
         Some(rest).filter(|rest| !rest.records.is_empty())
     }
 
-    /// Writes the failure document, as often as it takes, and moves on.
-    async fn give_up(&self, part: Part, reason: Reason) {
+    /// Stores the failure document, with retries until it succeeds, and marks the records as done.
+    async fn give_up(&self, chunk: Chunk, reason: Reason) {
         let now = self.mapping.clock.now();
         let failure = Failure {
             identity: &self.mapping.identity,
             shard: self.id,
-            records: &part.records,
+            records: &chunk.records,
             reason,
             now,
-            id: document_id(self.id, &part.records, now),
+            id: document_id(self.id, &chunk.records, now),
         };
         let document = failure.document();
-        let mut tries = 0;
-        while self.mapping.destination.keep(document.clone()).await.is_err() {
-            tries += 1;
-            wait(tries).await;
+        let mut failed = 0;
+        while self.mapping.destination.put(document.clone()).await.is_err() {
+            failed += 1;
+            back_off(failed).await;
         }
         self.count(|counters| &counters.documents, 1);
-        self.tell(|watch| watch.given_up(&part.records));
-        self.done(part.tickets);
+        self.notify(|observer| observer.failed(&chunk.records));
+        self.done(chunk.tickets);
     }
 }
 
-/// Waits before a try, the longer the more have failed.
-async fn wait(failed: u32) {
-    let doubled = FIRST_WAIT.saturating_mul(1 << failed.saturating_sub(1).min(16));
-    tokio::time::sleep(doubled.min(LONGEST_WAIT)).await;
+/// Waits before the next attempt. The delay doubles with each failure.
+async fn back_off(failed: u32) {
+    let delay = INITIAL_BACKOFF.saturating_mul(1 << failed.saturating_sub(1).min(16));
+    tokio::time::sleep(delay.min(MAX_BACKOFF)).await;
 }
 
-/// An id in the form of a UUID, made from what the document is about: nothing here draws at random, so that a
-/// simulation can be run again.
+/// Returns an id in the form of a UUID, derived from the content of the document. It is not random, so that a simulation
+/// can be repeated.
 fn document_id(shard: &str, records: &[Record], now: Duration) -> String {
     let mut hash = Sha256::new();
     hash.update(shard);

@@ -1,4 +1,4 @@
-//! Where records go that failed for good.
+//! The on-failure destination: failure documents of records that failed permanently.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,16 +6,16 @@ use super::failure::Document;
 
 /// The on-failure destination of a mapping.
 pub trait Destination: Send + Sync {
-    /// Keeps a document. The mapping moves on only when it is kept.
-    fn keep(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;
+    /// Stores a document. The mapping advances only after it is stored.
+    fn put(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// A folder with the layout of the bucket that AWS would write to.
+/// A folder with the layout of the bucket that AWS writes to.
 #[derive(Debug, Clone)]
 pub struct Folder(pub PathBuf);
 
 impl Destination for Folder {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         let path = self.0.join(&document.key);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -25,7 +25,7 @@ impl Destination for Folder {
     }
 }
 
-/// Writes a file so that it is there whole or not at all, whenever the process is killed.
+/// Writes a file atomically: if the process is killed, the file is either complete or unchanged.
 pub fn write_whole(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::NamedTempFile::new_in(parent)?;

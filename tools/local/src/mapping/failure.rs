@@ -1,37 +1,46 @@
-//! Failure documents, in AWS's own shape and key layout.
+//! Failure documents, with the content and key layout of AWS.
+//! See <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html>.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    Identity,
-    record::{self, Record},
-};
+use super::record::{self, Record};
 
-/// Why records are given up.
+/// Names in failure documents and records.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Id of the mapping.
+    pub uuid: String,
+    /// ARN of the function.
+    pub function_arn: String,
+    /// ARN of the stream.
+    pub stream_arn: String,
+}
+
+/// The reason why records failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// They were tried as often as the mapping allows.
+    /// All retries failed.
     RetryAttemptsExhausted {
-        /// The request id of the last try.
+        /// Request id of the last attempt.
         request_id: String,
-        /// How often they were tried.
+        /// Number of attempts.
         invoke_count: u32,
-        /// Whether the function failed as a whole, rather than answering with failed items.
+        /// `true` if the function failed, `false` if its response named failed items.
         function_error: bool,
     },
-    /// They are older than the mapping allows.
+    /// The records are older than the maximum age.
     RecordAgeExceeded {
-        /// The request id of the last try, if there was one.
+        /// Request id of the last attempt, if there was one.
         request_id: Option<String>,
-        /// How often they were tried.
+        /// Number of attempts.
         invoke_count: u32,
     },
 }
 
-/// A failure document, and the key it is kept under.
+/// A failure document and its object key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// `aws/lambda/<mapping>/<shard>/YYYY/MM/DD/YYYY-MM-DDTHH.MM.SS-<uuid>`
@@ -40,24 +49,24 @@ pub struct Document {
     pub body: Value,
 }
 
-/// Everything a document is made of.
+/// The data of a failure document.
 pub struct Failure<'a> {
-    /// The mapping.
+    /// Names of the mapping.
     pub identity: &'a Identity,
-    /// The shard that the records were read from.
+    /// Shard of the records.
     pub shard: &'a str,
-    /// The records, at least one.
+    /// Records, at least one.
     pub records: &'a [Record],
-    /// Why they are given up.
+    /// Reason of the failure.
     pub reason: Reason,
-    /// What time it is, since 1970.
+    /// Current time since 1970.
     pub now: Duration,
-    /// What tells this document from another of the same second.
+    /// Id that distinguishes documents of the same second.
     pub id: String,
 }
 
 impl Failure<'_> {
-    /// Writes the document.
+    /// Builds the document.
     pub fn document(&self) -> Document {
         let now = timestamp(self.now);
         let day = now.strftime("%Y/%m/%d");
@@ -101,7 +110,7 @@ impl Failure<'_> {
             },
             "payload": record::event(self.records),
         });
-        // There is none where the age ran out.
+        // A document about the record age has no response context.
         if let Reason::RetryAttemptsExhausted { function_error, .. } = self.reason {
             body["responseContext"] = json!({
                 "statusCode": 200,
@@ -111,9 +120,7 @@ impl Failure<'_> {
         }
         body
     }
-}
 
-impl Failure<'_> {
     fn batch_info(&self) -> &'static str {
         let first = self.records.first().map(Record::json);
         match first.is_some_and(|record| record.get("kinesis").is_some()) {

@@ -1,19 +1,20 @@
-//! `FilterCriteria`: which records reach the function.
+//! `FilterCriteria`: selects the records that are delivered to the function.
+//! See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html>.
 
 use serde_json::{Map, Value, json};
 use shared::domain::number::Decimal;
 use stream_fn::record::unwrap_kinesis;
 use thiserror::Error;
 
-/// The most filters of one mapping, by default.
+/// Maximum number of filters of one mapping, by default.
 const MAX_FILTERS: usize = 5;
 
-/// The filters of a mapping: a record has to match one of them. Without any, all records match.
+/// Filters of a mapping. A record matches if one filter does, or if there are none.
 #[derive(Debug, Clone, Default)]
 pub struct Filters(Vec<Pattern>);
 
 impl Filters {
-    /// Reads the patterns, JSON texts.
+    /// Parses patterns in JSON.
     pub fn parse<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidFilter> {
         let patterns: Vec<_> = patterns.into_iter().map(Pattern::parse).collect::<Result<_, _>>()?;
         if patterns.len() > MAX_FILTERS {
@@ -22,7 +23,7 @@ impl Filters {
         Ok(Self(patterns))
     }
 
-    /// Whether the record reaches the function.
+    /// Returns `true` if the record is delivered.
     ///
     /// ```
     /// use local::mapping::filter::Filters;
@@ -32,7 +33,7 @@ impl Filters {
     /// assert!(filters.matches(&json!({"dynamodb": {"Keys": {"SK": {"S": "v0"}}}})));
     /// assert!(!filters.matches(&json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}})));
     /// ```
-    /// What a record of Kinesis carries is filtered under `data`, if it is JSON.
+    /// The payload of a Kinesis record is matched under `data`, if it is JSON.
     ///
     /// ```
     /// # use local::mapping::filter::Filters;
@@ -45,13 +46,13 @@ impl Filters {
         if self.0.is_empty() {
             return true;
         }
-        let carried = record.get("kinesis").map(|kinesis| json!({"data": carried(kinesis)}));
-        let seen = carried.as_ref().unwrap_or(record);
-        self.0.iter().any(|pattern| pattern.matches(seen))
+        let payload = record.get("kinesis").map(|kinesis| json!({"data": payload(kinesis)}));
+        let record = payload.as_ref().unwrap_or(record);
+        self.0.iter().any(|pattern| pattern.matches(record))
     }
 }
 
-fn carried(kinesis: &Value) -> Value {
+fn payload(kinesis: &Value) -> Value {
     let data = kinesis["data"].as_str().and_then(unwrap_kinesis);
     data.and_then(|data| serde_json::from_str(&data).ok())
         .unwrap_or_default()
@@ -111,7 +112,7 @@ impl Pattern {
 
     fn matches(&self, value: &Value) -> bool {
         let empty = Map::new();
-        // What is not an object has no members, which `exists: false` may ask for.
+        // A value that is not an object has no members, so that `exists: false` matches.
         let members = value.as_object().unwrap_or(&empty);
         self.0.iter().all(|member| member.matches(members, value))
     }
@@ -173,7 +174,7 @@ impl Rule {
         }
     }
 
-    /// A list matches where one of its members does.
+    /// A list matches if one of its members does.
     fn matches(&self, value: Option<&Value>) -> bool {
         match (self, value) {
             (Self::Exists(exists), value) => *exists == value.is_some_and(|value| !value.is_object()),
@@ -240,25 +241,25 @@ fn within(number: f64, bounds: &[(Comparison, f64)]) -> bool {
     })
 }
 
-/// Why a filter is refused.
+/// An invalid filter.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidFilter {
-    /// Not JSON at all.
+    /// The pattern is not JSON.
     #[error("it is not JSON")]
     NotJson,
-    /// A pattern is an object with at least one member.
+    /// The pattern is not an object with at least one member.
     #[error("a pattern is an object that is not empty")]
     NotAnObject,
-    /// The value of a member is neither an object nor a list.
+    /// The value of a member is neither an object nor a list that is not empty.
     #[error("{name} is neither an object nor a list that is not empty")]
     Member {
-        /// Which member.
+        /// Name of the member.
         name: String,
     },
-    /// A rule of an unknown kind, or with an operand it does not take.
+    /// A rule is unknown, or its operand has the wrong type.
     #[error("a rule is unknown, or its operand is not of its type")]
     Rule,
-    /// More than five.
+    /// There are more than five filters.
     #[error("there are more than {MAX_FILTERS} filters")]
     TooMany,
 }
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_patterns_are_refused() {
+    fn invalid_patterns_are_rejected() {
         for pattern in [
             "",
             "{",
@@ -362,7 +363,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_pattern_is_too_odd(pattern in "[\\[\\]{}\",:a-z0-9$ ]{0,40}") {
+        fn no_pattern_panics(pattern in "[\\[\\]{}\",:a-z0-9$ ]{0,40}") {
             if let Ok(filters) = Filters::parse([pattern.as_str()]) {
                 let _ = filters.matches(&json!({"a": {"b": [1, "x", null]}}));
             }

@@ -1,4 +1,4 @@
-//! One lane of a shard: batches, one after the other.
+//! One lane of a shard: delivers its batches one after the other.
 
 use std::collections::VecDeque;
 
@@ -8,29 +8,18 @@ use tokio::{
 };
 
 use super::{
-    Clock, Invoker,
     delivery::deliver,
-    destination::Destination,
-    position::Positions,
+    environment::Environment,
+    invoker::MAX_PAYLOAD,
     settings::Settings,
     shard::{Entry, Shard},
-    source::Source,
 };
 
-/// The most payload of one invocation, in bytes.
-const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
-/// What a batch adds to its records: `{"Records":[…]}` and a comma each.
-const AROUND_RECORDS: usize = 14;
+/// Bytes of `{"Records":[…]}` around the records. Each record adds a comma.
+const ENVELOPE_BYTES: usize = 14;
 
-/// Delivers what comes, until no more can come.
-pub(super) async fn work<S, I, D, P, C>(shard: &Shard<'_, S, I, D, P, C>, mut pages: Receiver<Vec<Entry>>)
-where
-    S: Source,
-    I: Invoker,
-    D: Destination,
-    P: Positions,
-    C: Clock,
-{
+/// Delivers the queued pages until the channel is closed.
+pub(super) async fn run<E: Environment>(shard: &Shard<'_, E>, mut pages: Receiver<Vec<Entry>>) {
     let mut buffer = VecDeque::new();
     loop {
         if buffer.is_empty() {
@@ -45,7 +34,7 @@ where
     }
 }
 
-/// Waits until a batch is full or its window ends.
+/// Receives pages until the batch is full or the batching window ends.
 async fn fill(buffer: &mut VecDeque<Entry>, pages: &mut Receiver<Vec<Entry>>, settings: &Settings) {
     let until = Instant::now() + settings.batching_window;
     while buffer.len() < settings.batch_size && payload(buffer) < MAX_PAYLOAD {
@@ -63,13 +52,13 @@ async fn fill(buffer: &mut VecDeque<Entry>, pages: &mut Receiver<Vec<Entry>>, se
 }
 
 fn payload(buffer: &VecDeque<Entry>) -> usize {
-    AROUND_RECORDS + buffer.iter().map(|(_, record)| record.size() + 1).sum::<usize>()
+    ENVELOPE_BYTES + buffer.iter().map(|(_, record)| record.size() + 1).sum::<usize>()
 }
 
-/// Takes as many records as a batch may have, and at least one.
+/// Takes as many records as fit in a batch, and at least one.
 fn take_batch(buffer: &mut VecDeque<Entry>, batch_size: usize) -> Vec<Entry> {
     let mut batch = Vec::new();
-    let mut size = AROUND_RECORDS;
+    let mut size = ENVELOPE_BYTES;
     while let Some((_, record)) = buffer.front() {
         size += record.size() + 1;
         if batch.len() == batch_size || (size > MAX_PAYLOAD && !batch.is_empty()) {

@@ -1,4 +1,4 @@
-//! How far a shard is done.
+//! Positions of shards: where they are stored, and how they advance while lanes finish in any order.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,24 +15,24 @@ use super::destination::write_whole;
 /// A place in a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
-    /// Before the oldest record there is.
+    /// Before the oldest record of the shard.
     TrimHorizon,
-    /// Behind the newest record there is.
+    /// After the newest record of the shard.
     Latest,
-    /// Behind this record.
+    /// After this record.
     After(SequenceNumber),
 }
 
-/// Where positions are kept.
+/// Stored positions.
 pub trait Positions: Send + Sync {
-    /// The position of a shard, if one was kept.
+    /// Returns the position of a shard, if one is stored.
     fn load(&self, shard: &str) -> Option<Position>;
 
-    /// Keeps the position of a shard: everything up to this record is done.
+    /// Stores the position of a shard: all records up to this one are done.
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()>;
 }
 
-/// Positions that last as long as the process.
+/// Positions in memory.
 #[derive(Debug, Default)]
 pub struct InMemory(Mutex<BTreeMap<String, SequenceNumber>>);
 
@@ -49,77 +49,72 @@ impl Positions for InMemory {
     }
 }
 
-/// Positions in a file, written whole at every step.
+/// Positions in a file, which is replaced atomically on each change.
 #[derive(Debug)]
 pub struct InFile {
     path: PathBuf,
-    kept: Mutex<Kept>,
+    content: Mutex<Content>,
 }
 
-/// The content of the file.
+/// Content of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Kept {
-    /// The id of the mapping, which stays the same over restarts.
+struct Content {
+    /// Id of the mapping. It survives restarts.
     uuid: String,
-    /// The positions of this stream only: another stream numbers its records anew.
+    /// ARN of the stream. Positions of another stream are discarded: its sequence numbers are unrelated.
     stream_arn: String,
     shards: BTreeMap<String, SequenceNumber>,
 }
 
 impl InFile {
-    /// Opens the file, or makes one for this stream with a fresh id.
-    pub fn open(path: PathBuf, stream_arn: &str, fresh_uuid: String) -> io::Result<Self> {
-        let kept = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(|kept: Kept| match kept.stream_arn == stream_arn {
-                true => kept,
-                false => Kept {
-                    shards: BTreeMap::new(),
-                    stream_arn: stream_arn.to_owned(),
-                    ..kept
-                },
-            })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept {
-                uuid: fresh_uuid,
+    /// Opens the file, or creates it for this stream with a new id.
+    pub fn open(path: PathBuf, stream_arn: &str, new_uuid: String) -> io::Result<Self> {
+        let mut content = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Content {
+                uuid: new_uuid,
                 stream_arn: stream_arn.to_owned(),
                 shards: BTreeMap::new(),
             },
             Err(error) => return Err(error),
         };
-        let positions = Self {
-            path,
-            kept: Mutex::new(kept),
-        };
-        positions.write(&positions.kept())?;
+        if content.stream_arn != stream_arn {
+            stream_arn.clone_into(&mut content.stream_arn);
+            content.shards.clear();
+        }
+        let content = Mutex::new(content);
+        let positions = Self { path, content };
+        positions.write(&positions.content())?;
         Ok(positions)
     }
 
-    /// The id of the mapping.
+    /// Returns the id of the mapping.
     pub fn uuid(&self) -> String {
-        self.kept().uuid.clone()
+        self.content().uuid.clone()
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, kept: &Kept) -> io::Result<()> {
-        write_whole(&self.path, serde_json::to_string_pretty(kept)?.as_bytes())
+    fn write(&self, content: &Content) -> io::Result<()> {
+        write_whole(&self.path, serde_json::to_string_pretty(content)?.as_bytes())
     }
 }
 
 impl Positions for InFile {
     fn load(&self, shard: &str) -> Option<Position> {
-        self.kept().shards.get(shard).cloned().map(Position::After)
+        self.content().shards.get(shard).cloned().map(Position::After)
     }
 
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        let mut kept = self.kept();
-        kept.shards.insert(shard.to_owned(), position.clone());
-        self.write(&kept)
+        let mut content = self.content();
+        content.shards.insert(shard.to_owned(), position.clone());
+        self.write(&content)
     }
 }
 
-/// Finds how far a shard is done while its lanes finish in any order.
+/// Computes the position of a shard while its lanes finish records in any order.
 #[derive(Debug, Default)]
 pub struct Tracker {
     first: u64,
@@ -127,14 +122,13 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Notes a record, in the order of the shard, and returns its ticket.
-    pub fn note(&mut self, number: SequenceNumber) -> u64 {
+    /// Adds a record, in the order of the shard, and returns its ticket.
+    pub fn add(&mut self, number: SequenceNumber) -> u64 {
         self.waiting.push_back((number, false));
         self.first + self.waiting.len() as u64 - 1
     }
 
-    /// Marks a record as done, and returns the new position where there is one: the last of the records that are done
-    /// together with all before them.
+    /// Marks records as done. Returns the new position if it advanced: the last record of the unbroken run of done records.
     pub fn done(&mut self, tickets: impl IntoIterator<Item = u64>) -> Option<SequenceNumber> {
         for ticket in tickets {
             let index = ticket
@@ -181,7 +175,7 @@ mod tests {
         #[test]
         fn the_position_is_the_last_of_the_unbroken_run(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle()) {
             let mut tracker = Tracker::default();
-            let tickets: Vec<_> = (0..40).map(|n| tracker.note(number(n))).collect();
+            let tickets: Vec<_> = (0..40).map(|n| tracker.add(number(n))).collect();
             let mut finished = std::collections::BTreeSet::new();
             let mut position = None;
             for n in order {

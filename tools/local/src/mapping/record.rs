@@ -1,4 +1,4 @@
-//! A record of the stream, as it is delivered.
+//! Stream records in the form in which Lambda delivers them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use shared::domain::sequence::SequenceNumber;
 
-/// A record, in the form that functions and failure documents get.
+/// A stream record, as it appears in events and failure documents.
 #[derive(Debug, Clone)]
 pub struct Record {
     sequence_number: SequenceNumber,
@@ -16,7 +16,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record from its JSON in the shape that Lambda delivers, when it was created, and its place in the stream.
+    /// Creates a record from its sequence number, its creation time since 1970, and the JSON that Lambda delivers.
     pub fn new(sequence_number: SequenceNumber, created: Duration, json: Value) -> Self {
         let size = json.to_string().len();
         Self {
@@ -27,32 +27,32 @@ impl Record {
         }
     }
 
-    /// Its place in the stream.
+    /// Returns the sequence number.
     pub fn sequence_number(&self) -> &SequenceNumber {
         &self.sequence_number
     }
 
-    /// When it was created, since 1970.
+    /// Returns the creation time since 1970.
     pub fn created(&self) -> Duration {
         self.created
     }
 
-    /// What is delivered.
+    /// Returns the JSON that is delivered.
     pub fn json(&self) -> &Value {
         &self.json
     }
 
-    /// How many bytes of payload it takes.
+    /// Returns the size of the JSON in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Which of several lanes it belongs to. Records of one item share a lane, so that they keep their order.
+    /// Returns the index of the lane. Records of one item share a lane, so that they stay in order.
     pub fn lane(&self, lanes: usize) -> usize {
         let keys = self.json.pointer("/dynamodb/Keys");
         let keys = keys.or_else(|| self.json.pointer("/kinesis/partitionKey"));
         let mut keys = keys.cloned().unwrap_or_default();
-        // The order of its members says nothing, and differs from record to record.
+        // The order of the key attributes differs from record to record.
         keys.sort_all_objects();
         let hash = Sha256::digest(keys.to_string().as_bytes());
         let number = hash
@@ -63,7 +63,7 @@ impl Record {
     }
 }
 
-/// The event that a batch is delivered as.
+/// Returns the event that delivers a batch.
 pub fn event(records: &[Record]) -> Value {
     json!({ "Records": records.iter().map(Record::json).collect::<Vec<_>>() })
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_one_item_share_a_lane_in_whatever_order_their_keys_come() {
+    fn records_of_one_item_share_a_lane_in_any_order_of_their_key_attributes() {
         let record = |keys: &str| {
             let json = format!(r#"{{"dynamodb": {{"Keys": {keys}}}}}"#);
             let number = SequenceNumber::new("1").unwrap();

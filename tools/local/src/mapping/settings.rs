@@ -1,4 +1,5 @@
-//! The settings of a mapping, in Lambda's own terms and bounds.
+//! Settings of a mapping, with Lambda's names and bounds.
+//! See <https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html>.
 
 use std::time::Duration;
 
@@ -6,35 +7,35 @@ use thiserror::Error;
 
 use super::filter::{Filters, InvalidFilter};
 
-/// The settings that decide how a mapping behaves.
+/// Settings of a mapping.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The most records of one invocation: 1 to 10,000, default 100.
+    /// Maximum number of records of one invocation: 1 to 10,000, default 100.
     pub batch_size: usize,
-    /// How long a batch may wait to be filled: up to 300 s, default 0.
+    /// Maximum time to gather a batch: up to 300 s, default 0.
     pub batching_window: Duration,
-    /// How many batches of one shard are under way at once: 1 to 10, default 1.
+    /// Number of batches of one shard in flight at once: 1 to 10, default 1.
     pub parallelization_factor: usize,
-    /// Whether a failed batch is halved.
+    /// `true` if a failed batch is split in half.
     pub bisect_on_function_error: bool,
-    /// Whether the function says which records failed.
+    /// `true` if the response of the function names the records that failed.
     pub report_batch_item_failures: bool,
-    /// How often a failed batch is tried again: 0 to 10,000, no bound without it.
+    /// Maximum number of retries of a failed batch: 0 to 10,000. `None` is unlimited.
     pub maximum_retry_attempts: Option<u32>,
-    /// How old a record may be when it is delivered: 60 s to 7 days, no bound without it.
+    /// Maximum age of a delivered record: 60 s to 7 days. `None` is unlimited.
     pub maximum_record_age: Option<Duration>,
-    /// Which records are delivered.
+    /// Filters of the records to deliver.
     pub filters: Filters,
-    /// Where a stream is read from at first.
+    /// First position in a stream without a stored position.
     pub starting_position: StartingPosition,
 }
 
-/// Where a stream is read from at first.
+/// First position in a stream without a stored position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartingPosition {
-    /// From the oldest record there is.
+    /// The oldest record of the stream.
     TrimHorizon,
-    /// From the next record on.
+    /// The next new record.
     Latest,
 }
 
@@ -55,7 +56,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks Lambda's own bounds.
+    /// Checks Lambda's bounds.
     pub fn checked(self) -> Result<Self, InvalidSettings> {
         let check = |name, ok| {
             if ok {
@@ -83,16 +84,16 @@ impl Settings {
     }
 }
 
-/// Why settings are refused.
+/// Invalid settings.
 #[derive(Debug, Error)]
 pub enum InvalidSettings {
-    /// Outside Lambda's own bounds.
+    /// A value is outside Lambda's bounds.
     #[error("{name} is outside Lambda's bounds")]
     OutOfBounds {
-        /// Which.
+        /// Name of the setting.
         name: &'static str,
     },
-    /// A pattern that cannot be read.
+    /// A filter pattern is invalid.
     #[error("a pattern of FilterCriteria cannot be read")]
     Filter(#[from] InvalidFilter),
 }
@@ -102,58 +103,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lambdas_bounds_are_kept() {
-        let check = |name: &str, settings: Settings| {
-            assert_eq!(
-                settings.checked().unwrap_err().to_string(),
-                format!("{name} is outside Lambda's bounds")
-            );
-        };
-        let default = Settings::default;
-        assert!(default().checked().is_ok());
-        check(
-            "BatchSize",
-            Settings {
-                batch_size: 0,
-                ..default()
-            },
-        );
-        check(
-            "BatchSize",
-            Settings {
-                batch_size: 10_001,
-                ..default()
-            },
-        );
-        check(
-            "ParallelizationFactor",
-            Settings {
-                parallelization_factor: 11,
-                ..default()
-            },
-        );
-        check(
-            "MaximumRetryAttempts",
-            Settings {
-                maximum_retry_attempts: Some(10_001),
-                ..default()
-            },
-        );
-        let age = Some(Duration::from_secs(59));
-        check(
-            "MaximumRecordAgeInSeconds",
-            Settings {
-                maximum_record_age: age,
-                ..default()
-            },
-        );
-        let window = Duration::from_secs(301);
-        check(
-            "MaximumBatchingWindowInSeconds",
-            Settings {
-                batching_window: window,
-                ..default()
-            },
-        );
+    fn values_outside_lambdas_bounds_are_rejected() {
+        assert!(Settings::default().checked().is_ok());
+        let invalid: [(&str, fn(&mut Settings)); 6] = [
+            ("BatchSize", |settings| settings.batch_size = 0),
+            ("BatchSize", |settings| settings.batch_size = 10_001),
+            ("ParallelizationFactor", |settings| settings.parallelization_factor = 11),
+            ("MaximumRetryAttempts", |settings| {
+                settings.maximum_retry_attempts = Some(10_001)
+            }),
+            ("MaximumRecordAgeInSeconds", |settings| {
+                settings.maximum_record_age = Some(Duration::from_secs(59));
+            }),
+            ("MaximumBatchingWindowInSeconds", |settings| {
+                settings.batching_window = Duration::from_secs(301);
+            }),
+        ];
+        for (name, change) in invalid {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            let error = settings.checked().unwrap_err().to_string();
+            assert_eq!(error, format!("{name} is outside Lambda's bounds"));
+        }
     }
 }

@@ -6,44 +6,44 @@ use super::{position::Position, record::Record};
 
 /// A stream of shards, each an ordered sequence of records.
 pub trait Source: Send + Sync {
-    /// The shards there are.
+    /// Lists the shards.
     fn shards(&self) -> impl Future<Output = Result<Vec<Shard>, SourceError>> + Send;
 
-    /// An iterator over a shard from a position on.
+    /// Returns an iterator over a shard that starts at a position.
     fn iterator(&self, shard: &str, position: &Position) -> impl Future<Output = Result<String, SourceError>> + Send;
 
-    /// Up to 1,000 records from an iterator on.
+    /// Reads up to 1,000 records from an iterator.
     fn read(&self, iterator: &str) -> impl Future<Output = Result<Page, SourceError>> + Send;
 }
 
 /// A shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
-    /// Its id.
+    /// Shard id.
     pub id: String,
-    /// The shard it goes on from.
+    /// Id of the parent shard, if any.
     pub parent: Option<String>,
 }
 
-/// What one read returned.
+/// The output of one read.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// The records, in order.
+    /// Records in stream order.
     pub records: Vec<Record>,
-    /// Where to go on, `None` at the end of a closed shard.
+    /// The next iterator. `None` at the end of a closed shard.
     pub next: Option<String>,
 }
 
-/// Why a stream could not be read.
+/// An error of a read from the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SourceError {
-    /// The iterator is too old, and a new one is to be had.
-    #[error("the iterator is expired")]
+    /// The iterator has expired. A new one can be requested.
+    #[error("the iterator has expired")]
     ExpiredIterator,
-    /// The stream no longer has records from this position on.
+    /// The stream no longer has the records at this position.
     #[error("the records are trimmed")]
     Trimmed,
-    /// All else, worth another try.
+    /// Any other error. The read can be retried.
     #[error("the stream cannot be read: {0}")]
     Unavailable(String),
 }

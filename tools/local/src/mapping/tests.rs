@@ -8,7 +8,14 @@ use serde_json::json;
 use shared::domain::sequence::SequenceNumber;
 
 use self::fakes::*;
-use super::{filter::Filters, record::Record, source::SourceError, *};
+use super::{
+    filter::Filters,
+    position::Positions as _,
+    record::Record,
+    settings::{self, Settings},
+    source::{Shard, SourceError},
+    *,
+};
 
 #[tokio::test(start_paused = true)]
 async fn recorded_answers_that_are_success() {
@@ -22,7 +29,7 @@ async fn recorded_answers_that_are_success() {
         assert_eq!(ran.position, after(1));
     }
     let ran = Run::new(recorded_settings(), records(1))
-        .with(|_, _| InvocationEnd::Answer(Vec::new()))
+        .with(|_, _| InvocationOutcome::Response(Vec::new()))
         .await;
     assert_eq!(ran.sizes(), [1]);
 }
@@ -61,7 +68,7 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     assert_eq!(name[20..].len(), 36);
 
     let ran = Run::new(recorded_settings(), records)
-        .with(|_, _| InvocationEnd::FunctionError)
+        .with(|_, _| InvocationOutcome::FunctionError)
         .await;
     let error = &ran.documents[0].body["responseContext"]["functionError"];
     assert_eq!(error, &recorded["functionError_where_the_function_raised"]);
@@ -97,14 +104,14 @@ async fn the_recorded_deliveries_of_six_records_of_which_the_last_always_fails()
 }
 
 /// Fails from the first bad record on, and as a whole where that is wanted.
-fn bad(bad: &'static [usize], whole: bool) -> impl Fn(&[String], usize) -> InvocationEnd {
+fn bad(bad: &'static [usize], whole: bool) -> impl Fn(&[String], usize) -> InvocationOutcome {
     move |numbers, _| {
         let bad: Vec<_> = numbers
             .iter()
             .filter(|number| bad.iter().any(|bad| sequence(*bad) == **number))
             .collect();
         match bad.is_empty() {
-            false if whole => InvocationEnd::FunctionError,
+            false if whole => InvocationOutcome::FunctionError,
             _ => failing(&bad),
         }
     }
@@ -187,7 +194,7 @@ async fn throttles_use_up_no_retries() {
     let ran = Run::new(bisecting(), records(2))
         .with(|_, count| {
             if count <= 20 {
-                InvocationEnd::NotInvoked
+                InvocationOutcome::NotInvoked
             } else {
                 answer(&json!({}))
             }
@@ -215,7 +222,7 @@ async fn records_that_are_too_old_are_given_up_without_an_answer() {
     let ran = Run::new(settings, records)
         .with(|_, count| {
             if count < 70 {
-                InvocationEnd::NotInvoked
+                InvocationOutcome::NotInvoked
             } else {
                 answer(&json!({}))
             }

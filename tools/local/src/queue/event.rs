@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    mapping::{InvocationEnd, answer},
+    mapping::{InvocationOutcome, response},
     template::resolve::REGION,
 };
 
@@ -47,14 +47,14 @@ fn attribute(value: &MessageAttributeValue) -> Value {
 
 /// The messages that are done. One that the answer names is not; an answer that cannot be read, or that names a message which
 /// is not in the batch, leaves none.
-pub fn done<'a>(messages: &'a [Message], end: &InvocationEnd, reports: bool) -> Vec<&'a Message> {
-    let InvocationEnd::Answer(answer) = end else {
+pub fn done<'a>(messages: &'a [Message], outcome: &InvocationOutcome, reports: bool) -> Vec<&'a Message> {
+    let InvocationOutcome::Response(response) = outcome else {
         return Vec::new();
     };
     if !reports {
         return messages.iter().collect();
     }
-    let Some(failures) = answer::failures(answer) else {
+    let Some(failures) = response::failures(response) else {
         return Vec::new();
     };
     let mut failed = Vec::new();
@@ -98,7 +98,7 @@ mod tests {
                 .collect::<String>()
         };
         let check = |answer: &str, left: &str| {
-            let end = InvocationEnd::Answer(answer.as_bytes().to_vec());
+            let end = InvocationOutcome::Response(answer.as_bytes().to_vec());
             assert_eq!(ids(done(&messages, &end, true)), left, "{answer}");
         };
         for answer in [
@@ -129,10 +129,10 @@ mod tests {
         ] {
             check(answer, "");
         }
-        for end in [InvocationEnd::FunctionError, InvocationEnd::NotInvoked] {
+        for end in [InvocationOutcome::FunctionError, InvocationOutcome::NotInvoked] {
             assert!(done(&messages, &end, true).is_empty() && done(&messages, &end, false).is_empty());
         }
-        let names_one = InvocationEnd::Answer(br#"{"batchItemFailures": [{"itemIdentifier": "b"}]}"#.to_vec());
+        let names_one = InvocationOutcome::Response(br#"{"batchItemFailures": [{"itemIdentifier": "b"}]}"#.to_vec());
         assert_eq!(ids(done(&messages, &names_one, false)), "abc");
     }
 

@@ -95,7 +95,7 @@ impl<I: Invoker + 'static> QueueMapping<I> {
         self.delivered.fetch_add(messages.len() as u64, Ordering::Relaxed);
         let payload = event::event(messages, &self.queue.arn).to_string();
         let invocation = self.invoker.invoke(payload).await;
-        let done = event::done(messages, &invocation.end, self.settings.report_batch_item_failures);
+        let done = event::done(messages, &invocation.outcome, self.settings.report_batch_item_failures);
         let entry = |(index, message): (usize, &&Message)| {
             let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
             let entry = entry.set_receipt_handle(message.receipt_handle.clone());

@@ -125,8 +125,8 @@ impl lambda::Watch for Activity {
     }
 }
 
-impl mapping::Watch for Activity {
-    fn taken(&self, records: &[&Record]) {
+impl mapping::RecordObserver for Activity {
+    fn queued(&self, records: &[&Record]) {
         let mut counts = self.counts();
         for record in records {
             let written = version(record).and_then(|version| counts.written.get(&version).copied());
@@ -148,7 +148,7 @@ impl mapping::Watch for Activity {
         counts.done += records.len() as u64;
     }
 
-    fn given_up(&self, records: &[Record]) {
+    fn failed(&self, records: &[Record]) {
         let mut counts = self.counts();
         for record in records {
             counts.waiting.remove(&key(record));
@@ -189,7 +189,7 @@ mod tests {
     use shared::domain::sequence::SequenceNumber;
 
     use super::*;
-    use crate::{lambda::Watch as _, mapping::Watch as _};
+    use crate::{lambda::Watch as _, mapping::RecordObserver as _};
 
     /// It is always this time.
     fn now() -> Duration {
@@ -285,7 +285,7 @@ mod tests {
             false,
         );
         let (ours, other) = (record(1, "a", "1", 1_700_000_000), record(2, "b", "1", 1_699_999_990));
-        activity.taken(&[&ours]);
+        activity.queued(&[&ours]);
         assert_eq!(
             (activity.figures().waiting, activity.figures().lag),
             (1, Some(Duration::ZERO))
@@ -296,9 +296,9 @@ mod tests {
             (1, Some(Duration::ZERO))
         );
         // Written by somebody else ten seconds ago, and not done yet.
-        activity.taken(&[&other]);
+        activity.queued(&[&other]);
         assert_eq!(activity.figures().lag, Some(Duration::from_millis(10_500)));
-        activity.given_up(&[other]);
+        activity.failed(&[other]);
         let figures = activity.figures();
         assert_eq!((figures.waiting, figures.given_up, figures.versions), (0, 1, 1));
         assert_eq!(figures.lag, Some(Duration::ZERO));

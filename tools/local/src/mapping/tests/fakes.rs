@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use crate::mapping::{
     destination::Destination,
     failure::Document,
-    position::InMemory,
+    position::{InMemory, Position, Positions as _},
     record::Record,
-    source::{Page, SourceError},
+    settings::Settings,
+    source::{Page, Shard, Source, SourceError},
     *,
 };
 
@@ -106,7 +107,7 @@ impl Source for FakeSource {
     }
 }
 
-pub(super) type Answer = dyn Fn(&[String], usize) -> (Duration, InvocationEnd) + Send + Sync;
+pub(super) type Answer = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
 
 /// When a batch arrived, and its records.
 pub(super) type Arrived = (Instant, Vec<String>);
@@ -126,11 +127,11 @@ impl Invoker for FakeFunction {
             batches.push((Instant::now(), numbers.clone()));
             batches.len()
         };
-        let (takes, end) = (self.answer)(&numbers, count);
+        let (takes, outcome) = (self.answer)(&numbers, count);
         tokio::time::sleep(takes).await;
         Invocation {
             request_id: format!("request-{count}"),
-            end,
+            outcome,
         }
     }
 }
@@ -139,11 +140,11 @@ pub(super) fn number_of(record: &Value) -> String {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned()
 }
 
-pub(super) fn answer(json: &Value) -> InvocationEnd {
-    InvocationEnd::Answer(json.to_string().into_bytes())
+pub(super) fn answer(json: &Value) -> InvocationOutcome {
+    InvocationOutcome::Response(json.to_string().into_bytes())
 }
 
-pub(super) fn failing(numbers: &[&String]) -> InvocationEnd {
+pub(super) fn failing(numbers: &[&String]) -> InvocationOutcome {
     let failures: Vec<_> = numbers.iter().map(|number| json!({"itemIdentifier": number})).collect();
     answer(&json!({"batchItemFailures": failures}))
 }
@@ -156,7 +157,7 @@ pub(super) struct Kept {
 }
 
 impl Destination for Kept {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         let mut down = self.down.lock().unwrap();
         if *down > 0 {
             *down -= 1;
@@ -165,6 +166,17 @@ impl Destination for Kept {
         self.documents.lock().unwrap().push(document);
         Ok(())
     }
+}
+
+/// The fakes that a mapping works with.
+struct Fakes;
+
+impl Environment for Fakes {
+    type Source = FakeSource;
+    type Invoker = FakeFunction;
+    type Destination = Kept;
+    type Positions = InMemory;
+    type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 }
 
 /// What a mapping did.
@@ -213,20 +225,23 @@ impl Run {
         }
     }
 
-    pub(super) async fn with(self, answer: impl Fn(&[String], usize) -> InvocationEnd + Send + Sync + 'static) -> Ran {
+    pub(super) async fn with(
+        self,
+        answer: impl Fn(&[String], usize) -> InvocationOutcome + Send + Sync + 'static,
+    ) -> Ran {
         self.with_delays(move |numbers, count| (Duration::ZERO, answer(numbers, count)))
             .await
     }
 
     pub(super) async fn with_delays(
         self,
-        answer: impl Fn(&[String], usize) -> (Duration, InvocationEnd) + Send + Sync + 'static,
+        answer: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
     ) -> Ran {
         let began = Instant::now();
         let batches = Arc::new(Mutex::new(Vec::new()));
         let kept = Kept::default();
         *kept.down.lock().unwrap() = self.down;
-        let mapping = Mapping {
+        let mapping = Mapping::<Fakes> {
             settings: self.settings.checked().unwrap(),
             identity: Identity {
                 uuid: "mapping-1".to_owned(),
@@ -243,7 +258,7 @@ impl Run {
             },
             destination: kept.clone(),
             positions: self.positions,
-            clock: move || START + began.elapsed(),
+            clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
         tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();

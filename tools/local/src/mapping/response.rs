@@ -1,42 +1,42 @@
-//! What a function's answer says of its batch.
+//! The function's response to a batch, under `ReportBatchItemFailures`.
 //!
-//! Each rule here was recorded on AWS; see the fixture `tests/fixtures/stream-mapping.json`.
+//! Each rule was recorded on AWS; see the fixture `tests/fixtures/stream-mapping.json`.
 
 use serde_json::Value;
 use shared::domain::sequence::SequenceNumber;
 
 use super::record::Record;
 
-/// What an answer says.
+/// The outcome of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BatchOutcome {
     /// All records are done.
     Done,
-    /// The records from this one on are to be delivered again.
+    /// The records from this index on are delivered again.
     FailedFrom(usize),
-    /// The answer names no record of the batch: all are to be delivered again.
+    /// The response is invalid or names an unknown record: all records are delivered again.
     Failed,
 }
 
-/// Reads an answer under `ReportBatchItemFailures`. The lowest sequence number in it decides.
-pub fn read(answer: &[u8], batch: &[Record]) -> Verdict {
-    let Some(failures) = failures(answer) else {
-        return Verdict::Failed;
+/// Parses a response. The lowest sequence number in it decides.
+pub fn parse(response: &[u8], batch: &[Record]) -> BatchOutcome {
+    let Some(failures) = failures(response) else {
+        return BatchOutcome::Failed;
     };
     let indices: Option<Vec<usize>> = failures.iter().map(|failure| index(failure, batch)).collect();
     match indices.map(|indices| indices.into_iter().min()) {
-        None => Verdict::Failed,
-        Some(None) => Verdict::Done,
-        Some(Some(index)) => Verdict::FailedFrom(index),
+        None => BatchOutcome::Failed,
+        Some(None) => BatchOutcome::Done,
+        Some(Some(index)) => BatchOutcome::FailedFrom(index),
     }
 }
 
-/// The items that an answer says failed. `None` where it says nothing that can be read.
-pub(crate) fn failures(answer: &[u8]) -> Option<Vec<Value>> {
-    if answer.is_empty() {
+/// Returns the batch item failures of a response. `None` if the response is invalid.
+pub(crate) fn failures(response: &[u8]) -> Option<Vec<Value>> {
+    if response.is_empty() {
         return Some(Vec::new());
     }
-    match serde_json::from_slice(answer) {
+    match serde_json::from_slice(response) {
         Ok(Value::Null) => Some(Vec::new()),
         Ok(Value::Array(list)) if list.is_empty() => Some(list),
         Ok(Value::Object(mut members)) => match members.remove("batchItemFailures") {

@@ -1,0 +1,48 @@
+//! Counts of records and invocations, and notifications about each record.
+
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::record::Record;
+
+/// Counts since the start of a mapping.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Records read from the stream.
+    pub read: AtomicU64,
+    /// Records that match the filter.
+    pub matched: AtomicU64,
+    /// Invocations.
+    pub invocations: AtomicU64,
+    /// Invocations after which all or part of the batch was retried.
+    pub retries: AtomicU64,
+    /// Retries that bisected the batch.
+    pub bisections: AtomicU64,
+    /// Failure documents.
+    pub documents: AtomicU64,
+    /// Observer of the records, if any.
+    pub observer: Option<Arc<dyn RecordObserver>>,
+}
+
+/// Receives the progress of records. The calls carry no time: an observer that needs one reads its own clock.
+pub trait RecordObserver: Debug + Send + Sync {
+    /// Records were read from the stream and are queued for delivery.
+    fn queued(&self, records: &[&Record]);
+
+    /// The function has processed these records.
+    fn done(&self, records: &[Record]);
+
+    /// These records are in a failure document.
+    fn failed(&self, records: &[Record]);
+}
+
+impl Counters {
+    pub(super) fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
