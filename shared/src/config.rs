@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::{
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::write::{Idempotency, WriteOptions},
+    dynamodb::write::modes::{Idempotency, WriteOptions},
 };
 
 /// The settings of either function. `template.yaml` is their source.
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{ledger::Retention, recent::Window},
-        dynamodb::write::WriteMode,
+        dynamodb::write::modes::WriteMode,
     };
 
     fn check(variables: &[(&str, &str)]) -> Result<Config, String> {

@@ -18,13 +18,15 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod dynamodb;
+pub mod error_chain;
 pub mod logging;
 pub mod metrics;
 #[cfg(feature = "otel")]
 pub mod otel;
+pub mod patterns;
 pub mod spans;
 
-pub use dynamodb::{optimistic_lock, ratchet, time_series, two_tables};
+pub use patterns::{optimistic_lock, ratchet, time_series, two_tables};
 
 /// The examples of the page for users of the library are compiled with the documentation's other ones.
 #[cfg(doctest)]

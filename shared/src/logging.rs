@@ -1,7 +1,5 @@
 //! Log lines: one JSON object each, on standard output, where Lambda collects them.
 
-use std::{error::Error, fmt::Write as _};
-
 use tracing::{Level, Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer as _,
@@ -9,6 +7,8 @@ use tracing_subscriber::{
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
+
+pub use crate::error_chain::chain;
 
 use crate::config;
 
@@ -30,17 +30,6 @@ pub fn init() {
     let registry = registry.with(crate::otel::layer());
     // A second call, in a process that hosts both functions, changes nothing.
     let _ = registry.try_init();
-}
-
-/// An error and its causes, in one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let _ = write!(line, ": {error}");
-        source = error.source();
-    }
-    line
 }
 
 /// What log lines are made of: events by their level, and of the spans, at every level, the invocation's alone. So each line names

@@ -12,7 +12,7 @@ use tracing::{Metadata, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
-use crate::{config, logging::chain};
+use crate::{config, error_chain::chain};
 
 /// How long an export may take: the answer of the invocation waits for it.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(1);

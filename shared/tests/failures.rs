@@ -12,17 +12,15 @@ use shared::{
     domain::{
         entity::EntityId,
         keys::{ItemKind, VersionDigits},
-        ledger::{Marker, Payload, Retention},
-        recent::RequestHash,
-        request_id::RequestId,
+        ledger::{Marker, Retention},
+        request_id::{RequestHash, RequestId},
         update::{Ordering, Update},
         version::Version,
     },
     dynamodb::{
         Store,
-        client::{retries, timeouts},
-        error::ErrorKind,
-        purge::{PurgeError, Tally},
+        client::{error::ErrorKind, retries, timeouts},
+        maintain::purge::{PurgeError, Tally},
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
@@ -215,7 +213,7 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     let marker = |json: &Value| {
         let marker = Marker {
             version: version(2),
-            payload: Payload::of(&update(json.clone())),
+            payload: update(json.clone()).payload(),
         };
         serde_json::to_value(marker.item(&update(json.clone()), 1)).unwrap()
     };

@@ -10,7 +10,7 @@ use shared::{
     domain::version_item::VersionItem,
     dynamodb::{
         Store,
-        record_versions::{InBatch, batches},
+        put::put_versions::{InBatch, batches},
     },
 };
 

@@ -4,8 +4,8 @@ use lambda_runtime::Diagnostic;
 use shared::{
     domain::{attributes::InvalidAttributeValue, version_item::InvalidImage},
     dynamodb::{
-        error::{ErrorKind, ServiceError},
-        record_version::RecordError,
+        client::error::{ErrorKind, ServiceError},
+        put::put_version::RecordError,
     },
     logging::chain,
 };

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     config::Config,
-    dynamodb::{Store, client, insert_versions::MAX_STATEMENTS},
+    dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
     logging,
     metrics::Tally,
     spans,

@@ -3,7 +3,7 @@
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
     domain::{request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem},
-    dynamodb::record_version::{RecordError, RecordOutcome},
+    dynamodb::put::put_version::{RecordError, RecordOutcome},
 };
 
 use crate::error::{Error, RecordFailure};

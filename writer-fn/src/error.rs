@@ -3,7 +3,7 @@
 use lambda_runtime::Diagnostic;
 use shared::{
     domain::update::InvalidUpdate,
-    dynamodb::{error::ErrorKind, write::WriteError},
+    dynamodb::{client::error::ErrorKind, write::WriteError},
     logging::chain,
 };
 use thiserror::Error;

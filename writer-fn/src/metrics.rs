@@ -56,7 +56,10 @@ fn failure(error: &Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use shared::{domain::entity::EntityId, domain::version::Version, dynamodb::write::WriteOutcome};
+    use shared::{
+        domain::{entity::EntityId, version::Version},
+        dynamodb::write::WriteOutcome,
+    };
 
     use super::*;
     use crate::error::InvalidEvent;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shared::{
     config::Config,
     domain::update::{Ordering, Update},
-    dynamodb::{Store, table_config::WidthError, write::WriteOptions},
+    dynamodb::{Store, read::table_config::WidthError, write::WriteOptions},
     logging::chain,
     metrics::Tally,
 };

@@ -1,22 +1,11 @@
 //! The ledger: a marker for every request, kept longer than anything delivers again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
-    str::FromStr,
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::{
-    AttributeValue, Item, names,
-    number::Decimal,
-    request_id::RequestId,
-    time::EpochMillis,
-    update::{Change, ExpectedVersion, Update},
+    AttributeValue, Item, names, number::Decimal, payload::Payload, request_id::RequestId, update::Update,
     version::Version,
 };
 
@@ -105,109 +94,8 @@ impl Marker {
         };
         Some(Self {
             version: Version::new(Decimal::parse(version).ok()?.to_u64()?)?,
-            payload: Payload(payload.clone()),
+            payload: Payload::stored(payload),
         })
-    }
-}
-
-/// What an update asks for, cut down to a hash: the same update has the same, however often it is delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload(String);
-
-impl Payload {
-    /// Of everything that an update says but its request id: numbers by their value, sets in any order. Where an update
-    /// was worked out from what somebody asked, of that.
-    pub fn of(update: &Update) -> Self {
-        if let Some(asked) = &update.asked {
-            return asked.clone();
-        }
-        let mut text = Text::default();
-        text.part(&format!("{:?}", update.expected.map(ExpectedVersion::number)));
-        text.part(&format!("{:?}", update.timestamp.map(EpochMillis::get)));
-        text.part(&update.deleted.to_string());
-        text.changes(&update.changes);
-        text.hash()
-    }
-
-    /// Of a restore: the version to bring back, and the changes that come with it.
-    pub fn of_restore(version: Version, changes: &BTreeMap<String, Change>) -> Self {
-        let mut text = Text::default();
-        text.part("restore");
-        text.part(&version.to_string());
-        text.changes(changes);
-        text.hash()
-    }
-
-    /// Its characters.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// One text for each update. Each part has its length before it, so that no two run together.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn part(&mut self, part: &str) {
-        self.0.push_str(&part.len().to_string());
-        self.0.push(':');
-        self.0.push_str(part);
-    }
-
-    fn changes(&mut self, changes: &BTreeMap<String, Change>) {
-        for (name, change) in changes {
-            self.part(name);
-            match change {
-                Change::Set(value) => self.value(value),
-                Change::Remove => self.part("-"),
-            }
-        }
-    }
-
-    fn value(&mut self, value: &AttributeValue) {
-        let number = |text: &String| Decimal::parse(text).map_or_else(|_| text.clone(), |number| number.canonical());
-        match value {
-            AttributeValue::S(text) => self.tagged("S", [text.clone()]),
-            AttributeValue::N(text) => self.tagged("N", [number(text)]),
-            AttributeValue::B(bytes) => self.tagged("B", [URL_SAFE_NO_PAD.encode(bytes)]),
-            AttributeValue::Bool(value) => self.tagged("BOOL", [value.to_string()]),
-            AttributeValue::Null(_) => self.tagged("NULL", []),
-            AttributeValue::Ss(texts) => self.tagged("SS", texts.iter().cloned().collect::<BTreeSet<_>>()),
-            AttributeValue::Ns(numbers) => self.tagged("NS", numbers.iter().map(number).collect::<BTreeSet<_>>()),
-            AttributeValue::Bs(values) => {
-                let encoded = values.iter().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
-                self.tagged("BS", encoded.collect::<BTreeSet<_>>());
-            }
-            AttributeValue::L(values) => {
-                self.tagged("L", [values.len().to_string()]);
-                for value in values {
-                    self.value(value);
-                }
-            }
-            AttributeValue::M(members) => {
-                self.tagged("M", [members.len().to_string()]);
-                for (name, value) in members.iter().collect::<BTreeMap<_, _>>() {
-                    self.part(name);
-                    self.value(value);
-                }
-            }
-        }
-    }
-
-    fn tagged(&mut self, tag: &str, parts: impl IntoIterator<Item = String>) {
-        self.part(tag);
-        let parts: Vec<_> = parts.into_iter().collect();
-        self.part(&parts.len().to_string());
-        for part in parts {
-            self.part(&part);
-        }
-    }
-
-    fn hash(&self) -> Payload {
-        let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
-        let (first, _) = hash.split_at(16);
-        Payload(URL_SAFE_NO_PAD.encode(first))
     }
 }
 
@@ -224,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_same_update_has_the_same_payload_and_no_other_has() {
-        let same = |a: Value, b: Value| Payload::of(&update(a)) == Payload::of(&update(b));
+        let same = |a: Value, b: Value| update(a).payload() == update(b).payload();
         let plain = json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}});
         assert!(same(plain.clone(), plain.clone()));
         assert!(same(
@@ -263,7 +151,7 @@ mod tests {
         let update = update(json!({"ID": "E", "A": 1}));
         let marker = Marker {
             version: Version::new(7).unwrap(),
-            payload: Payload::of(&update),
+            payload: update.payload(),
         };
         let item = marker.item(&update, 99);
         assert_eq!(item[names::SK], AttributeValue::S("request#r-1".to_owned()));

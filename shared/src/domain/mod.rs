@@ -11,6 +11,7 @@ pub mod keys;
 pub mod ledger;
 pub mod marks;
 pub mod number;
+pub mod payload;
 pub mod plain;
 pub mod prune;
 pub mod recent;

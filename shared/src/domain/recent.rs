@@ -5,11 +5,14 @@
 
 use std::{collections::HashMap, fmt, str::FromStr};
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use super::{AttributeValue, Item, names, number::Decimal, request_id::RequestId, version::Version};
+use super::{
+    AttributeValue, Item, names,
+    number::Decimal,
+    request_id::{RequestHash, RequestId},
+    version::Version,
+};
 
 /// How many of the last requests of an entity are known again, from 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,33 +70,6 @@ impl FromStr for Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the window is a number from 1 to {max}", max = Window::MAX)]
 pub struct InvalidWindow;
-
-/// A request id, cut down to 64 bits: 11 characters.
-///
-/// Two of a window's requests have the same with a probability of one in 10^17.
-///
-/// ```
-/// use shared::domain::{recent::RequestHash, request_id::RequestId};
-///
-/// let hash = RequestHash::of(&RequestId::new("order-4711").unwrap());
-/// assert_eq!(hash.as_str().len(), 11);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestHash(String);
-
-impl RequestHash {
-    /// The first 64 bits of the id's SHA-256, in base64.
-    pub fn of(id: &RequestId) -> Self {
-        let hash: [u8; 32] = Sha256::digest(id.as_str().as_bytes()).into();
-        let (first, _) = hash.split_at(8);
-        Self(URL_SAFE_NO_PAD.encode(first))
-    }
-
-    /// Its characters.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 /// What a latest item remembers. `None` where it has no map.
 pub fn remembered(latest: &Item) -> Option<&HashMap<String, AttributeValue>> {

@@ -8,9 +8,9 @@ use thiserror::Error;
 use super::{
     AttributeValue, attributes,
     entity::{EntityId, InvalidEntityId},
-    ledger::Payload,
     names,
     number::{Decimal, InvalidNumber},
+    payload::{Payload, PayloadText},
     request_id::{InvalidRequestId, RequestId},
     size::{self, OverLimit},
     time::{EpochMillis, InvalidTime},
@@ -156,6 +156,29 @@ impl Update {
         Ok(update)
     }
 
+    /// Returns the hash that distinguishes this update from others with the same request id. If the changes were computed
+    /// from a request, it is the hash of that request.
+    pub fn payload(&self) -> Payload {
+        if let Some(asked) = &self.asked {
+            return asked.clone();
+        }
+        let mut text = PayloadText::default();
+        text.part(&format!("{:?}", self.expected.map(ExpectedVersion::number)));
+        text.part(&format!("{:?}", self.timestamp.map(EpochMillis::get)));
+        text.part(&self.deleted.to_string());
+        add_changes(&mut text, &self.changes);
+        text.hash()
+    }
+
+    /// Returns the hash of a restore: the version to restore and the changes that come with it.
+    pub fn restore_payload(version: Version, changes: &BTreeMap<String, Change>) -> Payload {
+        let mut text = PayloadText::default();
+        text.part("restore");
+        text.part(&version.to_string());
+        add_changes(&mut text, changes);
+        text.hash()
+    }
+
     /// Refuses what can never be stored, whatever is stored already: names and values that DynamoDB does not hold, and
     /// attributes that alone make a version item that is too large.
     ///
@@ -197,6 +220,16 @@ impl Update {
             return Err(InvalidUpdate::TooManyBytes { bytes: sent });
         }
         Ok(())
+    }
+}
+
+fn add_changes(text: &mut PayloadText, changes: &BTreeMap<String, Change>) {
+    for (name, change) in changes {
+        text.part(name);
+        match change {
+            Change::Set(value) => text.value(value),
+            Change::Remove => text.part("-"),
+        }
     }
 }
 

@@ -7,25 +7,39 @@ use aws_sdk_dynamodb::{
 use aws_smithy_http_client::test_util::capture_request;
 use serde_json::{Value, json};
 
-use super::{
-    Store, backfill, batch_get_items, describe_table, get_item,
-    insert_versions::{self, Insert},
-    memory::Memory,
-    optimistic_lock::{Check, Locked},
-    prune, purge, query_items, raise_latest, ratchet, record_version, revive_latest, s, scan_items, scan_latest,
-    scan_segment, table_config, time_series, two_tables, update_metadata,
-    write::{WriteMode, WriteOptions},
-    write_transaction, write_version,
-};
-use crate::domain::{
-    Item,
-    decision::apply,
-    entity::EntityId,
-    keys::VersionDigits,
-    recent::Window,
-    update::{Change, Ordering, Update},
-    version::Version,
-    version_item::VersionItem,
+use crate::{
+    domain::{
+        Item,
+        decision::apply,
+        entity::EntityId,
+        keys::VersionDigits,
+        recent::Window,
+        update::{Change, Ordering, Update},
+        version::Version,
+        version_item::VersionItem,
+    },
+    dynamodb::{
+        Store,
+        maintain::{backfill, prune, purge, raise_latest, revive_latest},
+        put::{
+            insert_versions::{self, Insert},
+            put_version,
+        },
+        read::{
+            batch_get_items, describe_table, get_item, query_items, scan_items, scan_latest, scan_segment, table_config,
+        },
+        s,
+        write::{
+            metadata,
+            modes::{WriteMode, WriteOptions},
+            recent_requests::Memory,
+            transaction, write_version,
+        },
+    },
+    patterns::{
+        optimistic_lock::{Check, Locked},
+        ratchet, time_series, two_tables,
+    },
 };
 
 /// Sends one request through the real client, and returns its body.
@@ -82,7 +96,7 @@ async fn record_version() {
         "B": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
     });
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
-    let body = sent(async |client| record_version::request(&version, "Table").send_with(&client).await).await;
+    let body = sent(async |client| put_version::request(&version, "Table").send_with(&client).await).await;
     insta::assert_json_snapshot!("record_version", body);
 }
 
@@ -239,7 +253,7 @@ async fn write_transaction() {
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
         let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
-        let parts = write_transaction::Parts {
+        let parts = transaction::Parts {
             memory: match ledger {
                 Some(_) => Memory::Marker,
                 None => Memory::fitting(&update, Window::default(), stored).unwrap(),
@@ -247,7 +261,7 @@ async fn write_transaction() {
             marker_expires: ledger,
             version_item: with_version.then_some(&version),
         };
-        let request = write_transaction::request(&update, version.version(), &parts, "Table", digits).unwrap();
+        let request = transaction::request(&update, version.version(), &parts, "Table", digits).unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
         // The SDK makes up a token for each.
         body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
@@ -294,7 +308,7 @@ async fn tables_and_metadata() {
         ("LineID".to_owned(), Change::Remove),
     ]
     .into();
-    let metadata = update_metadata::request(&equipment(), &changes, "Table");
+    let metadata = metadata::request(&equipment(), &changes, "Table");
     insta::assert_json_snapshot!(
         "update_metadata",
         sent(async |client| metadata.send_with(&client).await).await

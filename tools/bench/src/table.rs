@@ -20,7 +20,7 @@ use local::{
 };
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{Store, capacity::Meter},
+    dynamodb::{Store, client::capacity::Meter},
     logging::chain,
 };
 

@@ -6,10 +6,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use shared::dynamodb::{
-    audit::{Audited, Auditor},
-    audit_segment::{Counts, Progress, SegmentAudit, Step},
-    pace::{Limits, Pace},
-    scan_segment::Segment,
+    maintain::{
+        audit::{Audited, Auditor},
+        audit_segment::{Counts, Progress, SegmentAudit, Step},
+        rate_limit::{Limits, Pace},
+    },
+    read::scan_segment::Segment,
 };
 
 use crate::{

@@ -11,10 +11,11 @@ use shared::{
     },
     dynamodb::{
         Store,
-        backfill::{Backfill, Counts, Progress},
-        describe_table::Description,
-        pace::{Consumed, Limits, Pace},
-        scan_segment::Segment,
+        maintain::{
+            backfill::{Backfill, Counts, Progress},
+            rate_limit::{Consumed, Limits, Pace},
+        },
+        read::{describe_table::Description, scan_segment::Segment},
     },
 };
 

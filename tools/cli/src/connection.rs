@@ -19,9 +19,8 @@ use shared::{
     domain::{entity::EntityId, keys::VersionDigits},
     dynamodb::{
         Store,
-        capacity::Meter,
-        client::{retries, timeouts},
-        table_config::WidthError,
+        client::{capacity::Meter, retries, timeouts},
+        read::table_config::WidthError,
     },
 };
 

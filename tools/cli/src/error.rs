@@ -1,14 +1,11 @@
 //! What goes wrong, with its exit code.
 
 use shared::dynamodb::{
-    backfill::BackfillError,
-    error::{ErrorKind, ServiceError},
-    purge::PurgeError,
-    reads::ReadError,
-    record_version::RecordError,
-    restore::RestoreError,
-    table_config::WidthError,
-    write::{WriteError, WriteOutcome},
+    client::error::{ErrorKind, ServiceError},
+    maintain::{backfill::BackfillError, purge::PurgeError},
+    put::put_version::RecordError,
+    read::{table_config::WidthError, versions::ReadError},
+    write::{WriteError, WriteOutcome, restore::RestoreError},
 };
 use thiserror::Error;
 

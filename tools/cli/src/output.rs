@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
-use shared::{domain::view::VersionView, dynamodb::capacity::Charge, logging::chain};
+use shared::{domain::view::VersionView, dynamodb::client::capacity::Charge, logging::chain};
 
 use crate::{args::Format, error::CliError};
 

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use shared::{
     clock,
     domain::{keys::ItemKind, prune::Keep, time::EpochMillis, version::Version},
-    dynamodb::{
-        pace::{Limits, Pace},
+    dynamodb::maintain::{
         purge::Tally,
+        rate_limit::{Limits, Pace},
     },
 };
 

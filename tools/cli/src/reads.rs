@@ -9,7 +9,7 @@ use shared::{
         version::Version,
         view::{Diff, VersionView},
     },
-    dynamodb::history::HistoryQuery,
+    dynamodb::read::history::HistoryQuery,
 };
 
 use crate::{

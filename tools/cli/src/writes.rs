@@ -3,11 +3,7 @@
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, names, plain, recent::Window, update::Update},
-    dynamodb::{
-        restore::Revision,
-        update_metadata,
-        write::{Idempotency, WriteOptions, WriteOutcome},
-    },
+    dynamodb::write::{Idempotency, WriteOptions, WriteOutcome, metadata, restore::Revision},
 };
 
 use crate::{
@@ -74,7 +70,7 @@ pub(crate) async fn metadata(connection: &Connection, args: &args::Metadata, out
     let item = if members.is_empty() {
         let found = connection
             .store
-            .get(&entity, update_metadata::SORT_KEY, connection.consistent)
+            .get(&entity, metadata::SORT_KEY, connection.consistent)
             .await?;
         found.ok_or_else(|| CliError::NotFound(format!("{} has no metadata", args.id)))?
     } else {

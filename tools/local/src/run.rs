@@ -14,7 +14,7 @@ use std::{
 };
 
 use futures::{Stream, stream};
-use shared::{dynamodb::scan_items::ScanError, logging::chain};
+use shared::{dynamodb::read::scan_items::ScanError, logging::chain};
 use thiserror::Error;
 use tokio::time::Instant;
 use vzero::console::{Console, Table};

@@ -12,7 +12,7 @@ use std::{
 use shared::{
     clock,
     domain::keys::{InvalidVersionDigits, VersionDigits},
-    dynamodb::{Store, table_config::WidthError},
+    dynamodb::{Store, read::table_config::WidthError},
 };
 use tempfile::TempDir;
 use thiserror::Error;

@@ -15,7 +15,7 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits, sequence::SequenceNumber},
-    dynamodb::{Store, history::HistoryQuery},
+    dynamodb::{Store, read::history::HistoryQuery},
 };
 use stream_fn::HistoryWriter;
 use thiserror::Error;

@@ -11,7 +11,7 @@ use shared::{
         update::{Ordering, Update},
         version::Version,
     },
-    dynamodb::{Store, history::HistoryQuery, write::WriteOptions},
+    dynamodb::{Store, read::history::HistoryQuery, write::WriteOptions},
 };
 
 use super::{Bench, seed};

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use shared::{
     domain::{time::EpochMillis, version::Version, view::VersionView},
-    dynamodb::reads::ReadError,
+    dynamodb::read::versions::ReadError,
 };
 
 use super::{

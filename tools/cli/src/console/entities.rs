@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, names, version::Version},
-    dynamodb::{
+    dynamodb::read::{
         query_items::Cursor,
         scan_latest::{Head, Heads, Wanted},
         scan_segment::Segment,

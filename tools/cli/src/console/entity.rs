@@ -10,7 +10,7 @@ use shared::{
         AttributeValue, Item, audit::floor_of, entity::EntityId, keys::FLOOR_KEY, names, plain, size, version::Version,
         version_item::latest_of, view::VersionView,
     },
-    dynamodb::update_metadata,
+    dynamodb::write::metadata,
 };
 
 use self::history::History;
@@ -67,11 +67,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, CliError> {
 /// The latest item, the metadata and the floor, by one request.
 async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, CliError> {
     let latest_key = app.store().digits().latest_key();
-    let keys = [
-        latest_key.clone(),
-        update_metadata::SORT_KEY.to_owned(),
-        FLOOR_KEY.to_owned(),
-    ];
+    let keys = [latest_key.clone(), metadata::SORT_KEY.to_owned(), FLOOR_KEY.to_owned()];
     let items: Vec<Item> = app.store().batch_get(id, &keys, app.consistent()).await?;
     let mut items: Vec<_> = items.into_iter().map(Some).collect();
     let mut take = |key: &str| {
@@ -84,11 +80,11 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, CliError> {
     let Some(latest) = take(&latest_key) else {
         return Ok(None);
     };
-    let version = latest_of(&latest).map_err(shared::dynamodb::reads::ReadError::from)?;
+    let version = latest_of(&latest).map_err(shared::dynamodb::read::versions::ReadError::from)?;
     Ok(Some(Entity {
         latest_size: size::of_item(&latest),
         latest: VersionView::new(id.clone(), version, latest),
-        metadata: take(update_metadata::SORT_KEY),
+        metadata: take(metadata::SORT_KEY),
         floor: take(FLOOR_KEY).as_ref().and_then(floor_of).unwrap_or(Version::FIRST),
     }))
 }

@@ -14,7 +14,7 @@ use shared::{
         version::Version,
         view::VersionView,
     },
-    dynamodb::{restore::Revision, write::WriteOutcome},
+    dynamodb::write::{WriteOutcome, restore::Revision},
 };
 use uuid::Uuid;
 

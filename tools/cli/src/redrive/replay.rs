@@ -13,7 +13,7 @@ use shared::{
     domain::{attributes::same_item, entity::EntityId, version::Version, version_item::VersionItem},
     dynamodb::{
         Store,
-        record_version::{RecordError, RecordOutcome},
+        put::put_version::{RecordError, RecordOutcome},
     },
 };
 use stream_fn::{

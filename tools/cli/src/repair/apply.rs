@@ -4,7 +4,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
     domain::{repair::Step, version_item::VersionItem},
-    dynamodb::{Store, record_version::RecordOutcome},
+    dynamodb::{Store, put::put_version::RecordOutcome},
     logging::chain,
 };
 

@@ -5,10 +5,12 @@ use std::{collections::BTreeMap, time::Duration};
 use shared::{
     domain::{audit::Finding, entity::EntityId},
     dynamodb::{
-        audit::{Audited, Auditor},
-        audit_segment::{Progress, SegmentAudit},
-        pace::Pace,
-        scan_segment::Segment,
+        maintain::{
+            audit::{Audited, Auditor},
+            audit_segment::{Progress, SegmentAudit},
+            rate_limit::Pace,
+        },
+        read::scan_segment::Segment,
     },
 };
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, version_item::VersionItem},
-    dynamodb::record_version::RecordOutcome,
+    dynamodb::put::put_version::RecordOutcome,
 };
 
 use crate::support::{Table, latest, version};

@@ -15,7 +15,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        record_version::RecordOutcome,
+        put::put_version::RecordOutcome,
         write::{WriteMode, WriteOptions, WriteOutcome},
     },
 };

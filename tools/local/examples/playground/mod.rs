@@ -12,7 +12,7 @@ use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use local::dynamodb::{Embedded, sdk_config};
 use shared::{
     domain::{AttributeValue, Item, plain},
-    dynamodb::capacity::Meter,
+    dynamodb::client::capacity::Meter,
 };
 
 /// What goes wrong in an example is shown as it is.

@@ -16,8 +16,8 @@ use shared::{
     },
     dynamodb::{
         Store,
-        error::ErrorKind,
-        record_version::RecordOutcome,
+        client::error::ErrorKind,
+        put::put_version::RecordOutcome,
         write::{WriteOptions, WriteOutcome},
     },
 };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde::Serialize;
-use shared::dynamodb::scan_items::ScanError;
+use shared::dynamodb::read::scan_items::ScanError;
 use thiserror::Error;
 
 pub use self::{

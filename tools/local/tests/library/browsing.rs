@@ -7,10 +7,11 @@ use shared::{
     domain::{request_id::RequestId, version::Version},
     dynamodb::{
         Store,
-        restore::Revision,
-        scan_latest::{Head, Wanted},
-        scan_segment::Segment,
-        write::{WriteMode, WriteOptions},
+        read::{
+            scan_latest::{Head, Wanted},
+            scan_segment::Segment,
+        },
+        write::{WriteMode, WriteOptions, restore::Revision},
     },
 };
 

@@ -8,11 +8,12 @@ use shared::{
     },
     dynamodb::{
         Store,
-        history::HistoryQuery,
-        reads::{Lag, ReadError},
-        restore::Revision,
-        table_config::WidthError,
-        write::{WriteMode, WriteOutcome},
+        read::{
+            history::HistoryQuery,
+            table_config::WidthError,
+            versions::{Lag, ReadError},
+        },
+        write::{WriteMode, WriteOutcome, restore::Revision},
     },
 };
 

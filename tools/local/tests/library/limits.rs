@@ -11,7 +11,7 @@ use shared::{
         update::{MAX_ATTRIBUTES, Ordering, Update},
     },
     dynamodb::{
-        error::ErrorKind,
+        client::error::ErrorKind,
         write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,

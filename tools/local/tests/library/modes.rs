@@ -130,7 +130,7 @@ async fn writers_at_once_get_each_version_once_in_every_mode() {
 
 #[tokio::test]
 async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
-    use shared::{domain::version_item::VersionItem, dynamodb::record_version::RecordOutcome};
+    use shared::{domain::version_item::VersionItem, dynamodb::put::put_version::RecordOutcome};
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
     for of in [WriteMode::Inline, WriteMode::Transaction] {

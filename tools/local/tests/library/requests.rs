@@ -5,8 +5,7 @@ use shared::{
     domain::{time::EpochMillis, version::Version},
     dynamodb::{
         Store,
-        history::HistoryQuery,
-        reads::ReadError,
+        read::{history::HistoryQuery, versions::ReadError},
         write::{WriteMode, WriteOptions},
     },
 };

@@ -24,7 +24,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        capacity::Meter,
+        client::capacity::Meter,
         write::{WriteMode, WriteOptions, WriteOutcome},
     },
 };

@@ -11,11 +11,13 @@ use shared::{
     domain::{audit::Finding, entity::EntityId, time::EpochMillis},
     dynamodb::{
         Store,
-        audit::Audited,
-        audit_segment::{Counts, Progress, SegmentAudit, Step},
-        error::ServiceError,
-        pace::{Limits, Pace},
-        scan_segment::Segment,
+        client::error::ServiceError,
+        maintain::{
+            audit::Audited,
+            audit_segment::{Counts, Progress, SegmentAudit, Step},
+            rate_limit::{Limits, Pace},
+        },
+        read::scan_segment::Segment,
     },
     logging::chain,
 };

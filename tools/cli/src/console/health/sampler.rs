@@ -8,7 +8,11 @@ use std::{
 use futures::future::try_join_all;
 use shared::{
     domain::{entity::EntityId, time::EpochMillis, version::Version},
-    dynamodb::{Store, capacity::Meter, scan_latest::Wanted, scan_segment::Segment},
+    dynamodb::{
+        Store,
+        client::capacity::Meter,
+        read::{scan_latest::Wanted, scan_segment::Segment},
+    },
     logging::chain,
 };
 

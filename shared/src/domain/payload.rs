@@ -1,0 +1,81 @@
+//! Hash of the content of an update: two deliveries of the same update have the same hash.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+
+use super::{AttributeValue, number::Decimal};
+
+/// Hash of everything that an update contains except its request id. Numbers are compared by value, sets in any order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(String);
+
+impl Payload {
+    /// A payload as it is stored.
+    pub(super) fn stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The characters of the hash.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Text to hash. Each part is preceded by its length, so that two different lists of parts have different texts.
+#[derive(Default)]
+pub(super) struct PayloadText(String);
+
+impl PayloadText {
+    pub(super) fn part(&mut self, part: &str) {
+        self.0.push_str(&part.len().to_string());
+        self.0.push(':');
+        self.0.push_str(part);
+    }
+
+    pub(super) fn value(&mut self, value: &AttributeValue) {
+        let number = |text: &String| Decimal::parse(text).map_or_else(|_| text.clone(), |number| number.canonical());
+        match value {
+            AttributeValue::S(text) => self.tagged("S", [text.clone()]),
+            AttributeValue::N(text) => self.tagged("N", [number(text)]),
+            AttributeValue::B(bytes) => self.tagged("B", [URL_SAFE_NO_PAD.encode(bytes)]),
+            AttributeValue::Bool(value) => self.tagged("BOOL", [value.to_string()]),
+            AttributeValue::Null(_) => self.tagged("NULL", []),
+            AttributeValue::Ss(texts) => self.tagged("SS", texts.iter().cloned().collect::<BTreeSet<_>>()),
+            AttributeValue::Ns(numbers) => self.tagged("NS", numbers.iter().map(number).collect::<BTreeSet<_>>()),
+            AttributeValue::Bs(values) => {
+                let encoded = values.iter().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+                self.tagged("BS", encoded.collect::<BTreeSet<_>>());
+            }
+            AttributeValue::L(values) => {
+                self.tagged("L", [values.len().to_string()]);
+                for value in values {
+                    self.value(value);
+                }
+            }
+            AttributeValue::M(members) => {
+                self.tagged("M", [members.len().to_string()]);
+                for (name, value) in members.iter().collect::<BTreeMap<_, _>>() {
+                    self.part(name);
+                    self.value(value);
+                }
+            }
+        }
+    }
+
+    fn tagged(&mut self, tag: &str, parts: impl IntoIterator<Item = String>) {
+        self.part(tag);
+        let parts: Vec<_> = parts.into_iter().collect();
+        self.part(&parts.len().to_string());
+        for part in parts {
+            self.part(&part);
+        }
+    }
+
+    pub(super) fn hash(&self) -> Payload {
+        let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
+        let (first, _) = hash.split_at(16);
+        Payload(URL_SAFE_NO_PAD.encode(first))
+    }
+}

@@ -1,0 +1,279 @@
+//! The audit of entities: what was seen is judged, and what looks wrong is read again, consistently, before it is reported.
+//!
+//! ```no_run
+//! # async fn example(store: shared::dynamodb::Store) -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use shared::domain::entity::EntityId;
+//!
+//! let equipment = EntityId::new("Equipment#1")?;
+//! for finding in store.audit(&equipment, Duration::from_secs(60)).await?.unwrap_or_default() {
+//!     println!("{}", finding.to_json(&equipment));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{collections::VecDeque, time::Duration};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::{
+    domain::{
+        audit::{Collection, Finding, Judgement},
+        entity::EntityId,
+        keys::FLOOR_KEY,
+        version::Version,
+        version_set::VersionSet,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        maintain::rate_limit::Pace,
+        read::{batch_get_items::MAX_KEYS, query_items::Range},
+    },
+};
+
+/// Up to so many versions are looked for one by one, and more by reading all that the entity has.
+const ONE_BY_ONE: u64 = 3 * MAX_KEYS as u64;
+
+/// Audits entities of a table. What is missing may be on its way, so it is put off for the lag, and looked for again.
+#[derive(Debug)]
+pub struct Auditor {
+    store: Store,
+    pace: Pace,
+    lag: Duration,
+    put_off: VecDeque<PutOff>,
+}
+
+#[derive(Debug, Clone)]
+struct PutOff {
+    missing: Missing,
+    due: Instant,
+}
+
+/// The versions of an entity that are missing, and may be on their way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Missing {
+    #[serde(rename = "ID")]
+    id: String,
+    head: Version,
+    versions: VersionSet,
+}
+
+/// What was found of an entity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    /// Which.
+    pub entity: EntityId,
+    /// What. Nothing where all is well.
+    pub findings: Vec<Finding>,
+}
+
+impl Store {
+    /// Audits one entity. `None` where there is no such entity. Where versions are missing, it takes as long as the lag.
+    pub async fn audit(&self, entity: &EntityId, lag: Duration) -> Result<Option<Vec<Finding>>, ServiceError> {
+        let mut auditor = Auditor::new(self.clone(), Pace::unbounded(), lag, Vec::new());
+        let Some((_, mut findings)) = auditor.entity(entity).await? else {
+            return Ok(None);
+        };
+        while let Some(audited) = auditor.settle().await? {
+            findings.extend(audited.findings);
+        }
+        Ok(Some(findings))
+    }
+}
+
+impl Auditor {
+    /// An auditor that takes up what another one had put off.
+    pub fn new(store: Store, pace: Pace, lag: Duration, put_off: Vec<Missing>) -> Self {
+        let due = Instant::now() + lag;
+        let put_off = put_off.into_iter().map(|missing| PutOff { missing, due });
+        Self {
+            store,
+            pace,
+            lag,
+            put_off: put_off.collect(),
+        }
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// What is put off.
+    pub fn missing(&self) -> Vec<Missing> {
+        self.put_off.iter().map(|put_off| put_off.missing.clone()).collect()
+    }
+
+    /// How many entities are put off.
+    pub fn waiting(&self) -> usize {
+        self.put_off.len()
+    }
+
+    /// Whether the first of those put off can be settled without waiting.
+    pub fn is_due(&self) -> bool {
+        self.put_off.front().is_some_and(|first| first.due <= Instant::now())
+    }
+
+    /// Reads all versions of an entity, and audits it: how many versions there are, and what is known by now. `None` where
+    /// there is no such entity.
+    pub async fn entity(&mut self, entity: &EntityId) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
+        let mut collection = Collection::default();
+        self.read_item(entity, FLOOR_KEY, &mut collection).await?;
+        self.read_versions(entity, &mut collection).await?;
+        if !collection.is_entity() {
+            return Ok(None);
+        }
+        let findings = self.examine(entity, &collection).await?;
+        Ok(Some((collection.versions().len(), findings)))
+    }
+
+    /// Audits an entity by what was seen of it, which may be a moment old, or not all of one moment. Versions that are missing are
+    /// put off, see [`Self::settle`].
+    pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
+        let digits = self.store.digits();
+        let suspected = seen.judge(digits);
+        if suspected.is_clean() && !seen.is_uncompared() {
+            return Ok(Vec::new());
+        }
+        let mut now = Collection::default();
+        self.read_item(entity, FLOOR_KEY, &mut now).await?;
+        self.read_item(entity, &digits.latest_key(), &mut now).await?;
+        let mut judgement = Judgement::default();
+        match now.head() {
+            None => {
+                self.look_for(entity, seen.versions(), &mut now).await?;
+                judgement.orphans = seen.versions().and(now.versions());
+            }
+            Some(Err(why)) => judgement.no_version = Some(why),
+            Some(Ok(head)) => {
+                let (floor, head) = (now.floor().get(), head.get());
+                let missing = suspected.missing.within(floor, head);
+                let strays = head
+                    .checked_add(1)
+                    .map_or_else(VersionSet::default, |beyond| seen.versions().within(beyond, u64::MAX));
+                let unpruned = seen.unsettled().within(1, floor - 1);
+                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([head])];
+                let doubtful: VersionSet =
+                    VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());
+                self.look_for(entity, &doubtful, &mut now).await?;
+                judgement.missing = missing.without(now.versions());
+                judgement.strays = strays.and(now.versions());
+                judgement.unpruned = unpruned.and(&now.unsettled());
+                judgement.head_differs = now.judge(digits).head_differs;
+                if !self.lag.is_zero() && !judgement.missing.is_empty() {
+                    self.look_later(entity, head, std::mem::take(&mut judgement.missing));
+                }
+            }
+        }
+        Ok(judgement.findings())
+    }
+
+    fn look_later(&mut self, entity: &EntityId, head: u64, versions: VersionSet) {
+        let Some(head) = Version::new(head) else { return };
+        let id = entity.as_str().to_owned();
+        self.put_off.push_back(PutOff {
+            missing: Missing { id, head, versions },
+            due: Instant::now() + self.lag,
+        });
+    }
+
+    /// Looks again for the missing versions that were put off first, when the lag is over: what has come by then was under
+    /// way, and what has not is a gap. `None` where nothing is put off.
+    pub async fn settle(&mut self) -> Result<Option<Audited>, ServiceError> {
+        let Some(first) = self.put_off.front().cloned() else {
+            return Ok(None);
+        };
+        tokio::time::sleep_until(first.due).await;
+        let audited = self.settle_now(first.missing).await?;
+        self.put_off.pop_front();
+        Ok(Some(audited))
+    }
+
+    async fn settle_now(&self, missing: Missing) -> Result<Audited, ServiceError> {
+        let Missing { id, head, versions } = missing;
+        // It was one when it was put off.
+        let entity = EntityId::new(id).map_err(|_| ServiceError::unbuilt("GetItem"))?;
+        let mut now = Collection::default();
+        let latest_key = self.store.digits().latest_key();
+        self.read_item(&entity, FLOOR_KEY, &mut now).await?;
+        self.read_item(&entity, &latest_key, &mut now).await?;
+        let mut findings = Vec::new();
+        // An entity that was purged meanwhile has nothing to miss.
+        if now.head().is_some() {
+            self.look_for(&entity, &versions, &mut now).await?;
+            let gaps = versions.within(now.floor().get(), head.get()).without(now.versions());
+            let judgement = Judgement {
+                missing: gaps,
+                ..Judgement::default()
+            };
+            findings = judgement.findings();
+            if !versions.and(now.versions()).is_empty() {
+                let first = versions.ranges().next().map_or(1, |(first, _)| first);
+                let through = first - 1;
+                findings.push(Finding::Lagging { through, head });
+            }
+        }
+        Ok(Audited { entity, findings })
+    }
+
+    async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {
+        let item = self.pace.run(async || self.store.get(entity, key, true).await).await?;
+        if let Some(item) = item {
+            into.add(item, self.store.digits());
+        }
+        Ok(())
+    }
+
+    /// Reads these versions, if they are there, and perhaps others.
+    async fn look_for(
+        &self,
+        entity: &EntityId,
+        versions: &VersionSet,
+        into: &mut Collection,
+    ) -> Result<(), ServiceError> {
+        if versions.len() > ONE_BY_ONE {
+            return self.read_versions(entity, into).await;
+        }
+        let digits = self.store.digits();
+        let keys = versions.numbers().filter_map(Version::new);
+        let keys: Vec<_> = keys.map(|version| digits.version_key(version)).collect();
+        for keys in keys.chunks(MAX_KEYS) {
+            let items = self.pace.run(async || self.store.batch_get(entity, keys, true).await);
+            for item in items.await? {
+                into.add(item, digits);
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
+        let range = Range {
+            from: "v".to_owned(),
+            to: "w".to_owned(),
+            reversed: false,
+            limit: self.pace.page_limit(),
+            consistent: true,
+        };
+        let mut cursor = None;
+        loop {
+            let page = self
+                .pace
+                .run(async || self.store.query_page(entity, &range, cursor.clone()).await);
+            let (items, next) = page.await?;
+            for item in items {
+                into.add(item, self.store.digits());
+            }
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Existing items brought under versioning, as version 1, beside those who write.
+//!
+//! An item of another table becomes an update that expects no version: whatever was written before or meanwhile wins. A latest item
+//! that something else wrote is counted as version 1, on condition that nobody counted before.
+
+use aws_sdk_dynamodb::{
+    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
+    types::ReturnValue,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    domain::{
+        AttributeValue, Item,
+        backfill::{Mapping, REQUEST_PREFIX, Refusal},
+        entity::EntityId,
+        keys::{ItemKind, VersionDigits},
+        names,
+        request_id::RequestId,
+        update::Update,
+        version::Version,
+        version_item::{InvalidImage, VersionItem, latest_of},
+    },
+    dynamodb::{
+        Store,
+        client::error::{ErrorKind, ServiceError},
+        maintain::rate_limit::{Pace, Throttling},
+        n,
+        put::put_version::{RecordError, RecordOutcome},
+        read::{query_items::Cursor, scan_segment::Segment, table_config},
+        s,
+        write::{
+            modes::{WriteMode, WriteOptions},
+            outcome::{WriteError, WriteOutcome},
+        },
+    },
+};
+
+/// What is brought where.
+#[derive(Debug, Clone)]
+pub struct Backfill {
+    /// The table that items are read from.
+    pub source: Store,
+    /// The table that is versioned. It may be the same.
+    pub target: Store,
+    /// How items become updates. Without it, only latest items that nobody counted are brought under versioning.
+    pub mapping: Option<Mapping>,
+    /// How versions are made.
+    pub options: WriteOptions,
+    /// How fast.
+    pub pace: Pace,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+}
+
+/// What became of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is version 1 of its entity.
+    Written,
+    /// Its entity has versions, from an earlier run or another writer.
+    AlreadyThere,
+    /// It is none of those that are brought under versioning.
+    Skipped,
+    /// It cannot be.
+    Refused(Refusal),
+}
+
+/// How far the backfill of a segment has come.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Progress {
+    /// The last item of the last page that was done.
+    after: Option<Item>,
+    /// Whether everything was read.
+    done: bool,
+    /// What was counted.
+    pub counts: Counts,
+}
+
+/// What a backfill counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Counts {
+    /// Items that were read.
+    pub items: u64,
+    /// Those that became version 1.
+    pub written: u64,
+    /// Those whose entity has versions.
+    pub already_there: u64,
+    /// Those that are not brought under versioning.
+    pub skipped: u64,
+    /// Those that cannot be.
+    pub refused: u64,
+}
+
+impl Counts {
+    /// Counts what others counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.items += other.items;
+        self.written += other.written;
+        self.already_there += other.already_there;
+        self.skipped += other.skipped;
+        self.refused += other.refused;
+    }
+}
+
+impl Backfill {
+    /// One page of a segment further: the keys of those that were refused, and why. `None` at the end.
+    pub async fn step(
+        &self,
+        segment: Segment,
+        progress: &mut Progress,
+    ) -> Result<Option<Vec<(Item, Refusal)>>, BackfillError> {
+        if progress.done {
+            return Ok(None);
+        }
+        let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
+        let limit = self.pace.page_limit();
+        let page = self.pace.run(async || {
+            let start = start.clone();
+            self.source.scan_segment(segment, start, limit, true).await
+        });
+        let (items, next) = page.await?;
+        let mut refused = Vec::new();
+        // In order, so that a run that goes on does not skip one: a page is done when all of it is.
+        let mut counts = progress.counts;
+        for item in items {
+            counts.items += 1;
+            match self.item(&item).await? {
+                Fate::Written => counts.written += 1,
+                Fate::AlreadyThere => counts.already_there += 1,
+                Fate::Skipped => counts.skipped += 1,
+                Fate::Refused(why) => {
+                    counts.refused += 1;
+                    refused.push((item, why));
+                }
+            }
+        }
+        progress.counts = counts;
+        progress.done = next.is_none();
+        progress.after = next.map(Item::from);
+        Ok(Some(refused))
+    }
+
+    /// Brings one item under versioning.
+    pub async fn item(&self, item: &Item) -> Result<Fate, BackfillError> {
+        if self.is_same_table() {
+            let kind = match (item.get(names::PK), item.get(names::SK)) {
+                (Some(AttributeValue::S(id)), _) if id == table_config::PARTITION_KEY => ItemKind::Metadata,
+                (_, Some(AttributeValue::S(key))) => self.target.digits.kind_of(key),
+                _ => ItemKind::Other,
+            };
+            match kind {
+                ItemKind::Latest => return self.adopt(item).await,
+                ItemKind::Other => {}
+                _ => return Ok(Fate::Skipped),
+            }
+        }
+        let Some(mapping) = &self.mapping else {
+            return Ok(Fate::Skipped);
+        };
+        let update = match mapping.update(item) {
+            Ok(update) => update,
+            Err(why) => return Ok(Fate::Refused(why)),
+        };
+        if self.dry_run {
+            let key = self.target.digits.latest_key();
+            let get = self
+                .pace
+                .run(async || self.target.get(&update.entity, &key, true).await);
+            return Ok(if get.await?.is_some() {
+                Fate::AlreadyThere
+            } else {
+                Fate::Written
+            });
+        }
+        let written = self.pace.run(async || self.target.write(&update, self.options).await);
+        match written.await {
+            Ok(WriteOutcome::Written { .. }) => Ok(Fate::Written),
+            Ok(WriteOutcome::Conflict { .. }) => self.beside(&update).await,
+            // An item that changed since an earlier run brought it makes another update of the same request.
+            Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(Fate::AlreadyThere),
+            Err(error) if error.kind() == ErrorKind::Rejected => Ok(Fate::Refused(Refusal::Rejected)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What becomes of an item whose entity has versions that it did not make: the application's, or those of another item that
+    /// is called the same.
+    async fn beside(&self, update: &Update) -> Result<Fate, BackfillError> {
+        let first = self.pace.run(async || {
+            let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
+            if first.is_some() {
+                return Ok(first);
+            }
+            // The stream has not written it down yet.
+            let key = self.target.digits.latest_key();
+            self.target.get(&update.entity, &key, true).await
+        });
+        let made_by = match first.await?.as_ref().and_then(|first| first.get(names::REQUEST_ID)) {
+            Some(AttributeValue::S(id)) => id.clone(),
+            _ => String::new(),
+        };
+        let by_another = made_by.starts_with(REQUEST_PREFIX) && made_by != update.request_id.as_str();
+        Ok(if by_another {
+            Fate::Refused(Refusal::SameName)
+        } else {
+            Fate::AlreadyThere
+        })
+    }
+
+    fn is_same_table(&self) -> bool {
+        self.source.table == self.target.table
+    }
+
+    /// Counts a latest item that nobody counted as version 1.
+    async fn adopt(&self, item: &Item) -> Result<Fate, BackfillError> {
+        let Some(AttributeValue::S(id)) = item.get(names::PK) else {
+            return Ok(Fate::Skipped);
+        };
+        let request_id = self.mapping_of_own_keys().request_id(item);
+        let (entity, request_id) = match (EntityId::new(id.clone()), request_id) {
+            (Ok(entity), Ok(request_id)) => (entity, request_id),
+            (Err(why), _) => return Ok(Fate::Refused(why.into())),
+            (_, Err(why)) => return Ok(Fate::Refused(why)),
+        };
+        if item.contains_key(names::LATEST) {
+            // A run that was killed may have counted it, and not put the version.
+            let is_ours = item.get(names::REQUEST_ID) == Some(&AttributeValue::S(request_id.as_str().to_owned()));
+            if is_ours && latest_of(item) == Ok(Version::FIRST) && !self.dry_run {
+                self.put_version(item.clone()).await?;
+            }
+            return Ok(Fate::AlreadyThere);
+        }
+        let reserved = [names::RECENT_REQUESTS, names::TTL, names::PINNED];
+        if let Some(name) = reserved.into_iter().find(|name| item.contains_key(*name)) {
+            return Ok(Fate::Refused(Refusal::Reserved { name }));
+        }
+        if self.dry_run {
+            return Ok(Fate::Written);
+        }
+        let adopted = self.pace.run(async || self.target.adopt(&entity, &request_id).await);
+        let Some(image) = adopted.await? else {
+            return Ok(Fate::AlreadyThere);
+        };
+        self.put_version(image).await?;
+        Ok(Fate::Written)
+    }
+
+    /// Puts the version of a latest item, unless the stream does.
+    async fn put_version(&self, image: Item) -> Result<(), BackfillError> {
+        if self.options.mode == WriteMode::Stream {
+            return Ok(());
+        }
+        let item = VersionItem::from_image(image, self.target.digits)?;
+        let put = self.pace.run(async || self.target.record_version(&item).await);
+        let version = item.version();
+        match put.await? {
+            RecordOutcome::Conflict => Err(WriteError::Taken { version }.into()),
+            RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded => Ok(()),
+        }
+    }
+
+    fn mapping_of_own_keys(&self) -> Mapping {
+        Mapping {
+            table: self.target.table.clone(),
+            keys: vec![names::PK.to_owned(), names::SK.to_owned()],
+            id: crate::domain::backfill::Template::attribute(names::PK),
+            rename: std::collections::BTreeMap::new(),
+            ordering: crate::domain::update::Ordering::Arrival,
+        }
+    }
+}
+
+impl Store {
+    /// Counts a latest item that is there as version 1, and returns it, unless somebody counted it.
+    async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
+        let request = request(entity, request_id, &self.table, self.digits);
+        match request.send_with(&self.client).await {
+            Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
+                _ => Err(ServiceError::new("UpdateItem", &error)),
+            },
+        }
+    }
+}
+
+/// The request that counts a latest item as version 1. A request id that it has is left to it.
+pub fn request(
+    entity: &EntityId,
+    request_id: &RequestId,
+    table: &str,
+    digits: VersionDigits,
+) -> UpdateItemInputBuilder {
+    UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(entity.as_str()))
+        .key(names::SK, s(digits.latest_key()))
+        .update_expression("SET #latest = :one, #request = if_not_exists(#request, :request)")
+        .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#latest) AND attribute_not_exists(#ttl)")
+        .expression_attribute_names("#pk", names::PK)
+        .expression_attribute_names("#latest", names::LATEST)
+        .expression_attribute_names("#request", names::REQUEST_ID)
+        .expression_attribute_names("#ttl", names::TTL)
+        .expression_attribute_values(":one", n(1))
+        .expression_attribute_values(":request", s(request_id.as_str()))
+        .return_values(ReturnValue::AllNew)
+}
+
+impl Throttling for RecordError {
+    fn is_throttled(&self) -> bool {
+        self.0.is_throttled()
+    }
+}
+
+/// Why a backfill stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BackfillError {
+    /// A request failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A version could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A version could not be put.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Cannot happen: the item was counted.
+    #[error(transparent)]
+    Image(#[from] InvalidImage),
+}

@@ -1,0 +1,11 @@
+//! Maintenance: backfill, audit, prune, purge, and the repair of a latest item.
+
+pub mod audit;
+pub mod audit_segment;
+pub mod backfill;
+pub mod prune;
+pub mod purge;
+pub mod raise_latest;
+pub mod rate_limit;
+mod requests_from_history;
+pub mod revive_latest;

@@ -1,0 +1,331 @@
+//! How fast a long command goes: so many capacity units a second, and slower where DynamoDB asks for it.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::dynamodb::{
+    client::{
+        capacity::Meter,
+        error::{ErrorKind, ServiceError},
+    },
+    write::outcome::WriteError,
+};
+
+/// How often a throttled request is sent again, beyond what the SDK does.
+const PATIENCE: u32 = 8;
+/// The wait before that; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// The most units a second, where there is a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Of reads.
+    pub read: Option<NonZeroU32>,
+    /// Of writes.
+    pub write: Option<NonZeroU32>,
+}
+
+/// The units that were consumed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Consumed {
+    /// By reads.
+    pub read: f64,
+    /// By writes.
+    pub write: f64,
+}
+
+/// The pace of a command, shared by all its parts. A request is sent when what was consumed before is paid for; what it
+/// consumes itself is known afterwards, from its answer.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    meter: Meter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    read: Bucket,
+    write: Bucket,
+    consumed: Consumed,
+}
+
+impl Pace {
+    /// The pace of a client that this meter is on. Without the meter, nothing is known of what requests consume, and
+    /// nothing is held back.
+    pub fn new(meter: Meter, limits: Limits) -> Self {
+        let now = Instant::now();
+        let state = State {
+            read: Bucket::new(limits.read, now),
+            write: Bucket::new(limits.write, now),
+            consumed: Consumed::default(),
+        };
+        Self {
+            meter,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// No bounds.
+    pub fn unbounded() -> Self {
+        Self::new(Meter::default(), Limits::default())
+    }
+
+    /// Sends a request when its time has come, and again where it is throttled.
+    pub async fn run<T, E: Throttling>(&self, request: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
+        let mut attempt = 0;
+        loop {
+            self.turn().await;
+            let answer = request().await;
+            self.account();
+            match answer {
+                Err(error) if error.is_throttled() && attempt < PATIENCE => {
+                    tokio::time::sleep(FIRST_WAIT.saturating_mul(1 << attempt).min(LONGEST_WAIT)).await;
+                    attempt += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// What was consumed so far.
+    pub fn consumed(&self) -> Consumed {
+        self.account();
+        self.lock().consumed
+    }
+
+    /// The most items of one page, so that a page is no more than a second's worth where items are small.
+    pub fn page_limit(&self) -> Option<i32> {
+        let rate = self.lock().read.rate?;
+        Some(i32::try_from(rate.get()).unwrap_or(i32::MAX).max(10))
+    }
+
+    async fn turn(&self) {
+        loop {
+            let now = Instant::now();
+            let wait = {
+                let mut state = self.lock();
+                state.read.wait(now).max(state.write.wait(now))
+            };
+            if wait.is_zero() {
+                return;
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn account(&self) {
+        let charges = self.meter.take();
+        let now = Instant::now();
+        let mut state = self.lock();
+        for charge in charges {
+            if matches!(charge.operation, "GetItem" | "BatchGetItem" | "Query" | "Scan") {
+                state.consumed.read += charge.units;
+                state.read.pay(charge.units, now);
+            } else {
+                state.consumed.write += charge.units;
+                state.write.pay(charge.units, now);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An error that may say to come back later.
+pub trait Throttling {
+    /// Whether it does.
+    fn is_throttled(&self) -> bool;
+}
+
+impl Throttling for ServiceError {
+    fn is_throttled(&self) -> bool {
+        self.kind == ErrorKind::Throttled
+    }
+}
+
+impl Throttling for WriteError {
+    fn is_throttled(&self) -> bool {
+        self.kind() == ErrorKind::Throttled
+    }
+}
+
+/// A token bucket that holds one second's worth, and can be in debt.
+#[derive(Debug)]
+struct Bucket {
+    rate: Option<NonZeroU32>,
+    units: f64,
+    since: Instant,
+}
+
+impl Bucket {
+    fn new(rate: Option<NonZeroU32>, now: Instant) -> Self {
+        Self {
+            rate,
+            units: rate.map_or(0.0, |rate| f64::from(rate.get())),
+            since: now,
+        }
+    }
+
+    fn fill(&mut self, rate: f64, now: Instant) {
+        let earned = now.duration_since(self.since).as_secs_f64() * rate;
+        self.units = (self.units + earned).min(rate);
+        self.since = now;
+    }
+
+    fn pay(&mut self, units: f64, now: Instant) {
+        if let Some(rate) = self.rate {
+            self.fill(f64::from(rate.get()), now);
+            self.units -= units;
+        }
+    }
+
+    /// How long until the debt is paid.
+    fn wait(&mut self, now: Instant) -> Duration {
+        let Some(rate) = self.rate.map(|rate| f64::from(rate.get())) else {
+            return Duration::ZERO;
+        };
+        self.fill(rate, now);
+        if self.units >= 0.0 {
+            return Duration::ZERO;
+        }
+        // Timers tick in milliseconds.
+        Duration::from_secs_f64(-self.units / rate).max(Duration::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::dynamodb::client::capacity::Charge;
+
+    fn charge(operation: &'static str, units: f64) -> Charge {
+        Charge { operation, units }
+    }
+
+    fn limits(read: u32, write: u32) -> Limits {
+        Limits {
+            read: NonZeroU32::new(read),
+            write: NonZeroU32::new(write),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_units_a_second_than_allowed() {
+        let meter = Meter::default();
+        let pace = Pace::new(meter.clone(), limits(100, 10));
+        let began = Instant::now();
+        for _ in 0..100 {
+            let sent: Result<(), ServiceError> = pace
+                .run(async || {
+                    meter.push(charge("Scan", 50.0));
+                    Ok(())
+                })
+                .await;
+            sent.unwrap();
+        }
+        // 5,000 units at 100 a second, but for the first second's worth and the last page, which nobody waits for.
+        let took = began.elapsed().as_secs_f64();
+        assert!((47.5..=49.6).contains(&took), "{took}");
+        assert_eq!(
+            pace.consumed(),
+            Consumed {
+                read: 5000.0,
+                write: 0.0
+            }
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn several_at_once_share_it_and_writes_have_their_own() {
+        let meter = Meter::default();
+        let pace = Pace::new(meter.clone(), limits(100, 10));
+        let began = Instant::now();
+        let one = |operation, units| {
+            let (pace, meter) = (pace.clone(), meter.clone());
+            async move {
+                for _ in 0..20 {
+                    let sent: Result<(), ServiceError> = pace
+                        .run(async || {
+                            meter.push(charge(operation, units));
+                            tokio::task::yield_now().await;
+                            Ok(())
+                        })
+                        .await;
+                    sent.unwrap();
+                }
+            }
+        };
+        tokio::join!(
+            one("Query", 50.0),
+            one("GetItem", 50.0),
+            one("BatchGetItem", 50.0),
+            one("UpdateItem", 1.0)
+        );
+        let took = began.elapsed().as_secs_f64();
+        assert!((27.0..=29.6).contains(&took), "{took}");
+        assert_eq!(
+            pace.consumed(),
+            Consumed {
+                read: 3000.0,
+                write: 20.0
+            }
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_used_is_not_saved_up() {
+        let meter = Meter::default();
+        let pace = Pace::new(meter.clone(), limits(10, 10));
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let began = Instant::now();
+        for _ in 0..10 {
+            let sent: Result<(), ServiceError> = pace
+                .run(async || {
+                    meter.push(charge("PutItem", 10.0));
+                    Ok(())
+                })
+                .await;
+            sent.unwrap();
+        }
+        assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_throttled_request_is_sent_again_with_patience() {
+        let pace = Pace::unbounded();
+        let throttled = || ServiceError::unbuilt("Scan").because(ErrorKind::Throttled, "ThrottlingException", None);
+        let sent = Cell::new(0);
+        let answer = pace.run(async || {
+            sent.set(sent.get() + 1);
+            if sent.get() < 4 { Err(throttled()) } else { Ok(()) }
+        });
+        assert_eq!(answer.await, Ok(()));
+        assert_eq!(sent.get(), 4);
+        sent.set(0);
+        let answer: Result<(), _> = pace
+            .run(async || {
+                sent.set(sent.get() + 1);
+                Err(throttled())
+            })
+            .await;
+        assert_eq!((answer, sent.get()), (Err(throttled()), PATIENCE + 1));
+        sent.set(0);
+        let other: Result<(), _> = pace
+            .run(async || {
+                sent.set(sent.get() + 1);
+                Err(ServiceError::unbuilt("Scan"))
+            })
+            .await;
+        assert_eq!((other.is_err(), sent.get()), (true, 1));
+    }
+}

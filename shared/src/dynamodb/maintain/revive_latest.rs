@@ -1,0 +1,54 @@
+//! A latest item that is gone, put back: one `PutItem` on condition that there is none.
+
+use aws_sdk_dynamodb::{
+    operation::put_item::{PutItemError, builders::PutItemInputBuilder},
+    types::ReturnValuesOnConditionCheckFailure,
+};
+
+use crate::{
+    domain::{AttributeValue, Item, attributes::same_item, entity::EntityId, names, version::Version},
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+const OPERATION: &str = "PutItem";
+
+impl Store {
+    /// Puts a latest item where there is none. False where there is another one. It remembers the requests that made the newest
+    /// versions.
+    pub async fn revive_latest(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        latest: &Item,
+    ) -> Result<bool, ServiceError> {
+        let requests = self.recollect(entity, version).await?;
+        let mut latest = latest.clone();
+        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests));
+        match request(&latest, &self.table).send_with(&self.client).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(failure)) => {
+                    let stored = failure.item().map(|item| Item::from(item.clone()));
+                    // The answer to an earlier attempt was lost, or another repair came to the same.
+                    // It may remember other requests by now.
+                    latest.remove(names::RECENT_REQUESTS);
+                    Ok(stored.is_some_and(|mut stored| {
+                        stored.remove(names::RECENT_REQUESTS);
+                        same_item(&stored, &latest)
+                    }))
+                }
+                _ => Err(ServiceError::new(OPERATION, &error)),
+            },
+        }
+    }
+}
+
+/// The request.
+pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
+    PutItemInputBuilder::default()
+        .table_name(table)
+        .set_item(Some(latest.clone().into()))
+        .condition_expression("attribute_not_exists(#pk)")
+        .expression_attribute_names("#pk", names::PK)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+}

@@ -1,0 +1,5 @@
+//! Version items: each is put once, on condition that its key is free.
+
+pub mod insert_versions;
+pub mod put_version;
+pub mod put_versions;

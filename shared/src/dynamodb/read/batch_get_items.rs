@@ -1,0 +1,128 @@
+//! Many items by their keys: `BatchGetItem`, asked again for what it leaves out.
+
+use std::{collections::HashMap, time::Duration};
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::batch_get_item::builders::BatchGetItemInputBuilder,
+    types::{AttributeValue, KeysAndAttributes},
+};
+
+use crate::{
+    domain::{Item, entity::EntityId, names},
+    dynamodb::{
+        Store,
+        client::error::{ErrorKind, ServiceError},
+        s,
+    },
+};
+
+const OPERATION: &str = "BatchGetItem";
+/// The most keys of one request.
+pub const MAX_KEYS: usize = 100;
+/// How often in a row a request may bring back nothing before it counts as throttled.
+const EMPTY_HANDED: u32 = 6;
+/// The wait before unprocessed keys are asked for again; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+impl Store {
+    /// Reads the items of an entity under these sort keys, at most [`MAX_KEYS`], in any order. Those that are not there
+    /// are left out.
+    pub async fn batch_get(
+        &self,
+        entity: &EntityId,
+        sort_keys: &[String],
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
+        let keys = sort_keys.iter().map(|sort_key| (entity, sort_key));
+        self.batch_get_keys(keys, consistent).await
+    }
+
+    /// The same, of many entities.
+    pub(crate) async fn batch_get_keys(
+        &self,
+        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
+        self.batch_get_some(&[], keys, consistent).await
+    }
+
+    /// The same, with some of their attributes alone. It costs as much.
+    pub(crate) async fn batch_get_only(
+        &self,
+        attributes: &[&str],
+        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
+        self.batch_get_some(attributes, keys, consistent).await
+    }
+
+    async fn batch_get_some(
+        &self,
+        only: &[&str],
+        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
+        let mut items = Vec::new();
+        let mut empty_handed = 0;
+        let mut keys: Vec<_> = keys.map(|(entity, sort_key)| key(entity, sort_key.as_ref())).collect();
+        while !keys.is_empty() {
+            let request = request(keys, only, consistent, &self.table).map_err(|_| ServiceError::unbuilt(OPERATION))?;
+            let answer = request.send_with(&self.client).await;
+            let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+            let found = output
+                .responses
+                .unwrap_or_default()
+                .remove(&self.table)
+                .unwrap_or_default();
+            keys = output
+                .unprocessed_keys
+                .unwrap_or_default()
+                .remove(&self.table)
+                .map(|left| left.keys)
+                .unwrap_or_default();
+            empty_handed = if found.is_empty() { empty_handed + 1 } else { 0 };
+            items.extend(found.into_iter().map(Item::from));
+            if !keys.is_empty() {
+                if empty_handed == EMPTY_HANDED {
+                    return Err(ServiceError::unbuilt(OPERATION).because(
+                        ErrorKind::Throttled,
+                        "UnprocessedKeys",
+                        None,
+                    ));
+                }
+                tokio::time::sleep(FIRST_WAIT * (1 << empty_handed)).await;
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// The request.
+pub fn request(
+    keys: Vec<HashMap<String, AttributeValue>>,
+    only: &[&str],
+    consistent: bool,
+    table: &str,
+) -> Result<BatchGetItemInputBuilder, BuildError> {
+    let names: Vec<_> = only
+        .iter()
+        .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()))
+        .collect();
+    let shown: Vec<_> = names.iter().map(|(placeholder, _)| placeholder.as_str()).collect();
+    let is_whole = only.is_empty();
+    let keys = KeysAndAttributes::builder()
+        .set_projection_expression((!is_whole).then(|| shown.join(", ")))
+        .set_expression_attribute_names((!is_whole).then(|| names.into_iter().collect()))
+        .set_keys(Some(keys))
+        .consistent_read(consistent)
+        .build()?;
+    Ok(BatchGetItemInputBuilder::default().request_items(table, keys))
+}
+
+fn key(entity: &EntityId, sort_key: &str) -> HashMap<String, AttributeValue> {
+    HashMap::from([
+        (names::PK.to_owned(), s(entity.as_str())),
+        (names::SK.to_owned(), s(sort_key)),
+    ])
+}

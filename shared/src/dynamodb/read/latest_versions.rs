@@ -1,0 +1,32 @@
+//! The latest versions of many entities: `BatchGetItem`, of their numbers alone.
+
+use std::collections::HashMap;
+
+use crate::{
+    domain::{AttributeValue, entity::EntityId, names, version::Version, version_item::latest_of},
+    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
+};
+
+impl Store {
+    /// The latest version of each of these entities that has one that can be read. One request for each [`MAX_KEYS`] of them.
+    pub async fn latest_versions(
+        &self,
+        entities: &[EntityId],
+        consistent: bool,
+    ) -> Result<HashMap<EntityId, Version>, ServiceError> {
+        let mut latest = HashMap::new();
+        for entities in entities.chunks(MAX_KEYS) {
+            let keys = entities.iter().map(|entity| (entity, self.digits.latest_key()));
+            let attributes = [names::PK, names::LATEST];
+            for item in self.batch_get_only(&attributes, keys, consistent).await? {
+                let Some(AttributeValue::S(id)) = item.get(names::PK) else {
+                    continue;
+                };
+                if let (Ok(entity), Ok(version)) = (EntityId::new(id.clone()), latest_of(&item)) {
+                    latest.insert(entity, version);
+                }
+            }
+        }
+        Ok(latest)
+    }
+}

@@ -1,0 +1,15 @@
+//! Reads: items, pages of items, versions, and the table's description.
+
+pub mod batch_get_items;
+pub mod describe_table;
+pub mod get_item;
+pub mod history;
+pub mod latest_versions;
+pub mod query_items;
+pub mod scan_items;
+pub mod scan_latest;
+pub mod scan_segment;
+pub mod table_config;
+pub mod version_run;
+pub mod versions;
+pub mod versions_in_history;

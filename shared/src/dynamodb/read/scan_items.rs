@@ -1,0 +1,52 @@
+//! Every item of the table: `Scan`, page by page.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue};
+use thiserror::Error;
+
+use crate::{
+    domain::Item,
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+const OPERATION: &str = "Scan";
+
+impl Store {
+    /// Reads the whole table, consistently, past the 1 MB that one answer holds at most.
+    pub async fn scan_items(&self) -> Result<Vec<Item>, ScanError> {
+        let mut items = Vec::new();
+        let mut start = None;
+        loop {
+            let page = request(&self.table, start)
+                .send_with(&self.client)
+                .await
+                .map_err(|error| ScanError(ServiceError::new(OPERATION, &error)))?;
+            items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
+            start = page.last_evaluated_key.filter(|key| !key.is_empty());
+            if start.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Whether the table has no items at all.
+    pub async fn is_empty(&self) -> Result<bool, ServiceError> {
+        let answer = request(&self.table, None).limit(1).send_with(&self.client).await;
+        let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        Ok(page.items.unwrap_or_default().is_empty())
+    }
+}
+
+/// The request for one page.
+pub fn request(table: &str, start: Option<HashMap<String, AttributeValue>>) -> ScanInputBuilder {
+    ScanInputBuilder::default()
+        .table_name(table)
+        .consistent_read(true)
+        .set_exclusive_start_key(start)
+}
+
+/// Why the table could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("failed to read the table")]
+pub struct ScanError(#[source] pub ServiceError);

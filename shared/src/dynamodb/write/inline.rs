@@ -1,0 +1,49 @@
+//! The next version in two requests: `UpdateItem` of the latest item, then `PutItem` of the version item.
+
+use aws_sdk_dynamodb::types::ReturnValue;
+
+use crate::{
+    domain::{
+        recent::Window,
+        update::Update,
+        version::Version,
+        version_item::{VersionItem, latest_of},
+    },
+    dynamodb::{
+        Store,
+        client::error::ErrorKind,
+        put::put_version::RecordOutcome,
+        write::outcome::{WriteError, WriteOutcome},
+    },
+};
+
+/// How often the put is tried. The bump, never: it would count again.
+const PUTS: u32 = 3;
+
+impl Store {
+    /// Applies an update to the latest item, and puts the version item it makes.
+    pub async fn write_inline(&self, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
+        let (outcome, item) = self.bump(update, window, ReturnValue::AllNew).await?;
+        // After a duplicate too: the first delivery may have stopped between the two requests.
+        if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(item)) = (outcome, item)
+            // The image of an older version is no longer to be had here.
+            && latest_of(&item)? == version
+        {
+            self.put_version(version, VersionItem::from_image(item, self.digits)?)
+                .await?;
+        }
+        Ok(outcome)
+    }
+
+    pub(crate) async fn put_version(&self, version: Version, item: VersionItem) -> Result<(), WriteError> {
+        let mut tries = 1;
+        loop {
+            match self.record_version(&item).await {
+                Ok(RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded) => return Ok(()),
+                Ok(RecordOutcome::Conflict) => return Err(WriteError::Taken { version }),
+                Err(error) if tries < PUTS && error.0.kind != ErrorKind::Rejected => tries += 1,
+                Err(source) => return Err(WriteError::NotRecorded { version, source }),
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Writes of the latest item, and of the items that are written with it.
+
+pub mod inline;
+pub mod ledger;
+pub mod metadata;
+pub(crate) mod modes;
+pub(crate) mod outcome;
+pub mod recent_requests;
+pub mod restore;
+pub mod transaction;
+pub mod write_version;
+
+pub use modes::{Idempotency, InvalidIdempotency, InvalidWriteMode, WriteMode, WriteOptions};
+pub use outcome::{WriteError, WriteOutcome};

@@ -1,0 +1,6 @@
+//! Other patterns of versioning, each independent of [`dynamodb::write`](mod@crate::dynamodb::write).
+
+pub mod optimistic_lock;
+pub mod ratchet;
+pub mod time_series;
+pub mod two_tables;

@@ -1,0 +1,282 @@
+//! Client-side row versioning in two tables: one with the latest row of each resource, one with every row there ever was.
+//!
+//! ```text
+//! resource            resource-history
+//! hash      version   hash      version
+//! 1c5815b2  2         1c5815b2  2
+//!                     1c5815b2  1
+//! ```
+//!
+//! History is written first, then the resource, on condition that its version is still the one that was read. A row of
+//! history is pending, marked by `WriteId`, until the write of its resource takes the mark away in the same transaction.
+//! So a crash between the two leaves a pending row that nobody reads and the next update replaces, and of two writers
+//! that want one version only the one whose row is there gets it.
+//!
+//! ```no_run
+//! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use shared::{domain::{AttributeValue, Item}, two_tables::TwoTables};
+//!
+//! let tables = TwoTables::new(client, "resource", "resource-history");
+//! let row = |value: &str| Item::from(std::collections::HashMap::from([("attr1".to_owned(), AttributeValue::S(value.into()))]));
+//! tables.create("1c5815b2", row("some old values"), "write-1").await?;
+//! tables.update("1c5815b2", row("some values"), "write-2").await?;
+//! assert_eq!(tables.read("1c5815b2").await?.map(|resource| resource.version.get()), Some(2));
+//! # Ok(())
+//! # }
+//! ```
+
+use aws_sdk_dynamodb::{
+    Client,
+    error::{BuildError, SdkError},
+    operation::{
+        delete_item::builders::DeleteItemInputBuilder,
+        get_item::builders::GetItemInputBuilder,
+        put_item::{PutItemError, builders::PutItemInputBuilder},
+        query::builders::QueryInputBuilder,
+        transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
+    },
+    types::{Put, TransactWriteItem, Update},
+};
+
+use crate::{
+    domain::{AttributeValue, Item, number::Decimal, version::Version},
+    dynamodb::{client::error::ServiceError, n, s},
+};
+
+/// The partition key of both tables.
+pub const HASH: &str = "hash";
+/// The sort key of the history, and an attribute of the resource.
+pub const VERSION: &str = "version";
+/// The mark of a row of history whose resource is not written yet.
+pub const WRITE_ID: &str = "WriteId";
+
+/// Resources in one table, and their history in another.
+#[derive(Debug, Clone)]
+pub struct TwoTables {
+    client: Client,
+    resource: String,
+    history: String,
+}
+
+/// A row of either table.
+#[derive(Clone, PartialEq)]
+pub struct Row {
+    /// Which version.
+    pub version: Version,
+    /// Its attributes, without the key and the version.
+    pub attributes: Item,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is this version.
+    Written(Version),
+    /// There is no such resource, or, for a create, there is one.
+    Refused,
+    /// Another writer was faster.
+    Conflict,
+}
+
+impl TwoTables {
+    /// The tables by their names.
+    pub fn new(client: Client, resource: impl Into<String>, history: impl Into<String>) -> Self {
+        Self {
+            client,
+            resource: resource.into(),
+            history: history.into(),
+        }
+    }
+
+    /// Creates a resource. One that was deleted goes on counting where it ended. `write_id` is a text that no other
+    /// write has.
+    pub async fn create(&self, hash: &str, row: Item, write_id: &str) -> Result<Outcome, ServiceError> {
+        if self.read(hash).await?.is_some() {
+            return Ok(Outcome::Refused);
+        }
+        let ended = self.history(hash).await?.first().map_or(0, |row| row.version.get());
+        self.write(hash, None, ended + 1, row, write_id).await
+    }
+
+    /// Replaces the row of a resource by its next version.
+    pub async fn update(&self, hash: &str, row: Item, write_id: &str) -> Result<Outcome, ServiceError> {
+        match self.read(hash).await? {
+            Some(read) => {
+                self.write(hash, Some(read.version), read.version.get() + 1, row, write_id)
+                    .await
+            }
+            None => Ok(Outcome::Refused),
+        }
+    }
+
+    /// The first of the two writes. What it leaves behind if nothing follows is a pending row.
+    pub async fn write_history(
+        &self,
+        hash: &str,
+        version: Version,
+        row: Item,
+        write_id: &str,
+    ) -> Result<Outcome, ServiceError> {
+        let request = history_request(hash, version, row, write_id, &self.history);
+        match request.send_with(&self.client).await {
+            Ok(_) => Ok(Outcome::Written(version)),
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(Outcome::Conflict),
+                _ => Err(ServiceError::new("PutItem", &error)),
+            },
+        }
+    }
+
+    async fn write(
+        &self,
+        hash: &str,
+        read: Option<Version>,
+        next: u64,
+        row: Item,
+        write_id: &str,
+    ) -> Result<Outcome, ServiceError> {
+        let Some(version) = Version::new(next) else {
+            return Ok(Outcome::Conflict);
+        };
+        if self.write_history(hash, version, row.clone(), write_id).await? == Outcome::Conflict {
+            return Ok(Outcome::Conflict);
+        }
+        let request = resource_request(hash, read, version, row, write_id, &self.resource, &self.history);
+        let sent = match request {
+            Ok(request) => request.send_with(&self.client).await,
+            Err(error) => Err(SdkError::construction_failure(error)),
+        };
+        match sent {
+            Ok(_) => Ok(Outcome::Written(version)),
+            Err(error) if is_lost(&error) => Ok(Outcome::Conflict),
+            Err(error) => Err(ServiceError::new("TransactWriteItems", &error)),
+        }
+    }
+
+    /// The latest row of a resource.
+    pub async fn read(&self, hash: &str) -> Result<Option<Row>, ServiceError> {
+        let request = GetItemInputBuilder::default()
+            .table_name(&self.resource)
+            .key(HASH, s(hash))
+            .consistent_read(true);
+        let answer = request.send_with(&self.client).await;
+        let output = answer.map_err(|error| ServiceError::new("GetItem", &error))?;
+        Ok(output.item.map(Item::from).and_then(row))
+    }
+
+    /// Every row of a resource, the newest first, without pending ones.
+    pub async fn history(&self, hash: &str) -> Result<Vec<Row>, ServiceError> {
+        let (mut rows, mut start) = (Vec::new(), None);
+        loop {
+            let request = QueryInputBuilder::default()
+                .table_name(&self.history)
+                .key_condition_expression("#hash = :hash")
+                .filter_expression("attribute_not_exists(#write)")
+                .expression_attribute_names("#hash", HASH)
+                .expression_attribute_names("#write", WRITE_ID)
+                .expression_attribute_values(":hash", s(hash))
+                .scan_index_forward(false)
+                .consistent_read(true)
+                .set_exclusive_start_key(start);
+            let answer = request.send_with(&self.client).await;
+            let page = answer.map_err(|error| ServiceError::new("Query", &error))?;
+            rows.extend(
+                page.items
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(Item::from)
+                    .filter_map(row),
+            );
+            start = page.last_evaluated_key.filter(|key| !key.is_empty());
+            if start.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Deletes a resource. Its history stays.
+    pub async fn delete(&self, hash: &str) -> Result<(), ServiceError> {
+        let request = DeleteItemInputBuilder::default()
+            .table_name(&self.resource)
+            .key(HASH, s(hash));
+        let answer = request.send_with(&self.client).await;
+        answer
+            .map(drop)
+            .map_err(|error| ServiceError::new("DeleteItem", &error))
+    }
+}
+
+/// The first request: a pending row, where there is none or another pending one.
+pub fn history_request(hash: &str, version: Version, row: Item, write_id: &str, history: &str) -> PutItemInputBuilder {
+    let mut item = full(hash, version, row);
+    item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
+    PutItemInputBuilder::default()
+        .table_name(history)
+        .set_item(Some(item.into()))
+        .condition_expression("attribute_not_exists(#hash) OR attribute_exists(#write)")
+        .expression_attribute_names("#hash", HASH)
+        .expression_attribute_names("#write", WRITE_ID)
+}
+
+/// The second request: the resource, if it is what was read, and the mark, if it is this write's.
+pub fn resource_request(
+    hash: &str,
+    read: Option<Version>,
+    version: Version,
+    row: Item,
+    write_id: &str,
+    resource: &str,
+    history: &str,
+) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+    let put = Put::builder()
+        .table_name(resource)
+        .set_item(Some(full(hash, version, row).into()));
+    let put = match read {
+        Some(read) => put
+            .condition_expression("#version = :read")
+            .expression_attribute_names("#version", VERSION)
+            .expression_attribute_values(":read", n(read)),
+        None => put
+            .condition_expression("attribute_not_exists(#hash)")
+            .expression_attribute_names("#hash", HASH),
+    };
+    let settle = Update::builder()
+        .table_name(history)
+        .key(HASH, s(hash))
+        .key(VERSION, n(version))
+        .update_expression("REMOVE #write")
+        .condition_expression("#write = :write")
+        .expression_attribute_names("#write", WRITE_ID)
+        .expression_attribute_values(":write", s(write_id));
+    Ok(TransactWriteItemsInputBuilder::default()
+        .transact_items(TransactWriteItem::builder().put(put.build()?).build())
+        .transact_items(TransactWriteItem::builder().update(settle.build()?).build()))
+}
+
+fn full(hash: &str, version: Version, mut row: Item) -> Item {
+    row.insert(HASH.to_owned(), AttributeValue::S(hash.to_owned()));
+    row.insert(VERSION.to_owned(), AttributeValue::N(version.to_string()));
+    row
+}
+
+fn row(mut item: Item) -> Option<Row> {
+    item.remove(HASH);
+    let Some(AttributeValue::N(version)) = item.remove(VERSION) else {
+        return None;
+    };
+    let version = Version::new(Decimal::parse(&version).ok()?.to_u64()?)?;
+    Some(Row {
+        version,
+        attributes: item,
+    })
+}
+
+fn is_lost<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled
+            .cancellation_reasons()
+            .iter()
+            .any(|reason| matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))),
+        _ => false,
+    }
+}
