@@ -8,7 +8,7 @@ use std::{
 };
 
 use local::{
-    lambda::{Host, Lambda, Life},
+    lambda::{Host, Lambda, ProcessInfo},
     template::Function,
 };
 use serde_json::Value;
@@ -92,7 +92,7 @@ impl Hosted {
     }
 
     /// The process that answered last.
-    pub(crate) fn life(&self) -> Result<Life, BenchError> {
+    pub(crate) fn life(&self) -> Result<ProcessInfo, BenchError> {
         let lives = self.lambda.processes(&self.handler);
         lives.first().copied().ok_or_else(|| self.gone())
     }

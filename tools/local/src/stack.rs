@@ -30,7 +30,7 @@ use crate::{
         services::{ExternalServices, ExternalServicesError},
     },
     function,
-    lambda::{self, Host, Lambda, Target},
+    lambda::{self, FunctionInvoker, Host, Lambda},
     mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
     queue::{Queue, mapping::QueueMapping},
     report::activity::Activity,
@@ -104,7 +104,7 @@ pub struct Local;
 
 impl Environment for Local {
     type Source = TableStream;
-    type Invoker = Target;
+    type Invoker = FunctionInvoker;
     type Destination = Failures;
     type Positions = InFile;
     type Clock = fn() -> std::time::Duration;
@@ -171,7 +171,7 @@ impl Stack {
         };
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
         let activity = Arc::new(Activity::new(clock::since_epoch));
-        lambda.tell(activity.clone());
+        lambda.observe(activity.clone());
         let positions = InFile::open(
             home.path().join("mapping.json"),
             &stream_arn,
@@ -186,7 +186,7 @@ impl Stack {
             },
             source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn)
                 .carried_by(kinesis),
-            invoker: Target {
+            invoker: FunctionInvoker {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
@@ -202,7 +202,7 @@ impl Stack {
         let running = mapping.clone();
         let feed = external.feed.map(|(client, queue, settings)| {
             let (lambda, binary) = (lambda.clone(), settings.function.clone());
-            QueueMapping::new(client, queue, settings, Target { lambda, binary })
+            QueueMapping::new(client, queue, settings, FunctionInvoker { lambda, binary })
         });
         Ok(Self {
             queues: external.queues,

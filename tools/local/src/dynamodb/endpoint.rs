@@ -6,7 +6,7 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::ProvideCredentials as _;
 use thiserror::Error;
 
-use super::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
+use super::config::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
 
 /// A DynamoDB that is there already.
 #[derive(Debug, Clone)]

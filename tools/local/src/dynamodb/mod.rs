@@ -1,105 +1,12 @@
-//! The embedded DynamoDB, its table, and the table's stream.
+//! DynamoDB: an embedded one or one of the user, its table, and the stream of the table.
 
+mod config;
+mod embedded;
 pub mod endpoint;
 pub mod stream;
 pub mod table;
 
-use std::{net::TcpListener, path::Path, time::Duration};
-
-use aws_config::BehaviorVersion;
-use aws_sdk_dynamodb::config::{Credentials, Region};
-use dynoxide::Database;
-use thiserror::Error;
-use tokio::sync::oneshot;
-
-use crate::template::resolve::REGION;
-
-/// How often expired items are deleted: the embedded DynamoDB has no timer of its own.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// The access key of everything local. The embedded DynamoDB takes any.
-pub const ACCESS_KEY: &str = "local";
-/// The access key of the mapping.
-pub const MAPPING_ACCESS_KEY: &str = "mapping";
-
-/// The access key of a function, by its binary: what tells its requests from those of others. DynamoDB Local takes letters
-/// and digits only.
-pub fn access_key(binary: &str) -> String {
-    binary.chars().filter(char::is_ascii_alphanumeric).collect()
-}
-
-/// An embedded DynamoDB that serves on a port of this machine, until it is dropped.
-#[derive(Debug)]
-pub struct Embedded {
-    endpoint: String,
-    _stop: oneshot::Sender<()>,
-}
-
-impl Embedded {
-    /// Serves a database on this listener: the one in this file, or a fresh one in memory.
-    pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, EmbeddedError> {
-        let database = match file {
-            Some(file) => Database::new(&file.to_string_lossy()),
-            None => Database::memory(),
-        };
-        let database = database.map_err(|error| EmbeddedError::Open(error.to_string()))?;
-        let endpoint = format!("http://{}", listener.local_addr()?);
-        listener.set_nonblocking(true)?;
-        // It answers on the thread that asked, behind one lock: a runtime of its own keeps it from holding up others.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
-            runtime.block_on(async move {
-                let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-                    return;
-                };
-                tokio::spawn(sweep(database.clone()));
-                tokio::select! {
-                    _ = dynoxide::server::serve_with_shutdown(listener, database, std::future::pending()) => {}
-                    _ = stopped => {}
-                }
-            });
-        })?;
-        Ok(Self { endpoint, _stop: stop })
-    }
-
-    /// Where it serves, `http://127.0.0.1:8000`.
-    pub fn endpoint(&self) -> &str {
-        &self.endpoint
-    }
-}
-
-async fn sweep(database: Database) {
-    loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        // What could not be swept now is swept the next time.
-        let _ = database.sweep_ttl();
-    }
-}
-
-/// The SDK's settings for a local endpoint.
-pub async fn sdk_config(endpoint: &str) -> aws_config::SdkConfig {
-    sdk_config_of(endpoint, ACCESS_KEY).await
-}
-
-/// The SDK's settings for a local endpoint, in the name of this access key.
-pub async fn sdk_config_of(endpoint: &str, access_key: &str) -> aws_config::SdkConfig {
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .endpoint_url(endpoint)
-        .region(Region::from_static(REGION))
-        .credentials_provider(Credentials::new(access_key, access_key, None, None, "local"))
-        .timeout_config(shared::dynamodb::client::timeouts())
-        .retry_config(shared::dynamodb::client::retries())
-        .load()
-        .await
-}
-
-/// Why the embedded DynamoDB does not serve.
-#[derive(Debug, Error)]
-pub enum EmbeddedError {
-    /// Its file, or what is in it.
-    #[error("the database cannot be opened: {0}")]
-    Open(String),
-    /// Its socket or its thread.
-    #[error("the database cannot be served")]
-    Serve(#[from] std::io::Error),
-}
+pub use self::{
+    config::{ACCESS_KEY, MAPPING_ACCESS_KEY, access_key, sdk_config, sdk_config_of},
+    embedded::{Embedded, EmbeddedError},
+};

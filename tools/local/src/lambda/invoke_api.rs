@@ -1,54 +1,71 @@
-//! The Invoke API, which everybody but the functions asks.
+//! The Invoke API.
+//! See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>.
+
+use std::net::TcpListener;
 
 use axum::{
     Router,
     body::{Body, Bytes},
     extract::{DefaultBodyLimit, Path, RawQuery, State},
     http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse as _,
     routing::post,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
-use serde_json::json;
 use uuid::Uuid;
 
-use super::{Lambda, MAX_PAYLOAD, arn};
+use super::{
+    functions::{Lambda, arn},
+    http::{self, api_error},
+    spawn::Host,
+};
+use crate::{mapping::invoker::MAX_PAYLOAD, template::Function};
 
-/// The most payload of an asynchronous invocation, in bytes (Lambda API reference, "Invoke").
+/// Maximum payload of an asynchronous invocation, in bytes.
+/// See <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>.
 const MAX_ASYNCHRONOUS_PAYLOAD: usize = 1024 * 1024;
-/// The most bytes of a body that are looked at: beyond, nothing is said of it but that it is too large.
+/// Maximum number of body bytes that are read. A larger body gets the same error as one over the payload limit.
 const MAX_BODY: usize = 8 * MAX_PAYLOAD;
-/// A function's only version.
+/// The only version of a function.
 const LATEST: &str = "$LATEST";
 
-pub(super) type Reply = Response<Body>;
+impl Lambda {
+    /// Serves the functions on this listener. Processes start on demand.
+    pub fn serve(listener: TcpListener, functions: &[Function], host: &Host) -> std::io::Result<Self> {
+        let lambda = Self::new(listener.local_addr()?, functions, host);
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let router = router(lambda.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(lambda)
+    }
+}
 
-pub(super) fn router(lambda: Lambda) -> Router {
+fn router(lambda: Lambda) -> Router {
     Router::new()
         .route("/2015-03-31/functions/{name}/invocations", post(invoke))
         .fallback(async || {
-            refusal(
+            api_error(
                 StatusCode::NOT_FOUND,
                 "UnknownOperationException",
                 "there is no such operation",
             )
         })
-        // The limit of Invoke is checked by itself, for its own words.
+        // `payload` checks the limit of Invoke, with the error message of AWS.
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(lambda)
 }
 
-/// How a function is invoked.
+/// The invocation type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum InvocationType {
     RequestResponse { tail: bool },
     Event,
     DryRun,
 }
 
-impl Kind {
-    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+impl InvocationType {
+    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let header = |name: &str, default: &'static str| {
             let given = headers
                 .get(name)
@@ -58,17 +75,21 @@ impl Kind {
         let tail = match header("x-amz-log-type", "None").as_str() {
             "None" => false,
             "Tail" => true,
-            other => return Err(no_such("logType", other, "[None, Tail]")),
+            other => return Err(invalid_value("logType", other, "[None, Tail]")),
         };
         match header("x-amz-invocation-type", "RequestResponse").as_str() {
             "RequestResponse" => Ok(Self::RequestResponse { tail }),
             "Event" => Ok(Self::Event),
             "DryRun" => Ok(Self::DryRun),
-            other => Err(no_such("invocationType", other, "[Event, RequestResponse, DryRun]")),
+            other => Err(invalid_value(
+                "invocationType",
+                other,
+                "[Event, RequestResponse, DryRun]",
+            )),
         }
     }
 
-    fn most(self) -> usize {
+    fn max_payload(self) -> usize {
         match self {
             Self::Event => MAX_ASYNCHRONOUS_PAYLOAD,
             Self::RequestResponse { .. } | Self::DryRun => MAX_PAYLOAD,
@@ -76,12 +97,12 @@ impl Kind {
     }
 }
 
-/// A parameter with none of the values that it takes.
-fn no_such(parameter: &str, value: &str, values: &str) -> Refusal {
+/// Returns the error for a parameter value outside of its enum.
+fn invalid_value(parameter: &str, value: &str, values: &str) -> ApiError {
     let message = format!(
         "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
     );
-    Refusal(StatusCode::BAD_REQUEST, "InvalidParameterValueException", message)
+    ApiError(StatusCode::BAD_REQUEST, "InvalidParameterValueException", message)
 }
 
 async fn invoke(
@@ -90,28 +111,28 @@ async fn invoke(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Reply {
-    let checked = Kind::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
+) -> http::Response {
+    let checked = InvocationType::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
     let (kind, name) = match checked {
         Ok(checked) => checked,
-        Err(refusal) => return refusal.reply(),
+        Err(error) => return error.response(),
     };
     let payload = match payload(kind, body) {
         Ok(payload) => payload,
-        Err(refusal) => return refusal.reply(),
+        Err(error) => return error.response(),
     };
     match kind {
-        Kind::RequestResponse { tail } => answer(&lambda, &name, payload, tail).await,
-        Kind::Event => match lambda.invoke_later(&name, payload) {
+        InvocationType::RequestResponse { tail } => respond(&lambda, &name, payload, tail).await,
+        InvocationType::Event => match lambda.invoke_async(&name, payload) {
             Some(id) => empty(StatusCode::ACCEPTED, &id),
-            None => not_found(&name).reply(),
+            None => not_found(&name).response(),
         },
-        Kind::DryRun => empty(StatusCode::NO_CONTENT, &Uuid::new_v4().to_string()),
+        InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &Uuid::new_v4().to_string()),
     }
 }
 
-/// The function that is asked for, by a name that is known. Its qualifier stands behind the name, or in the query.
-fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, Refusal> {
+/// Returns the name of the requested function, if it exists. A qualifier is part of the name or of the query.
+fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, ApiError> {
     let pairs = query
         .unwrap_or_default()
         .split('&')
@@ -124,7 +145,7 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, 
     match qualifier {
         Some(qualifier) if name.ends_with(&format!(":{LATEST}")) && qualifier != LATEST => {
             let message = "The derived qualifier from the function name does not match the specified qualifier.";
-            Err(Refusal(
+            Err(ApiError(
                 StatusCode::BAD_REQUEST,
                 "InvalidParameterValueException",
                 message.to_owned(),
@@ -136,18 +157,21 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, 
     }
 }
 
-fn payload(kind: Kind, body: Result<Bytes, axum::extract::rejection::BytesRejection>) -> Result<Vec<u8>, Refusal> {
-    let most = kind.most();
-    let body = body.ok().filter(|body| body.len() <= most).ok_or_else(|| {
-        let message = format!("Request must be smaller than {most} bytes for the InvokeFunction operation");
-        Refusal(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
+fn payload(
+    kind: InvocationType,
+    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+) -> Result<Vec<u8>, ApiError> {
+    let max = kind.max_payload();
+    let body = body.ok().filter(|body| body.len() <= max).ok_or_else(|| {
+        let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
+        ApiError(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
     })?;
     if body.is_empty() {
         return Ok(b"{}".to_vec());
     }
     if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         let message = "Could not parse request body into json";
-        return Err(Refusal(
+        return Err(ApiError(
             StatusCode::BAD_REQUEST,
             "InvalidRequestContentException",
             message.to_owned(),
@@ -156,64 +180,42 @@ fn payload(kind: Kind, body: Result<Bytes, axum::extract::rejection::BytesReject
     Ok(body.into())
 }
 
-async fn answer(lambda: &Lambda, name: &str, payload: Vec<u8>, tail: bool) -> Reply {
-    let Some(invoked) = lambda.invoke(name, payload).await else {
-        return not_found(name).reply();
+async fn respond(lambda: &Lambda, name: &str, payload: Vec<u8>, tail: bool) -> http::Response {
+    let Some(output) = lambda.invoke(name, payload).await else {
+        return not_found(name).response();
     };
-    let mut reply = Response::builder()
-        .header("x-amzn-requestid", &invoked.request_id)
+    let mut response = Response::builder()
+        .header("x-amzn-requestid", &output.request_id)
         .header("x-amz-executed-version", LATEST)
         .header(CONTENT_TYPE, "application/json");
-    if invoked.is_error {
-        // The runtimes of today hand over no error that they have handled.
-        reply = reply.header("x-amz-function-error", "Unhandled");
+    if output.is_error {
+        // Current runtimes report all errors as unhandled.
+        response = response.header("x-amz-function-error", "Unhandled");
     }
     if tail {
-        reply = reply.header("x-amz-log-result", STANDARD.encode(&invoked.log_tail));
+        response = response.header("x-amz-log-result", STANDARD.encode(&output.log_tail));
     }
-    built(reply.body(Body::from(invoked.payload)))
+    http::build(response.body(Body::from(output.payload)))
 }
 
-fn empty(status: StatusCode, request_id: &str) -> Reply {
-    let reply = Response::builder()
+fn empty(status: StatusCode, request_id: &str) -> http::Response {
+    let response = Response::builder()
         .status(status)
         .header("x-amzn-requestid", request_id);
-    built(reply.body(Body::empty()))
+    http::build(response.body(Body::empty()))
 }
 
-fn not_found(name: &str) -> Refusal {
+fn not_found(name: &str) -> ApiError {
     let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
     let message = format!("Function not found: {}", arn(name));
-    Refusal(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
+    ApiError(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
 }
 
-/// Why an invocation is refused: a status, an error's type and its message.
-struct Refusal(StatusCode, &'static str, String);
+/// A rejected request: status, error type and message.
+struct ApiError(StatusCode, &'static str, String);
 
-impl Refusal {
-    fn reply(&self) -> Reply {
-        refusal(self.0, self.1, &self.2)
+impl ApiError {
+    fn response(&self) -> http::Response {
+        api_error(self.0, self.1, &self.2)
     }
-}
-
-/// An error in the form of Lambda's API.
-pub(super) fn refusal(status: StatusCode, kind: &str, message: &str) -> Reply {
-    let fault = if status.is_client_error() { "User" } else { "Service" };
-    // The API's own model writes it in two ways.
-    let name = match kind {
-        "ResourceNotFoundException" | "UnknownOperationException" => "Message",
-        _ => "message",
-    };
-    let reply = Response::builder()
-        .status(status)
-        .header("x-amzn-errortype", kind)
-        .header("x-amzn-requestid", Uuid::new_v4().to_string())
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(json!({"Type": fault, name: message}).to_string()));
-    built(reply)
-}
-
-/// A header that holds what no header may hold is the only way for this to fail.
-pub(super) fn built(reply: Result<Reply, axum::http::Error>) -> Reply {
-    reply.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }

@@ -1,4 +1,4 @@
-//! What a process of a function writes, and which of it belongs to an invocation.
+//! The output of a function process, divided by invocation.
 
 use std::{
     fs::{File, OpenOptions},
@@ -9,14 +9,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A file that only the process and the stack know. A pipe would be read too late: what a function writes before it answers
-/// is in the file by then.
+/// An unnamed file that the process writes to. Unlike a pipe, it already contains all output from before the response.
 #[derive(Debug)]
 pub(super) struct Output {
     written: File,
-    /// Up to where it was taken.
+    /// Offset up to which the output was taken.
     taken: Mutex<u64>,
-    /// The function's log, which all its processes share.
+    /// Log of the function, shared by all its processes.
     log: PathBuf,
 }
 
@@ -32,12 +31,12 @@ impl Output {
         })
     }
 
-    /// What a process writes to.
+    /// Returns the standard output of a process.
     pub(super) fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.written.try_clone()?.into())
     }
 
-    /// What was written since this was asked last. It is in the function's log from now on.
+    /// Returns the output since the last call, and appends it to the function's log.
     pub(super) fn take(&self) -> Vec<u8> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let length = self.written.metadata().map_or(*taken, |metadata| metadata.len());
@@ -46,7 +45,7 @@ impl Output {
             return Vec::new();
         }
         *taken = length;
-        // A log that cannot be written is no reason to fail an invocation.
+        // A log error does not fail the invocation.
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let _ = log.and_then(|mut log| log.write_all(&new));
         new
@@ -58,12 +57,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_piece_is_taken_once_and_logged_once() {
+    fn output_is_taken_and_logged_once() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("logs/function.log");
         let (a, b) = (Output::open(log.clone()).unwrap(), Output::open(log.clone()).unwrap());
         let write = |output: &Output, text: &str| {
-            // As a process does: by a descriptor of its own.
+            // Uses a separate file descriptor, as a process does.
             output.written.try_clone().unwrap().write_all(text.as_bytes()).unwrap();
         };
         assert!(a.take().is_empty());

@@ -1,27 +1,30 @@
-//! One process of a function: an execution environment, in Lambda's words.
+//! One process of a function: Lambda's execution environment. It runs one invocation at a time, and ends it when the
+//! function responds, fails or exits, or when the time is up.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
-    process::Stdio,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
-use tokio::{
-    process::{Child, Command},
-    sync::{Notify, mpsc, oneshot},
-};
+use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::{Host, Life, output::Output, runtime_api};
-use crate::{
-    dynamodb::{ACCESS_KEY, access_key},
-    template::{Function, resolve::REGION},
-};
+use super::output::Output;
 
-/// How long a process may take until it asks for its first invocation.
+/// Maximum time from the start of a process to its first request for an invocation.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A process that asks the Runtime API for one invocation after the other.
+/// A running process.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessInfo {
+    /// Process id.
+    pub pid: u32,
+    /// Start time.
+    pub started: Instant,
+    /// Time at which it requested its first invocation.
+    pub ready: Option<Instant>,
+}
+
+/// A process that requests one invocation after the other from the Runtime API.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: u32,
@@ -37,38 +40,38 @@ pub(super) struct Process {
 #[derive(Debug)]
 struct State {
     alive: bool,
-    /// The invocation under way, and who waits for its end.
-    current: Option<(String, oneshot::Sender<End>)>,
+    /// The invocation in flight, and the channel for its outcome.
+    current: Option<(String, oneshot::Sender<ProcessOutcome>)>,
 }
 
-/// An invocation on its way to a process.
+/// An invocation queued for a process.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) request_id: String,
     pub(super) payload: Vec<u8>,
     pub(super) arn: String,
     pub(super) timeout: Duration,
-    /// Told when the process takes the invocation: its time counts from then on.
+    /// Signals that the process has received the invocation: the timeout counts from then on.
     pub(super) taken: oneshot::Sender<()>,
 }
 
-/// An invocation that is over.
+/// A completed invocation.
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) end: End,
-    /// What the process wrote meanwhile.
+pub(super) struct CompletedInvocation {
+    pub(super) outcome: ProcessOutcome,
+    /// Output of the process during the invocation.
     pub(super) log: Vec<u8>,
-    /// How long it worked.
+    /// Duration of the invocation.
     pub(super) duration: Duration,
-    /// How long the process took to start, where this was its first invocation.
+    /// Start duration of the process, if this was its first invocation.
     pub(super) init: Option<Duration>,
 }
 
-impl Ran {
-    /// There was no process to run it.
+impl CompletedInvocation {
+    /// Returns the end of an invocation without a process.
     pub(super) fn not_started() -> Self {
         Self {
-            end: End::Exited,
+            outcome: ProcessOutcome::Exited,
             log: Vec::new(),
             duration: Duration::ZERO,
             init: None,
@@ -76,56 +79,40 @@ impl Ran {
     }
 }
 
-/// How an invocation ended.
+/// The outcome of an invocation.
 #[derive(Debug)]
-pub(super) enum End {
-    /// The function answered.
-    Answer(Vec<u8>),
-    /// The function said that it failed.
+pub(super) enum ProcessOutcome {
+    /// The function returned a response.
+    Response(Vec<u8>),
+    /// The function reported an error.
     Error(Vec<u8>),
-    /// Its time ran out.
+    /// The invocation timed out.
     TimedOut,
-    /// Its process ended, or did not start.
+    /// The process exited or did not start.
     Exited,
 }
 
 impl Process {
-    /// Starts a process, and serves it a Runtime API of its own.
-    pub(super) fn start(function: &Function, host: &Host) -> std::io::Result<Arc<Self>> {
-        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let output = Output::open(host.logs.join(format!("{}.log", function.binary)))?;
-        let mut command = command(function, host, address, &output)?;
-        let started = Instant::now();
-        let child = command.spawn()?;
+    pub(super) fn new(pid: u32, started: Instant, output: Output) -> Self {
         let (send, jobs) = mpsc::channel(1);
-        let process = Arc::new(Self {
-            pid: child.id().unwrap_or_default(),
+        let state = State {
+            alive: true,
+            current: None,
+        };
+        Self {
+            pid,
             started,
             ready: OnceLock::new(),
             send,
             jobs: tokio::sync::Mutex::new(jobs),
-            state: Mutex::new(State {
-                alive: true,
-                current: None,
-            }),
+            state: Mutex::new(state),
             kill: Notify::new(),
             output,
-        });
-        let router = runtime_api::router(process.clone());
-        let served = tokio::spawn(async move { axum::serve(listener, router).await });
-        let watched = process.clone();
-        tokio::spawn(async move {
-            watch(watched, child).await;
-            served.abort();
-        });
-        Ok(process)
+        }
     }
 
-    pub(super) fn life(&self) -> Life {
-        Life {
+    pub(super) fn info(&self) -> ProcessInfo {
+        ProcessInfo {
             pid: self.pid,
             started: self.started,
             ready: self.ready.get().copied(),
@@ -140,30 +127,49 @@ impl Process {
         self.kill.notify_one();
     }
 
-    /// Has the process work on one invocation.
-    pub(super) async fn run(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> Ran {
+    /// Waits until the process is to be killed.
+    pub(super) async fn killed(&self) {
+        self.kill.notified().await;
+    }
+
+    /// Marks the process as exited. Dropping the channel of the current invocation ends that invocation.
+    pub(super) fn exited(&self) {
+        self.output.take();
+        let mut state = self.state();
+        state.alive = false;
+        state.current = None;
+    }
+
+    /// Runs one invocation.
+    pub(super) async fn run(
+        &self,
+        request_id: &str,
+        payload: Vec<u8>,
+        arn: &str,
+        timeout: Duration,
+    ) -> CompletedInvocation {
         let is_first = self.ready.get().is_none();
-        let began = Instant::now();
-        let end = self.ended(request_id, payload, arn, timeout).await;
+        let started = Instant::now();
+        let outcome = self.outcome(request_id, payload, arn, timeout).await;
         let (duration, init) = match self.ready.get().filter(|_| is_first) {
             Some(ready) => (ready.elapsed(), Some(ready.duration_since(self.started))),
-            None => (began.elapsed(), None),
+            None => (started.elapsed(), None),
         };
-        Ran {
-            end,
+        CompletedInvocation {
+            outcome,
             log: self.output.take(),
             duration,
             init,
         }
     }
 
-    async fn ended(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> End {
-        let (sender, mut end) = oneshot::channel();
+    async fn outcome(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> ProcessOutcome {
+        let (sender, mut outcome) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
         {
             let mut state = self.state();
             if !state.alive {
-                return End::Exited;
+                return ProcessOutcome::Exited;
             }
             state.current = Some((request_id.to_owned(), sender));
         }
@@ -176,39 +182,39 @@ impl Process {
         };
         let work = async {
             if self.send.send(job).await.is_err() {
-                return End::Exited;
+                return ProcessOutcome::Exited;
             }
-            // A process that dies, or gives up, before it asks ends the invocation as well.
+            // A process that exits or reports an init error ends the invocation as well.
             tokio::select! {
                 taken = tokio::time::timeout(INIT_TIMEOUT, is_taken) => match taken {
-                    Ok(Ok(())) => match tokio::time::timeout(timeout, &mut end).await {
-                        Ok(end) => end.unwrap_or(End::Exited),
-                        Err(_) => End::TimedOut,
+                    Ok(Ok(())) => match tokio::time::timeout(timeout, &mut outcome).await {
+                        Ok(outcome) => outcome.unwrap_or(ProcessOutcome::Exited),
+                        Err(_) => ProcessOutcome::TimedOut,
                     },
-                    _ => End::Exited,
+                    _ => ProcessOutcome::Exited,
                 },
-                end = &mut end => end.unwrap_or(End::Exited),
+                outcome = &mut outcome => outcome.unwrap_or(ProcessOutcome::Exited),
             }
         };
-        let end = work.await;
+        let outcome = work.await;
         self.state().current = None;
-        end
+        outcome
     }
 
-    /// The next invocation, once there is one.
+    /// Waits for the next invocation.
     pub(super) async fn next(&self) -> Option<Job> {
         self.ready.get_or_init(Instant::now);
         let job = self.jobs.lock().await.recv().await;
-        // What was written until now is not of this invocation.
+        // Earlier output does not belong to this invocation.
         self.output.take();
         job
     }
 
-    /// Ends the invocation of this id. False where it is not the one under way.
-    pub(super) fn complete(&self, request_id: &str, end: End) -> bool {
+    /// Ends the invocation with this id. Returns `false` if another one, or none, is in flight.
+    pub(super) fn complete(&self, request_id: &str, outcome: ProcessOutcome) -> bool {
         let mut state = self.state();
         match state.current.take() {
-            Some((current, sender)) if current == request_id => sender.send(end).is_ok(),
+            Some((current, sender)) if current == request_id => sender.send(outcome).is_ok(),
             other => {
                 state.current = other;
                 false
@@ -216,64 +222,14 @@ impl Process {
         }
     }
 
-    /// The runtime gave up before it asked for an invocation.
+    /// Ends the current invocation with an init error of the runtime.
     pub(super) fn fail(&self, payload: Vec<u8>) {
         if let Some((_, sender)) = self.state().current.take() {
-            let _ = sender.send(End::Error(payload));
+            let _ = sender.send(ProcessOutcome::Error(payload));
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Waits for the end of the process, or brings it about.
-async fn watch(process: Arc<Process>, mut child: Child) {
-    // To wait for a child closes its input, and with it, it would end.
-    let _stdin = child.stdin.take();
-    tokio::select! {
-        _ = child.wait() => {}
-        () = process.kill.notified() => {
-            let _ = child.kill().await;
-        }
-    }
-    process.output.take();
-    let mut state = process.state();
-    state.alive = false;
-    // Whoever waits learns of it by the sender that is dropped.
-    state.current = None;
-}
-
-fn command(function: &Function, host: &Host, runtime_api: SocketAddr, output: &Output) -> std::io::Result<Command> {
-    let mut command = if let Some(bootstrap) = host.bootstraps.get(&function.binary) {
-        Command::new(bootstrap)
-    } else {
-        let mut command = Command::new(&host.program);
-        command.args(&host.arguments).arg(&function.binary);
-        command
-    };
-    command
-        .env_clear()
-        .envs(&function.environment)
-        .envs([
-            ("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string().as_str()),
-            ("AWS_LAMBDA_FUNCTION_NAME", function.binary.as_str()),
-            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
-            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &function.memory.to_string()),
-            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-            ("AWS_LAMBDA_LOG_LEVEL", &function.log_level),
-            ("AWS_REGION", REGION),
-            ("AWS_DEFAULT_REGION", REGION),
-            ("AWS_ACCESS_KEY_ID", &access_key(&function.binary)),
-            ("AWS_SECRET_ACCESS_KEY", ACCESS_KEY),
-        ])
-        // Last, for it may say who the function is and where.
-        .envs(&host.environment)
-        // The end of this pipe tells the process that the stack is gone, however it went.
-        .stdin(Stdio::piped())
-        .stdout(output.stdio()?)
-        .stderr(output.stdio()?)
-        .kill_on_drop(true);
-    Ok(command)
 }

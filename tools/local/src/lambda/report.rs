@@ -1,33 +1,33 @@
-//! What an invocation's log says around the function's own lines: `START`, `END` and `REPORT`.
+//! The `START`, `END` and `REPORT` lines of an invocation.
 //!
-//! They are in the tail that `LogType=Tail` asks for, and not in the function's log. Where logs are JSON, AWS has `platform.start`
-//! and `platform.report` in their place.
+//! They appear in the tail for `LogType=Tail`, but not in the function's log. With JSON logs, AWS writes `platform.start` and
+//! `platform.report` instead.
 
 use std::{fmt::Write as _, time::Duration};
 
-/// The most bytes of a tail.
+/// Maximum number of bytes of a tail.
 pub(super) const TAIL: usize = 4096;
 
-/// An invocation that is over.
+/// A completed invocation.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) request_id: &'a str,
-    /// The function's own lines.
+    /// Output of the function.
     pub(super) log: &'a [u8],
-    /// How long it worked.
+    /// Duration of the invocation.
     pub(super) duration: Duration,
-    /// How long its process took to start, for the first invocation of one.
+    /// Start duration of the process, for its first invocation.
     pub(super) init: Option<Duration>,
-    /// Its memory in MB.
+    /// Memory of the function in MB.
     pub(super) memory: u64,
-    /// The most of it that its process has used.
+    /// Maximum memory that the process has used, in MB.
     pub(super) used: Option<u64>,
-    /// How it ended where it did not answer: its status and the type of its error.
+    /// Status and error type, if the function did not respond.
     pub(super) failed: Option<(&'a str, &'a str)>,
 }
 
 impl Report<'_> {
-    /// The whole log.
+    /// Returns the complete log.
     pub(super) fn lines(&self) -> Vec<u8> {
         let id = self.request_id;
         let mut lines = format!("START RequestId: {id} Version: $LATEST\n").into_bytes();
@@ -60,15 +60,15 @@ impl Report<'_> {
         lines
     }
 
-    /// The end of the log.
+    /// Returns the end of the log.
     pub(super) fn tail(&self) -> Vec<u8> {
         let lines = self.lines();
         lines[lines.len().saturating_sub(TAIL)..].to_vec()
     }
 }
 
-/// The most memory that a process has used, in MB, where the system tells.
-pub(super) fn used(pid: u32) -> Option<u64> {
+/// Returns the maximum memory that a process has used, in MB, if the system reports it.
+pub(super) fn max_memory_used(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_framed() {
+    fn a_log_has_start_end_and_report_lines() {
         let lines = String::from_utf8(report(b"one\ntwo").lines()).unwrap();
         let end = "REPORT RequestId: r\tDuration: 12.34 ms\tBilled Duration: 13 ms\tMemory Size: 128 MB\tMax Memory Used: 21 MB\n";
         assert_eq!(

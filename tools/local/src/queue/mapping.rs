@@ -14,13 +14,11 @@ use aws_sdk_sqs::{
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
-use super::{Queue, event};
+use super::{client::Queue, event};
 use crate::{mapping::Invoker, template::queues::QueueEvent};
 
 /// How long a request for messages waits for one.
 const WAIT_SECONDS: i32 = 20;
-/// The longest that any request takes.
-pub(super) const LONGEST_REQUEST: Duration = Duration::from_secs(30);
 /// How long it waits after a request that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How often the deletion of messages is tried.

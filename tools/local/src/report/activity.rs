@@ -11,7 +11,7 @@ use shared::domain::{names, update::ID};
 
 use crate::{
     feed::WRITER,
-    lambda::{self, Invoked},
+    lambda::{InvocationObserver, InvokeOutput},
     mapping::{self, record::Record},
 };
 
@@ -91,15 +91,15 @@ impl Activity {
     }
 }
 
-impl lambda::Watch for Activity {
-    fn invoked(&self, binary: &str, event: &[u8], invoked: &Invoked) {
+impl InvocationObserver for Activity {
+    fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
         if binary != WRITER {
             return;
         }
-        let answer: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
         let now = (self.clock)();
         let mut counts = self.counts();
-        if invoked.is_error {
+        if output.is_error {
             *counts.refused.entry(name(&answer["errorType"])).or_default() += messages(event);
         } else if let Some(failures) = answer["batchItemFailures"].as_array() {
             // A batch tells what failed, and of the rest only that it did not.
@@ -189,7 +189,7 @@ mod tests {
     use shared::domain::sequence::SequenceNumber;
 
     use super::*;
-    use crate::{lambda::Watch as _, mapping::RecordObserver as _};
+    use crate::mapping::RecordObserver as _;
 
     /// It is always this time.
     fn now() -> Duration {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn invoke(activity: &Activity, event: Value, answer: Value, is_error: bool) {
-        let invoked = Invoked {
+        let invoked = InvokeOutput {
             request_id: String::new(),
             payload: answer.to_string().into_bytes(),
             is_error,
@@ -249,7 +249,7 @@ mod tests {
         ] {
             invoke(&activity, event, answer, is_error);
         }
-        let other = Invoked {
+        let other = InvokeOutput {
             request_id: String::new(),
             payload: b"{}".to_vec(),
             is_error: true,

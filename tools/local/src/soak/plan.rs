@@ -1,33 +1,51 @@
 //! What is sent, and in which order.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::Settings;
+/// How a soak is run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Everything random follows from it, but for what the processes make of their time.
+    pub seed: u64,
+    /// How many different updates are sent.
+    pub updates: usize,
+    /// Of how many entities.
+    pub entities: usize,
+    /// How many updates are under way at once.
+    pub senders: usize,
+    /// How many updates of one entity are under way at once.
+    pub of_one_entity: usize,
+    /// How many invocations begin, on average, until the next process is killed; 0 for none. By invocations, not by time: on
+    /// a slow machine as well, each has a fair chance to live.
+    pub kill_one_in: u64,
+    /// How long the histories may take after the last update.
+    pub patience: Duration,
+}
 
 /// One update of one entity, by its number in the whole plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub(super) struct Step {
     /// Which entity.
-    pub entity: usize,
+    pub(super) entity: usize,
     /// Which update.
-    pub number: usize,
+    pub(super) number: usize,
 }
 
 impl Step {
     /// The partition key of its entity.
-    pub fn id(&self) -> String {
+    pub(super) fn id(&self) -> String {
         format!("Equipment#{}", self.entity)
     }
 
     /// Its idempotency key.
-    pub fn request_id(&self) -> String {
+    pub(super) fn request_id(&self) -> String {
         format!("request-{}", self.number)
     }
 
     /// What is sent: some attributes change, one comes, one goes.
-    pub fn update(&self) -> Value {
+    pub(super) fn update(&self) -> Value {
         let number = self.number;
         json!({
             "ID": self.id(), "RequestId": self.request_id(), "Number": number,
@@ -40,7 +58,7 @@ impl Step {
 
 /// The updates that wait to be sent, by entity.
 #[derive(Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     random: fastrand::Rng,
     waiting: Vec<VecDeque<Step>>,
     under_way: Vec<usize>,
@@ -49,7 +67,7 @@ pub struct Plan {
 
 impl Plan {
     /// Deals the updates out to the entities, at random by the seed.
-    pub fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         let mut random = fastrand::Rng::with_seed(settings.seed);
         let mut waiting = vec![VecDeque::new(); settings.entities];
         for number in 0..settings.updates {
@@ -65,7 +83,7 @@ impl Plan {
     }
 
     /// The next update to send, of an entity that has not too many under way. `None` where there is none right now.
-    pub fn take(&mut self) -> Option<Step> {
+    pub(super) fn take(&mut self) -> Option<Step> {
         let ready = |entity: &usize| !self.waiting[*entity].is_empty() && self.under_way[*entity] < self.of_one_entity;
         let ready: Vec<_> = (0..self.waiting.len()).filter(ready).collect();
         let entity = *self.random.choice(&ready)?;
@@ -74,17 +92,17 @@ impl Plan {
     }
 
     /// An update is no longer under way.
-    pub fn done(&mut self, step: &Step) {
+    pub(super) fn done(&mut self, step: &Step) {
         self.under_way[step.entity] -= 1;
     }
 
     /// Whether all is sent.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiting.iter().all(VecDeque::is_empty)
     }
 
     /// Whether something is to happen that happens with this probability.
-    pub fn chance(&mut self, probability: f64) -> bool {
+    pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.random.f64() < probability
     }
 }

@@ -7,15 +7,13 @@ use std::{
 
 use futures::future::try_join_all;
 use serde_json::Value;
+use shared::dynamodb::read::scan_items::ScanError;
+use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{
-    Settings, SoakError,
-    plan::{Plan, Step},
-};
-use crate::lambda::Lambda;
+use super::plan::{Plan, Settings, Step};
+use crate::{feed::WRITER, lambda::Lambda};
 
-const WRITER: &str = "writer-fn";
 /// How often an update is sent at most.
 const TRIES: usize = 200;
 /// How many of the acknowledged updates are sent once more, as a queue does.
@@ -23,17 +21,31 @@ const REPEATED: f64 = 0.05;
 /// How long a sender waits before it tries again, times the tries.
 const WAIT: Duration = Duration::from_millis(5);
 
+/// Why a soak has no end.
+#[derive(Debug, Error)]
+pub enum SoakError {
+    /// An update that can never be written.
+    #[error("writer-fn refused an update: {0}")]
+    Refused(String),
+    /// An update that was not acknowledged, however often it was sent.
+    #[error("an update was not acknowledged in {0} tries")]
+    NotAcknowledged(usize),
+    /// The table could not be read.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+}
+
 /// What was sent, and how it was answered.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub(super) struct Sent {
     /// Each update, with the version of its acknowledgement.
-    pub acknowledged: Vec<(Step, u64)>,
+    pub(super) acknowledged: Vec<(Step, u64)>,
     /// How often an update was sent again, since it was not acknowledged.
-    pub retries: usize,
+    pub(super) retries: usize,
     /// How often an update was sent again, though it was.
-    pub repeats: usize,
+    pub(super) repeats: usize,
     /// Updates that were acknowledged with two versions.
-    pub twice: Vec<Step>,
+    pub(super) twice: Vec<Step>,
 }
 
 /// Sends all of a plan.

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{TemplateError, object, resolve::Resolver, yaml};
+use super::{
+    error::{TemplateError, object},
+    resolve::Resolver,
+    yaml,
+};
 
 /// A statement, and the logical id of the role or policy it is in.
 #[derive(Debug, Clone)]

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{TemplateError, number, resolve::Resolver, text};
+use super::{
+    error::{TemplateError, number},
+    resolve::{Resolver, text},
+};
 
 /// A queue, in the words of `CreateQueue`.
 #[derive(Debug, Clone, PartialEq, Eq)]

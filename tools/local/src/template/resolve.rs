@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::text;
-
 /// The Region of everything local.
 pub const REGION: &str = "us-east-1";
 /// The account of everything local.
@@ -260,6 +258,14 @@ pub enum Unresolved {
     /// A function that the local stack does not know.
     #[error("{0} is not known to the local stack")]
     Unknown(String),
+}
+
+/// Converts a scalar to text: CloudFormation accepts numbers and booleans as strings, and strings as numbers.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
-//! The project's own template, and what can be wrong with one.
+//! The template of the project, and invalid templates.
+
+use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::json;
+use serde_json::{Value, json};
 use shared::logging::chain;
 
 use super::*;
+use crate::mapping::{filter::Filters, settings::Settings};
 
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
@@ -136,7 +139,7 @@ fn both_change_streams_are_delivered_alike() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_their_cause() {
     for (from, to, message) in [
         (
             "MaximumRetryAttempts: 10",

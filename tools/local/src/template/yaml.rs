@@ -3,7 +3,7 @@
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-use super::TemplateError;
+use super::error::TemplateError;
 
 /// Reads one YAML document.
 pub(super) fn parse(text: &str) -> Result<Value, TemplateError> {

@@ -1,0 +1,315 @@
+//! The functions of the stack: each invocation gets an idle process or a new one, and at most so many run at once.
+
+use std::{
+    fmt::Debug,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::{
+    process::{CompletedInvocation, Process, ProcessInfo, ProcessOutcome},
+    report::{self, Report},
+    spawn::{self, Host},
+};
+use crate::{
+    mapping::{Invocation, InvocationOutcome, Invoker},
+    template::{
+        Function,
+        resolve::{ACCOUNT, REGION},
+    },
+};
+
+/// Delays before the retries of a failed asynchronous invocation.
+/// See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>.
+const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
+
+/// The functions of the stack. Clones share the same processes.
+#[derive(Debug, Clone)]
+pub struct Lambda {
+    functions: Arc<Vec<Arc<HostedFunction>>>,
+    invocations: Arc<AtomicU64>,
+    observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
+    endpoint: String,
+}
+
+/// Receives the output of each invocation.
+pub trait InvocationObserver: Debug + Send + Sync {
+    /// An invocation of the function with this binary and event has ended.
+    fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput);
+}
+
+/// A function and its processes.
+#[derive(Debug)]
+pub(super) struct HostedFunction {
+    function: Function,
+    host: Host,
+    slots: Semaphore,
+    observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
+    processes: Mutex<Vec<Arc<Process>>>,
+    idle: Mutex<Vec<Arc<Process>>>,
+}
+
+/// The output of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvokeOutput {
+    /// Request id of the invocation.
+    pub request_id: String,
+    /// The function's response or error, in JSON.
+    pub payload: Vec<u8>,
+    /// `true` if the payload is an error.
+    pub is_error: bool,
+    /// The last 4 KB of the log.
+    pub log_tail: Vec<u8>,
+}
+
+impl Lambda {
+    /// Creates the functions. Processes start on demand.
+    pub(super) fn new(address: SocketAddr, functions: &[Function], host: &Host) -> Self {
+        let observer = Arc::new(OnceLock::new());
+        let hosted = functions.iter().map(|function| {
+            Arc::new(HostedFunction {
+                function: function.clone(),
+                host: host.clone(),
+                slots: Semaphore::new(host.concurrency),
+                observer: observer.clone(),
+                processes: Mutex::default(),
+                idle: Mutex::default(),
+            })
+        });
+        Self {
+            functions: Arc::new(hosted.collect()),
+            invocations: Arc::default(),
+            observer,
+            endpoint: format!("http://{address}"),
+        }
+    }
+
+    /// Returns the URL of the Invoke API, such as `http://127.0.0.1:9001`.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Invokes a function and waits for its response. Returns `None` if there is no such function.
+    pub async fn invoke(&self, name: &str, payload: Vec<u8>) -> Option<InvokeOutput> {
+        let function = self.find(name)?;
+        self.invocations.fetch_add(1, Ordering::Relaxed);
+        // A separate task: if the caller disconnects, the process still finishes the invocation.
+        let output = tokio::spawn(async move { function.invoke(Uuid::new_v4().to_string(), payload).await });
+        output.await.ok()
+    }
+
+    /// Invokes a function asynchronously, with retries if it fails. Returns `None` if there is no such function.
+    pub(super) fn invoke_async(&self, name: &str, payload: Vec<u8>) -> Option<String> {
+        let function = self.find(name)?;
+        let request_id = Uuid::new_v4().to_string();
+        let id = request_id.clone();
+        tokio::spawn(async move {
+            let mut delays = ASYNCHRONOUS_RETRIES.into_iter();
+            while function.invoke(id.clone(), payload.clone()).await.is_error {
+                match delays.next() {
+                    Some(delay) => tokio::time::sleep(delay).await,
+                    None => return,
+                }
+            }
+        });
+        Some(request_id)
+    }
+
+    /// Sets the observer of all later invocations. Only the first call has an effect.
+    pub fn observe(&self, observer: Arc<dyn InvocationObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
+    /// Returns the number of synchronous invocations so far.
+    pub fn invocations(&self) -> u64 {
+        self.invocations.load(Ordering::Relaxed)
+    }
+
+    /// Kills one running process with SIGKILL. `pick` returns its index, given the number of processes. Returns `false` if
+    /// there is none.
+    pub fn kill_one(&self, pick: impl FnOnce(usize) -> usize) -> bool {
+        let mut alive = Vec::new();
+        for hosted in self.functions.iter() {
+            let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            alive.extend(processes.iter().filter(|process| process.is_alive()).cloned());
+        }
+        if alive.is_empty() {
+            return false;
+        }
+        let picked = pick(alive.len());
+        alive.get(picked).map(|process| process.kill()).is_some()
+    }
+
+    /// Kills every process with SIGKILL.
+    pub fn kill_all(&self) {
+        for hosted in self.functions.iter() {
+            let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            processes.iter().for_each(|process| process.kill());
+        }
+    }
+
+    /// Returns the running processes of a function.
+    pub fn processes(&self, name: &str) -> Vec<ProcessInfo> {
+        let Some(hosted) = self.find(name) else {
+            return Vec::new();
+        };
+        let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes
+            .iter()
+            .filter(|process| process.is_alive())
+            .map(|process| process.info())
+            .collect()
+    }
+
+    /// Finds a function by its binary, its logical id, or its full or partial ARN. `$LATEST` is the only version.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<HostedFunction>> {
+        let (prefix, account) = (arn(""), format!("{ACCOUNT}:function:"));
+        let name = name
+            .strip_prefix(&prefix)
+            .or_else(|| name.strip_prefix(&account))
+            .unwrap_or(name);
+        let name = name.strip_prefix("function:").unwrap_or(name);
+        let name = name.strip_suffix(":$LATEST").unwrap_or(name);
+        let matches =
+            |hosted: &&Arc<HostedFunction>| hosted.function.binary == name || hosted.function.logical_id == name;
+        self.functions.iter().find(matches).cloned()
+    }
+}
+
+impl HostedFunction {
+    async fn invoke(&self, request_id: String, payload: Vec<u8>) -> InvokeOutput {
+        let observed = self.observer.get().map(|observer| (observer, payload.clone()));
+        let (completed, pid) = match self.slots.acquire().await {
+            Ok(_slot) => self.run(&request_id, payload).await,
+            // The semaphore is never closed.
+            Err(_) => (CompletedInvocation::not_started(), None),
+        };
+        let used = pid.and_then(report::max_memory_used);
+        let (payload, failed) = match completed.outcome {
+            ProcessOutcome::Response(payload) => (payload, None),
+            ProcessOutcome::Error(payload) => (payload, Some(None)),
+            ProcessOutcome::TimedOut => {
+                let seconds = self.function.timeout.as_secs_f64();
+                let message = format!("RequestId: {request_id} Error: Task timed out after {seconds:.2} seconds");
+                let kind = "Sandbox.Timedout";
+                (error(kind, &message), Some(Some(("timeout", kind))))
+            }
+            ProcessOutcome::Exited => {
+                let message = format!("RequestId: {request_id} Error: Runtime exited without providing a reason");
+                let kind = "Runtime.ExitError";
+                (error(kind, &message), Some(Some(("error", kind))))
+            }
+        };
+        let report = Report {
+            request_id: &request_id,
+            log: &completed.log,
+            duration: completed.duration,
+            init: completed.init,
+            memory: self.function.memory,
+            used,
+            failed: failed.flatten(),
+        };
+        let log_tail = report.tail();
+        let is_error = failed.is_some();
+        let output = InvokeOutput {
+            is_error,
+            request_id: request_id.clone(),
+            payload,
+            log_tail,
+        };
+        if let Some((observer, event)) = observed {
+            observer.invoked(&self.function.binary, &event, &output);
+        }
+        output
+    }
+
+    /// Runs the invocation. Returns its end, and the id of its process.
+    async fn run(&self, request_id: &str, payload: Vec<u8>) -> (CompletedInvocation, Option<u32>) {
+        let Ok(process) = self.take() else {
+            return (CompletedInvocation::not_started(), None);
+        };
+        let arn = arn(&self.function.binary);
+        let completed = process.run(request_id, payload, &arn, self.function.timeout).await;
+        match completed.outcome {
+            ProcessOutcome::Response(_) | ProcessOutcome::Error(_) => {
+                self.idle
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(process.clone());
+            }
+            ProcessOutcome::TimedOut | ProcessOutcome::Exited => {
+                process.kill();
+                let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+                processes.retain(|other| !Arc::ptr_eq(other, &process));
+            }
+        }
+        (completed, Some(process.info().pid))
+    }
+
+    /// Returns an idle process, or starts one.
+    fn take(&self) -> std::io::Result<Arc<Process>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(process) = idle.pop() {
+            if process.is_alive() {
+                return Ok(process);
+            }
+        }
+        drop(idle);
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.retain(|process| process.is_alive());
+        let process = spawn::start(&self.function, &self.host)?;
+        processes.push(process.clone());
+        Ok(process)
+    }
+}
+
+/// Returns the ARN of a function.
+pub fn arn(binary: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
+}
+
+fn error(kind: &str, message: &str) -> Vec<u8> {
+    serde_json::json!({"errorType": kind, "errorMessage": message})
+        .to_string()
+        .into_bytes()
+}
+
+/// Invokes one function for an event source mapping.
+#[derive(Debug, Clone)]
+pub struct FunctionInvoker {
+    /// All functions.
+    pub lambda: Lambda,
+    /// Binary of the function to invoke.
+    pub binary: String,
+}
+
+impl Invoker for FunctionInvoker {
+    async fn invoke(&self, payload: String) -> Invocation {
+        match self.lambda.invoke(&self.binary, payload.into_bytes()).await {
+            Some(InvokeOutput {
+                request_id,
+                payload,
+                is_error,
+                ..
+            }) => Invocation {
+                request_id,
+                outcome: if is_error {
+                    InvocationOutcome::FunctionError
+                } else {
+                    InvocationOutcome::Response(payload)
+                },
+            },
+            None => Invocation {
+                request_id: Uuid::nil().to_string(),
+                outcome: InvocationOutcome::NotInvoked,
+            },
+        }
+    }
+}

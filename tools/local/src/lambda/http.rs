@@ -1,0 +1,34 @@
+//! HTTP responses of the Invoke API and the Runtime API.
+
+use axum::{
+    body::Body,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse as _,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+/// An HTTP response.
+pub(super) type Response = axum::response::Response;
+
+/// Returns an error in the format of Lambda's API.
+pub(super) fn api_error(status: StatusCode, kind: &str, message: &str) -> Response {
+    let fault = if status.is_client_error() { "User" } else { "Service" };
+    // The model of the API has both spellings.
+    let name = match kind {
+        "ResourceNotFoundException" | "UnknownOperationException" => "Message",
+        _ => "message",
+    };
+    let response = axum::http::Response::builder()
+        .status(status)
+        .header("x-amzn-errortype", kind)
+        .header("x-amzn-requestid", Uuid::new_v4().to_string())
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(json!({"Type": fault, name: message}).to_string()));
+    build(response)
+}
+
+/// Finishes a response. It fails only if a header value is invalid.
+pub(super) fn build(response: Result<Response, axum::http::Error>) -> Response {
+    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}

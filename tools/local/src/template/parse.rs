@@ -1,0 +1,298 @@
+//! `template.yaml`, the one source of the stack's settings.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use serde_json::{Map, Value};
+
+use super::{
+    error::{TemplateError, number, object},
+    queues::{self, Bucket, QueueEvent},
+    resolve::{Resolver, text},
+    yaml,
+};
+use crate::mapping::{
+    filter::Filters,
+    settings::{InvalidSettings, Settings, StartingPosition},
+};
+
+/// What the local stack takes from a template.
+#[derive(Debug, Clone)]
+pub struct Template {
+    /// The table that is versioned.
+    pub table: Table,
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// The function that the table's stream is delivered to, by its binary.
+    pub stream_function: String,
+    /// Which stream that is.
+    pub change_stream: ChangeStream,
+    /// How it is delivered.
+    pub mapping: Settings,
+    /// The queue that feeds a function, if there is one.
+    pub queue: Option<QueueEvent>,
+    /// The bucket for records that failed for good, if there is one.
+    pub bucket: Option<Bucket>,
+}
+
+/// Where a table's changes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeStream {
+    /// The table's own stream.
+    DynamoDbStreams,
+    /// A Kinesis stream. There is none here: the table's own is read, and what it holds is delivered as Kinesis would.
+    Kinesis,
+}
+
+/// A table, in the words of `CreateTable`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Its logical id, which is its name here.
+    pub name: String,
+    /// Names and types of the key attributes.
+    pub attributes: Vec<(String, String)>,
+    /// Names and kinds (`HASH`, `RANGE`) of the key attributes.
+    pub keys: Vec<(String, String)>,
+    /// What the stream's records show.
+    pub stream_view_type: String,
+    /// The attribute that items expire by.
+    pub ttl: Option<String>,
+}
+
+/// A function of the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its logical id.
+    pub logical_id: String,
+    /// The binary it is built from, which is its name here.
+    pub binary: String,
+    /// How long an invocation may take.
+    pub timeout: Duration,
+    /// Its memory in MB.
+    pub memory: u64,
+    /// Its environment, besides what Lambda itself sets.
+    pub environment: BTreeMap<String, String>,
+    /// The level of its logs.
+    pub log_level: String,
+}
+
+impl Template {
+    /// Reads a template. `overrides` stand in for the defaults of its parameters.
+    pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+        let text = std::fs::read_to_string(path).map_err(TemplateError::Read)?;
+        Self::parse(&text, overrides)
+    }
+
+    /// Reads the text of a template.
+    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+        let document = yaml::parse(text)?;
+        let resolver = Resolver::new(&document, overrides)?;
+        let resources = object(document.get("Resources"), "Resources")?;
+        let of_type = |kind: &'static str| {
+            (resources.iter()).filter(move |(_, resource)| resource.get("Type").and_then(Value::as_str) == Some(kind))
+        };
+        let functions: Vec<_> = of_type("AWS::Serverless::Function")
+            .map(|(id, resource)| function(id, resource, &document, &resolver))
+            .collect::<Result<_, _>>()?;
+        let events = functions.iter().flat_map(|function| {
+            let events = resources[&function.logical_id]
+                .pointer("/Properties/Events")
+                .and_then(Value::as_object);
+            events
+                .into_iter()
+                .flatten()
+                .map(move |(id, event)| (function, id, event))
+        });
+        let of_type = |kind: &str| -> Vec<_> {
+            let is_it = |event: &Value| event.get("Type").and_then(Value::as_str) == Some(kind);
+            events.clone().filter(|(.., event)| is_it(event)).collect()
+        };
+        let [(function, id, event)] = of_type("DynamoDB")[..] else {
+            return Err(TemplateError::Mappings);
+        };
+        let queue = match of_type("SQS")[..] {
+            [] => None,
+            [(function, id, event)] => {
+                let place = format!("{}.Events.{id}", function.logical_id);
+                let properties = object(event.get("Properties"), &place)?;
+                let queue = queues::event(&function.binary, properties, resources, &place, &resolver)?;
+                Some(queue)
+            }
+            _ => return Err(TemplateError::Queues),
+        };
+        let place = format!("{}.Events.{id}", function.logical_id);
+        let properties = object(event.get("Properties"), &place)?;
+        let table = table_of(properties, resources, &place)?;
+        let enabled = properties.get("Enabled").map(|enabled| resolver.resolve(enabled));
+        let enabled = enabled.transpose()?.is_none_or(|enabled| enabled != Value::Bool(false));
+        let (change_stream, mapping) = if enabled {
+            (ChangeStream::DynamoDbStreams, mapping(properties, &place, &resolver)?)
+        } else {
+            let (place, properties) = kinesis(resources, &resolver)?;
+            (ChangeStream::Kinesis, mapping(properties, place, &resolver)?)
+        };
+        Ok(Self {
+            table: table_settings(&table, resources, &resolver)?,
+            stream_function: function.binary.clone(),
+            change_stream,
+            mapping,
+            bucket: queues::destination(properties, resources, &resolver)?,
+            queue,
+            functions,
+        })
+    }
+}
+
+fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, TemplateError> {
+    let binary = resource
+        .pointer("/Metadata/BuildProperties/Binary")
+        .and_then(Value::as_str);
+    let binary = binary.ok_or_else(|| TemplateError::missing(id, "Metadata.BuildProperties.Binary"))?;
+    let globals = document.pointer("/Globals/Function").cloned().unwrap_or_default();
+    let own = resource.get("Properties").cloned().unwrap_or_default();
+    // As SAM does: what a function says goes before what all say, member by member in the environment.
+    let get = |pointer: &str| {
+        let value = own.pointer(pointer).or_else(|| globals.pointer(pointer));
+        value.map(|value| resolver.resolve(value)).transpose()
+    };
+    let mut environment = BTreeMap::new();
+    for properties in [&globals, &own] {
+        if let Some(Value::Object(variables)) = properties.pointer("/Environment/Variables") {
+            for (name, value) in variables {
+                environment.insert(name.clone(), text(&resolver.resolve(value)?));
+            }
+        }
+    }
+    Ok(Function {
+        logical_id: id.to_owned(),
+        binary: binary.to_owned(),
+        timeout: Duration::from_secs(number(get("/Timeout")?, 3, id, "Timeout")?),
+        memory: number(get("/MemorySize")?, 128, id, "MemorySize")?,
+        environment,
+        log_level: get("/LoggingConfig/ApplicationLogLevel")?
+            .as_ref()
+            .map_or_else(|| "INFO".to_owned(), text),
+    })
+}
+
+/// The mapping that stands in for an event that is not enabled: of a Kinesis stream, and there under the parameters that are set.
+fn kinesis<'a>(
+    resources: &'a Map<String, Value>,
+    resolver: &Resolver,
+) -> Result<(&'a str, &'a Map<String, Value>), TemplateError> {
+    for (id, resource) in resources {
+        let holds = match resource.get("Condition").and_then(Value::as_str) {
+            Some(condition) => resolver.named_condition(condition)?,
+            None => true,
+        };
+        if holds && resource.get("Type").and_then(Value::as_str) == Some("AWS::Lambda::EventSourceMapping") {
+            return Ok((id, object(resource.get("Properties"), id)?));
+        }
+    }
+    Err(TemplateError::Mappings)
+}
+
+/// The table whose stream an event names by `!GetAtt Table.StreamArn`.
+fn table_of(
+    properties: &Map<String, Value>,
+    resources: &Map<String, Value>,
+    place: &str,
+) -> Result<String, TemplateError> {
+    let name = properties
+        .get("Stream")
+        .and_then(|stream| stream.pointer("/Fn::GetAtt/0"))
+        .and_then(Value::as_str);
+    let known = name.filter(|name| resources.contains_key(*name));
+    known
+        .map(str::to_owned)
+        .ok_or_else(|| TemplateError::missing(place, "Stream: !GetAtt <table>.StreamArn"))
+}
+
+fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Result<Table, TemplateError> {
+    let properties = resolver.resolve(resources[id].get("Properties").unwrap_or(&Value::Null))?;
+    let pairs = |list: &'static str, first: &str, second: &str| -> Result<Vec<_>, TemplateError> {
+        let entries = properties
+            .get(list)
+            .and_then(Value::as_array)
+            .ok_or_else(|| TemplateError::missing(id, list))?;
+        let member = |entry: &Value, name: &str| {
+            entry
+                .get(name)
+                .map(text)
+                .ok_or_else(|| TemplateError::missing(id, list))
+        };
+        entries
+            .iter()
+            .map(|entry| Ok((member(entry, first)?, member(entry, second)?)))
+            .collect()
+    };
+    let view = properties.pointer("/StreamSpecification/StreamViewType").map(text);
+    Ok(Table {
+        name: id.to_owned(),
+        attributes: pairs("AttributeDefinitions", "AttributeName", "AttributeType")?,
+        keys: pairs("KeySchema", "AttributeName", "KeyType")?,
+        stream_view_type: view.ok_or_else(|| TemplateError::missing(id, "StreamSpecification.StreamViewType"))?,
+        ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
+    })
+}
+
+/// The settings of a mapping that mean something here. One that would change its behaviour and is not known is refused.
+fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) -> Result<Settings, TemplateError> {
+    let default = Settings::default();
+    let mut settings = Settings { ..default };
+    for (name, value) in properties {
+        let value = || resolver.resolve(value);
+        let count = || number(Some(value()?), 0, place, name);
+        match name.as_str() {
+            "Stream" | "Enabled" | "EventSourceArn" | "FunctionName" | "DestinationConfig" | "MetricsConfig" => {}
+            "BatchSize" => settings.batch_size = usize::try_from(count()?).unwrap_or(usize::MAX),
+            "MaximumBatchingWindowInSeconds" => settings.batching_window = Duration::from_secs(count()?),
+            "ParallelizationFactor" => {
+                settings.parallelization_factor = usize::try_from(count()?).unwrap_or(usize::MAX);
+            }
+            "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(&value()?) == "true",
+            "MaximumRetryAttempts" => {
+                settings.maximum_retry_attempts =
+                    bound(&value()?, place, name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+            }
+            "MaximumRecordAgeInSeconds" => {
+                settings.maximum_record_age = bound(&value()?, place, name)?.map(Duration::from_secs);
+            }
+            "FunctionResponseTypes" => {
+                let types = value()?;
+                let reports = |kind: &Value| kind.as_str() == Some("ReportBatchItemFailures");
+                settings.report_batch_item_failures = types.as_array().is_some_and(|types| types.iter().any(reports));
+            }
+            "StartingPosition" => {
+                settings.starting_position = match text(&value()?).as_str() {
+                    "TRIM_HORIZON" => StartingPosition::TrimHorizon,
+                    "LATEST" => StartingPosition::Latest,
+                    _ => return Err(TemplateError::invalid(place, name)),
+                };
+            }
+            "FilterCriteria" => {
+                let criteria = value()?;
+                let filters = criteria.get("Filters").and_then(Value::as_array).into_iter().flatten();
+                let patterns: Vec<_> = filters.filter_map(|filter| filter.get("Pattern")).map(text).collect();
+                let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
+                settings.filters = parsed.map_err(|error| TemplateError::Settings(place.to_owned(), error))?;
+            }
+            _ => {
+                return Err(TemplateError::Unsupported {
+                    place: place.to_owned(),
+                    name: name.clone(),
+                });
+            }
+        }
+    }
+    settings
+        .checked()
+        .map_err(|error| TemplateError::Settings(place.to_owned(), error))
+}
+
+/// -1 is no bound.
+fn bound(value: &Value, place: &str, name: &str) -> Result<Option<u64>, TemplateError> {
+    if text(value) == "-1" {
+        return Ok(None);
+    }
+    number(Some(value.clone()), 0, place, name).map(Some)
+}
