@@ -1,4 +1,4 @@
-//! Our two functions without tuning: the SDK with its default features and default configuration, no warm-up requests or checks
+//! Our two functions without tuning: default features and configuration of the SDK, no warm-up requests or checks
 //! during initialization, the default release profile. The first argument selects the function.
 
 // The SDK's futures exceed the default recursion limit.
