@@ -185,7 +185,7 @@ impl Stack {
                 stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
             source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn)
-                .carried_by(kinesis),
+                .as_kinesis(kinesis),
             invoker: FunctionInvoker {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),

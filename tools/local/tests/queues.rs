@@ -47,8 +47,8 @@ fn own() -> Template {
     letters.name = format!("{}-{own}", letters.name);
     let bucket = template.bucket.as_mut().unwrap();
     bucket.name = format!("failed-{own}");
-    let word_to = bucket.word_to.as_mut().unwrap();
-    word_to.name = format!("{}-{own}", word_to.name);
+    let notifies = bucket.notifies.as_mut().unwrap();
+    notifies.name = format!("{}-{own}", notifies.name);
     template
 }
 
@@ -258,7 +258,7 @@ async fn word_comes_from_the_stack_where_s3_sends_none() {
     let other = Moto::start();
     let sqs = queue::client(&other.endpoint).await;
     let bucket = template.bucket.unwrap();
-    let (letters, _) = queue::ensure(&sqs, bucket.word_to.as_ref().unwrap()).await.unwrap();
+    let (letters, _) = queue::ensure(&sqs, bucket.notifies.as_ref().unwrap()).await.unwrap();
     let made = Bucket::ensure(&moto(), &bucket, Some((sqs.clone(), letters.clone())))
         .await
         .unwrap();

@@ -97,7 +97,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
         senders: args.senders,
         of_one_entity: args.of_one_entity,
         kill_one_in: args.kill_one_in,
-        patience: Duration::from_secs(args.timeout),
+        timeout: Duration::from_secs(args.timeout),
     };
     let summary = soak::run(&stack, &settings).await?;
     let edges = edges(&stack).await?;

@@ -6,9 +6,10 @@ use dynoxide::Database;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// How often expired items are deleted: the embedded DynamoDB has no timer of its own.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// An embedded DynamoDB that serves on a port of this machine, until it is dropped.
+/// Interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// An embedded DynamoDB that serves on a port of this machine until it is dropped.
 #[derive(Debug)]
 pub struct Embedded {
     endpoint: String,
@@ -16,16 +17,20 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Serves a database on this listener: the one in this file, or a fresh one in memory.
+    /// Serves a database on this listener: the one in this file, or a new one in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`EmbeddedError`] if the file is not a database, or the listener or the thread fails.
     pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, EmbeddedError> {
         let database = match file {
             Some(file) => Database::new(&file.to_string_lossy()),
             None => Database::memory(),
         };
-        let database = database.map_err(|error| EmbeddedError::Open(error.to_string()))?;
+        let database = database.map_err(EmbeddedError::Open)?;
         let endpoint = format!("http://{}", listener.local_addr()?);
         listener.set_nonblocking(true)?;
-        // It answers on the thread that asked, behind one lock: a runtime of its own keeps it from holding up others.
+        // Requests run on the calling thread, behind one lock: a separate runtime keeps them from blocking other tasks.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
@@ -43,7 +48,7 @@ impl Embedded {
         Ok(Self { endpoint, _stop: stop })
     }
 
-    /// Where it serves, `http://127.0.0.1:8000`.
+    /// Returns the URL, such as `http://127.0.0.1:8000`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -51,19 +56,19 @@ impl Embedded {
 
 async fn sweep(database: Database) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
-        // What could not be swept now is swept the next time.
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        // After an error, the next sweep deletes the items.
         let _ = database.sweep_ttl();
     }
 }
 
-/// Why the embedded DynamoDB does not serve.
+/// The embedded DynamoDB cannot serve.
 #[derive(Debug, Error)]
 pub enum EmbeddedError {
-    /// Its file, or what is in it.
-    #[error("the database cannot be opened: {0}")]
-    Open(String),
-    /// Its socket or its thread.
-    #[error("the database cannot be served")]
+    /// The file cannot be opened.
+    #[error("cannot open the database")]
+    Open(#[source] dynoxide::DynoxideError),
+    /// The socket or the thread failed.
+    #[error("cannot serve the database")]
     Serve(#[from] std::io::Error),
 }

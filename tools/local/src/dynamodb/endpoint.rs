@@ -1,4 +1,4 @@
-//! A DynamoDB that the stack does not bring along, and how each of its parts reaches it.
+//! The endpoint, Region and credentials with which each part of the stack connects to DynamoDB.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use thiserror::Error;
 
 use super::config::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
 
-/// A DynamoDB that is there already.
+/// A DynamoDB outside of the stack.
 #[derive(Debug, Clone)]
 pub enum Dynamodb {
-    /// At this address, which takes any credentials.
+    /// A URL that accepts any credentials.
     At(String),
-    /// AWS's own, in this Region and with these credentials.
+    /// AWS, with this Region and these credentials.
     Aws(Box<SdkConfig>),
 }
 
-/// How a DynamoDB is reached: by the stack, by its mapping, by its functions.
+/// Connection settings of the stack, its mapping and its functions.
 pub(crate) struct Endpoint {
     pub(crate) url: String,
     pub(crate) config: SdkConfig,
@@ -36,7 +36,7 @@ impl Endpoint {
     async fn at(endpoint: String) -> Self {
         Self {
             config: sdk_config(&endpoint).await,
-            // Its own access key: on AWS, the mapping acts in the name of the function's role.
+            // A separate access key: on AWS, the mapping uses the role of the function.
             mapping_config: sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await,
             environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
             url: endpoint,
@@ -54,7 +54,11 @@ impl Endpoint {
     }
 }
 
-/// Region and credentials of a configuration, as a process finds them in its environment.
+/// Returns the Region and credentials of a configuration as environment variables.
+///
+/// # Errors
+///
+/// [`NoCredentials`] if the configuration provides no credentials.
 pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, NoCredentials> {
     let provider = config.credentials_provider().ok_or(NoCredentials)?;
     let credentials = provider.provide_credentials().await;
@@ -73,7 +77,7 @@ pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, No
     Ok(given.collect())
 }
 
-/// Nobody says who asks AWS.
+/// No AWS credentials found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("there are no credentials for AWS")]
+#[error("no AWS credentials found")]
 pub struct NoCredentials;

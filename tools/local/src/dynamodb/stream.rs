@@ -1,4 +1,4 @@
-//! The table's stream, as a source of the mapping.
+//! The stream of the table, as the source of the mapping.
 
 use std::time::Duration;
 
@@ -22,17 +22,17 @@ use crate::{
     template::resolve::REGION,
 };
 
-/// A stream behind the API of DynamoDB Streams.
+/// A stream that is read through the DynamoDB Streams API.
 #[derive(Debug, Clone)]
 pub struct TableStream {
     client: Client,
     arn: String,
-    /// The Kinesis stream that its records come by, as far as the function sees.
+    /// ARN of the simulated Kinesis stream, if the records are delivered in Kinesis format.
     kinesis: Option<String>,
 }
 
 impl TableStream {
-    /// The stream of this ARN.
+    /// Creates the source for the stream with this ARN.
     pub fn new(client: Client, arn: String) -> Self {
         Self {
             client,
@@ -41,9 +41,9 @@ impl TableStream {
         }
     }
 
-    /// The same changes, as records of this Kinesis stream.
+    /// Delivers the records in the format of a Kinesis stream with this ARN.
     #[must_use]
-    pub fn carried_by(self, kinesis: Option<String>) -> Self {
+    pub fn as_kinesis(self, kinesis: Option<String>) -> Self {
         Self { kinesis, ..self }
     }
 
@@ -73,22 +73,23 @@ impl TableStream {
             "eventSource": record.event_source,
             "awsRegion": REGION,
             "dynamodb": dynamodb,
-            // Not in what the stream itself returns: the mapping adds it.
+            // Not part of the output of GetRecords: the mapping adds it.
             "eventSourceARN": self.arn,
         });
         if let Some(identity) = record.user_identity {
             json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
         }
         let json = match &self.kinesis {
-            Some(arn) => carried(&json, sequence_number.as_str(), created, arn),
+            Some(arn) => kinesis_record(&json, sequence_number.as_str(), created, arn),
             None => json,
         };
         Some(Record::new(sequence_number, created, json))
     }
 }
 
-/// The record of a table's stream as Kinesis Data Streams for `DynamoDB` brings it: in base64, without a sequence number inside.
-fn carried(record: &Value, number: &str, created: Duration, arn: &str) -> Value {
+/// Converts a record to the format of Kinesis Data Streams for `DynamoDB`: base64, without an inner sequence number.
+/// See <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/kds.html>.
+fn kinesis_record(record: &Value, number: &str, created: Duration, arn: &str) -> Value {
     let change = &record["dynamodb"];
     let table = record["eventSourceARN"].as_str().and_then(|arn| arn.split('/').nth(1));
     let data = json!({
@@ -124,7 +125,7 @@ fn carried(record: &Value, number: &str, created: Duration, arn: &str) -> Value 
     })
 }
 
-/// The same for all changes of an item, in whatever order its keys come.
+/// Returns the same partition key for all changes of an item, in any order of its key attributes.
 fn partition_key(keys: &Value) -> String {
     let mut keys = keys.clone();
     keys.sort_all_objects();

@@ -1,11 +1,10 @@
-//! The table of the template, made where it is not there yet.
+//! Creates the table of the template if it does not exist.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     Client,
     client::Waiters as _,
-    error::DisplayErrorContext,
     types::{
         AttributeDefinition, BillingMode, KeySchemaElement, StreamSpecification, StreamViewType, TableDescription,
         TimeToLiveSpecification,
@@ -15,10 +14,14 @@ use thiserror::Error;
 
 use crate::template::Table;
 
-/// How long a table may take to be there.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Maximum time until a new table exists.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Makes the table unless it is there, and returns the ARN of its stream.
+/// Creates the table if it does not exist, and returns the ARN of its stream.
+///
+/// # Errors
+///
+/// [`TableError`] if DynamoDB rejects a request, the table does not become active, or it has no stream.
 pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError> {
     if let Ok(described) = client.describe_table().table_name(&table.name).send().await {
         return stream_arn(described.table);
@@ -47,9 +50,9 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError
         request = request.key_schema(key.build().map_err(TableError::of)?);
     }
     let created = request.send().await.map_err(TableError::of)?;
-    // At once here, after some seconds on AWS.
+    // Immediate with the embedded DynamoDB, some seconds on AWS.
     let waits = client.wait_until_table_exists().table_name(&table.name);
-    waits.wait(PATIENCE).await.map_err(TableError::of)?;
+    waits.wait(CREATE_TIMEOUT).await.map_err(|_| TableError::Timeout)?;
     if let Some(attribute) = &table.ttl {
         let ttl = TimeToLiveSpecification::builder()
             .enabled(true)
@@ -67,19 +70,22 @@ fn stream_arn(table: Option<TableDescription>) -> Result<String, TableError> {
         .ok_or(TableError::NoStream)
 }
 
-/// Why there is no table.
+/// The table cannot be used.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// DynamoDB refused it.
-    #[error("the table cannot be made: {0}")]
-    Refused(String),
-    /// A table of that name is there, without a stream.
+    /// DynamoDB rejected a request.
+    #[error("cannot create the table")]
+    Dynamodb(#[from] Box<aws_sdk_dynamodb::Error>),
+    /// The table did not become active.
+    #[error("the table does not exist {} s after its creation", CREATE_TIMEOUT.as_secs())]
+    Timeout,
+    /// The table exists without a stream.
     #[error("the table has no stream")]
     NoStream,
 }
 
 impl TableError {
-    fn of(error: impl std::error::Error) -> Self {
-        Self::Refused(DisplayErrorContext(error).to_string())
+    fn of(error: impl Into<aws_sdk_dynamodb::Error>) -> Self {
+        Self::Dynamodb(Box::new(error.into()))
     }
 }

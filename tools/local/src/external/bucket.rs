@@ -1,10 +1,14 @@
-//! A bucket for failure documents on another S3 than AWS's, and word of each of them.
+//! The bucket for failure documents on an S3 endpoint outside of AWS, and the S3 event notification of each document.
+//!
+//! Not every S3 implementation sends event notifications. A trial with a temporary bucket and queue decides: if the endpoint
+//! sends none, the stack sends the notification itself.
 
 use std::{io, time::Duration};
 
 use aws_sdk_s3::{
     Client,
-    error::{DisplayErrorContext, ProvideErrorMetadata as _},
+    error::{ProvideErrorMetadata as _, SdkError},
+    operation::put_bucket_notification_configuration::PutBucketNotificationConfigurationError,
     primitives::ByteStream,
     types::{BucketVersioningStatus, Event, NotificationConfiguration, QueueConfiguration, VersioningConfiguration},
 };
@@ -22,15 +26,15 @@ use crate::{
     template::{self, resolve::REGION},
 };
 
-/// How long word of an object is waited for, to see whether the S3 at hand sends any.
+/// Time to wait for the event notification of the trial object.
 const TRIAL_SECONDS: i32 = 2;
 
-/// Where failure documents go.
+/// The on-failure destination.
 #[derive(Debug, Clone)]
 pub enum Failures {
-    /// Into a folder.
+    /// A folder.
     Folder(Folder),
-    /// Into a bucket.
+    /// A bucket.
     Bucket(Bucket),
 }
 
@@ -43,18 +47,22 @@ impl Destination for Failures {
     }
 }
 
-/// A bucket that is there.
+/// An existing bucket.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     client: Client,
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
-    /// The queue that gets word of each document, where S3 itself sends none.
-    word: Option<(aws_sdk_sqs::Client, Queue)>,
+    /// The queue for event notifications, if the S3 endpoint sends none itself.
+    notifies: Option<(aws_sdk_sqs::Client, Queue)>,
 }
 
 impl Bucket {
-    /// Makes the bucket unless it is there, and has word of its objects sent to this queue.
+    /// Creates the bucket if it does not exist, and configures event notifications to this queue.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketError`] if S3 or SQS rejects a request.
     pub async fn ensure(
         endpoint: &str,
         bucket: &template::queues::Bucket,
@@ -73,14 +81,14 @@ impl Bucket {
                 request.send().await.map_err(BucketError::of)?;
             }
         }
-        let word = match queue {
-            Some((sqs, queue)) if sends_word(&client, &sqs).await? => {
-                tell(&client, &name, &queue.arn).await.map_err(BucketError::of)?;
+        let notifies = match queue {
+            Some((sqs, queue)) if sends_notifications(&client, &sqs).await? => {
+                configure(&client, &name, &queue.arn).await.map_err(BucketError::of)?;
                 None
             }
             other => other,
         };
-        Ok(Self { client, name, word })
+        Ok(Self { client, name, notifies })
     }
 
     async fn store(&self, document: &Document) -> Result<(), BucketError> {
@@ -92,10 +100,11 @@ impl Bucket {
             .send()
             .await
             .map_err(BucketError::of)?;
-        if let Some((sqs, queue)) = &self.word {
-            let word = notification(&self.name, &document.key, size).to_string();
-            let request = sqs.send_message().queue_url(&queue.url).message_body(word);
-            request.send().await.map_err(BucketError::of)?;
+        if let Some((sqs, queue)) = &self.notifies {
+            let notification = notification(&self.name, &document.key, size).to_string();
+            let request = sqs.send_message().queue_url(&queue.url).message_body(notification);
+            let sent = request.send().await;
+            sent.map_err(|error| BucketError::Notification(Box::new(error.into())))?;
         }
         Ok(())
     }
@@ -103,7 +112,7 @@ impl Bucket {
 
 impl Destination for Bucket {
     async fn put(&self, document: Document) -> io::Result<()> {
-        // Where the word fails, the document is put again: its key is the same.
+        // If the notification fails, the mapping puts the document again under the same key.
         self.store(&document).await.map_err(io::Error::other)
     }
 }
@@ -116,17 +125,12 @@ async fn create(client: &Client, name: &str) -> Result<(), BucketError> {
     }
 }
 
-/// Has S3 send word of each object of this bucket to this queue.
-async fn tell(
+/// Configures S3 event notifications for each new object of the bucket.
+async fn configure(
     client: &Client,
     bucket: &str,
     arn: &str,
-) -> Result<
-    (),
-    aws_sdk_s3::error::SdkError<
-        aws_sdk_s3::operation::put_bucket_notification_configuration::PutBucketNotificationConfigurationError,
-    >,
-> {
+) -> Result<(), SdkError<PutBucketNotificationConfigurationError>> {
     let to = QueueConfiguration::builder()
         .queue_arn(arn)
         .events(Event::from("s3:ObjectCreated:*"))
@@ -136,29 +140,29 @@ async fn tell(
     request.notification_configuration(configuration).send().await.map(drop)
 }
 
-/// Whether this S3 sends word to this SQS: tried with a bucket and a queue that are gone afterwards.
-async fn sends_word(s3: &Client, sqs: &aws_sdk_sqs::Client) -> Result<bool, BucketError> {
+/// Returns `true` if S3 sends event notifications to SQS. The trial uses a temporary bucket and queue.
+async fn sends_notifications(s3: &Client, sqs: &aws_sdk_sqs::Client) -> Result<bool, BucketError> {
     let name = format!("trial-{}", Uuid::new_v4());
     let trial = template::queues::Queue {
         name: name.clone(),
         attributes: std::collections::BTreeMap::new(),
-        dead_letters: None,
+        dead_letter_queue: None,
     };
     let (queue, _) = crate::queue::ensure(sqs, &trial).await?;
     create(s3, &name).await?;
-    let sent = tried(s3, sqs, &name, &queue).await;
-    // What stays of a trial hurts nobody.
+    let sent = trial_sends(s3, sqs, &name, &queue).await;
+    // Errors of the cleanup are ignored.
     let _ = s3.delete_object().bucket(&name).key(TRIAL).send().await;
     let _ = s3.delete_bucket().bucket(&name).send().await;
     let _ = sqs.delete_queue().queue_url(&queue.url).send().await;
     Ok(sent)
 }
 
-/// The key of the object that is put to see whether word of it comes.
+/// Object key of the trial.
 const TRIAL: &str = "trial";
 
-async fn tried(s3: &Client, sqs: &aws_sdk_sqs::Client, bucket: &str, queue: &Queue) -> bool {
-    if tell(s3, bucket, &queue.arn).await.is_err() {
+async fn trial_sends(s3: &Client, sqs: &aws_sdk_sqs::Client, bucket: &str, queue: &Queue) -> bool {
+    if configure(s3, bucket, &queue.arn).await.is_err() {
         return false;
     }
     let put = s3
@@ -175,13 +179,17 @@ async fn tried(s3: &Client, sqs: &aws_sdk_sqs::Client, bucket: &str, queue: &Que
             .receive_message()
             .queue_url(&queue.url)
             .wait_time_seconds(TRIAL_SECONDS);
-        let Ok(answer) = request.max_number_of_messages(10).send().await else {
+        let Ok(output) = request.max_number_of_messages(10).send().await else {
             return false;
         };
-        let messages = answer.messages.unwrap_or_default();
-        // S3 also sends word of the configuration itself.
-        let is_it = |body: &str| body.contains("ObjectCreated") && body.contains(TRIAL);
-        if messages.iter().filter_map(|message| message.body.as_deref()).any(is_it) {
+        let messages = output.messages.unwrap_or_default();
+        // S3 also sends a test event when notifications are configured.
+        let is_trial = |body: &str| body.contains("ObjectCreated") && body.contains(TRIAL);
+        if messages
+            .iter()
+            .filter_map(|message| message.body.as_deref())
+            .any(is_trial)
+        {
             return true;
         }
         if tokio::time::Instant::now() >= until {
@@ -190,7 +198,8 @@ async fn tried(s3: &Client, sqs: &aws_sdk_sqs::Client, bucket: &str, queue: &Que
     }
 }
 
-/// Word of an object, as S3 sends it. The keys of documents need no escaping.
+/// Returns the S3 event notification of an object. Keys of documents need no escaping.
+/// See <https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html>.
 fn notification(bucket: &str, key: &str, size: usize) -> Value {
     let now = shared::clock::since_epoch();
     let now = jiff::Timestamp::from_millisecond(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)).unwrap_or_default();
@@ -209,19 +218,22 @@ fn notification(bucket: &str, key: &str, size: usize) -> Value {
     }]})
 }
 
-/// Why there is no bucket.
+/// The bucket cannot be used.
 #[derive(Debug, Error)]
 pub enum BucketError {
-    /// S3 refused it.
-    #[error("the bucket cannot be used: {0}")]
-    Refused(String),
-    /// The queue that gets word.
+    /// S3 rejected a request.
+    #[error("cannot use the bucket")]
+    S3(#[source] Box<aws_sdk_s3::Error>),
+    /// SQS rejected the event notification.
+    #[error("cannot send the event notification")]
+    Notification(#[source] Box<aws_sdk_sqs::Error>),
+    /// The queue for event notifications cannot be used.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }
 
 impl BucketError {
-    fn of(error: impl std::error::Error) -> Self {
-        Self::Refused(DisplayErrorContext(error).to_string())
+    fn of(error: impl Into<aws_sdk_s3::Error>) -> Self {
+        Self::S3(Box::new(error.into()))
     }
 }

@@ -1,4 +1,4 @@
-//! What stands on an SQS and an S3 that the stack does not bring along.
+//! The queues and the bucket of the template, on SQS and S3 endpoints outside of the stack.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use crate::{
     template::{Template, queues::QueueEvent},
 };
 
-/// What stands on an SQS and an S3 that the stack does not bring along.
+/// The queues and the bucket.
 #[derive(Default)]
 pub(crate) struct ExternalServices {
     pub(crate) queues: Vec<(String, Queue)>,
@@ -17,43 +17,47 @@ pub(crate) struct ExternalServices {
 }
 
 impl ExternalServices {
-    /// Makes what the template says, where it is not there yet.
+    /// Creates the resources of the template that do not exist.
     pub(crate) async fn ensure(
         template: &Template,
         sqs: Option<String>,
         s3: Option<String>,
     ) -> Result<Self, ExternalServicesError> {
         let mut external = Self::default();
-        let mut word = None;
+        let mut notifications = None;
         if let Some(endpoint) = sqs {
             let client = queue::client(&endpoint).await;
             let event = template.queue.clone().ok_or(ExternalServicesError::NoQueue)?;
-            let (updates, dead) = queue::ensure(&client, &event.queue).await?;
+            let (updates, dead_letter_queue) = queue::ensure(&client, &event.queue).await?;
             external.queues.push((event.queue.name.clone(), updates.clone()));
-            let dead_name = event.queue.dead_letters.as_ref().map(|(_, queue)| queue.name.clone());
-            external.queues.extend(dead_name.zip(dead));
-            if let Some(failed) = template.bucket.as_ref().and_then(|bucket| bucket.word_to.as_ref()) {
-                let (made, _) = queue::ensure(&client, failed).await?;
-                external.queues.push((failed.name.clone(), made.clone()));
-                word = Some((client.clone(), made));
+            let dead_name = event
+                .queue
+                .dead_letter_queue
+                .as_ref()
+                .map(|(_, queue)| queue.name.clone());
+            external.queues.extend(dead_name.zip(dead_letter_queue));
+            if let Some(target) = template.bucket.as_ref().and_then(|bucket| bucket.notifies.as_ref()) {
+                let (queue, _) = queue::ensure(&client, target).await?;
+                external.queues.push((target.name.clone(), queue.clone()));
+                notifications = Some((client.clone(), queue));
             }
             external.feed = Some((client, updates, event));
         }
         if let Some(endpoint) = s3 {
             let bucket = template.bucket.as_ref().ok_or(ExternalServicesError::NoBucket)?;
-            external.bucket = Some(Bucket::ensure(&endpoint, bucket, word).await?);
+            external.bucket = Some(Bucket::ensure(&endpoint, bucket, notifications).await?);
         }
         Ok(external)
     }
 }
 
-/// Why something is not there.
+/// A queue or the bucket cannot be used.
 #[derive(Debug, Error)]
 pub enum ExternalServicesError {
-    /// Nothing to make on the SQS at hand.
+    /// `--sqs-endpoint` without a queue in the template.
     #[error("the template has no queue that feeds a function")]
     NoQueue,
-    /// Nothing to make on the S3 at hand.
+    /// `--s3-endpoint` without a bucket in the template.
     #[error("the template has no bucket for failed records")]
     NoBucket,
     /// A queue.

@@ -2,11 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_sqs::{
-    Client,
-    error::{DisplayErrorContext, ProvideErrorMetadata as _},
-    types::QueueAttributeName,
-};
+use aws_sdk_sqs::{Client, error::ProvideErrorMetadata as _, types::QueueAttributeName};
 use serde_json::json;
 use thiserror::Error;
 
@@ -15,40 +11,43 @@ use crate::{dynamodb::sdk_config, template};
 /// Maximum duration of a request. Long polling for messages takes longer than other requests.
 pub(super) const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// A queue that is there.
+/// An existing queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// Where it is.
+    /// URL of the queue.
     pub url: String,
-    /// Its name among all of AWS's.
+    /// ARN of the queue.
     pub arn: String,
 }
 
-/// A client of this SQS.
+/// Returns a client of this SQS endpoint.
 pub async fn client(endpoint: &str) -> Client {
     let config = sdk_config(endpoint).await;
-    // To wait for messages takes longer than any other request.
-    let patient = aws_config::timeout::TimeoutConfig::builder()
+    let timeouts = aws_config::timeout::TimeoutConfig::builder()
         .read_timeout(MAX_REQUEST_TIME)
         .operation_attempt_timeout(MAX_REQUEST_TIME)
         .operation_timeout(2 * MAX_REQUEST_TIME);
-    let config = aws_sdk_sqs::config::Builder::from(&config).timeout_config(patient.build());
+    let config = aws_sdk_sqs::config::Builder::from(&config).timeout_config(timeouts.build());
     Client::from_conf(config.build())
 }
 
-/// Makes a queue unless it is there, and the queue for its dead letters first.
+/// Creates a queue and its dead-letter queue, if they do not exist. Returns both.
+///
+/// # Errors
+///
+/// [`QueueError`] if SQS rejects a request or returns neither URL nor ARN.
 pub async fn ensure(client: &Client, queue: &template::queues::Queue) -> Result<(Queue, Option<Queue>), QueueError> {
     let mut attributes: HashMap<_, _> = queue
         .attributes
         .iter()
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let mut dead = None;
-    if let Some((most, letters)) = &queue.dead_letters {
-        let made = Box::pin(ensure(client, letters)).await?.0;
-        let policy = json!({"deadLetterTargetArn": made.arn, "maxReceiveCount": most});
+    let mut dead_letter_queue = None;
+    if let Some((max_receive_count, target)) = &queue.dead_letter_queue {
+        let created = Box::pin(ensure(client, target)).await?.0;
+        let policy = json!({"deadLetterTargetArn": created.arn, "maxReceiveCount": max_receive_count});
         attributes.insert("RedrivePolicy".to_owned(), policy.to_string());
-        dead = Some(made);
+        dead_letter_queue = Some(created);
     }
     let found = client.get_queue_url().queue_name(&queue.name).send().await;
     let url = match found {
@@ -68,27 +67,36 @@ pub async fn ensure(client: &Client, queue: &template::queues::Queue) -> Result<
         }
         Err(error) => return Err(QueueError::of(error)),
     };
-    let url = url.ok_or_else(|| QueueError("it has no URL".to_owned()))?;
+    let url = url.ok_or_else(|| QueueError::NoUrl)?;
     let request = client.get_queue_attributes().queue_url(&url);
     let request = request.attribute_names(QueueAttributeName::QueueArn);
-    let told = request
+    let output = request
         .send()
         .await
         .map_err(QueueError::of)?
         .attributes
         .unwrap_or_default();
-    let arn = told.get(&QueueAttributeName::QueueArn).cloned();
-    let arn = arn.ok_or_else(|| QueueError("it has no ARN".to_owned()))?;
-    Ok((Queue { url, arn }, dead))
+    let arn = output.get(&QueueAttributeName::QueueArn).cloned();
+    let arn = arn.ok_or_else(|| QueueError::NoArn)?;
+    Ok((Queue { url, arn }, dead_letter_queue))
 }
 
-/// Why there is no queue.
+/// A queue cannot be used.
 #[derive(Debug, Error)]
-#[error("a queue cannot be made: {0}")]
-pub struct QueueError(String);
+pub enum QueueError {
+    /// SQS rejected a request.
+    #[error("cannot create a queue")]
+    Sqs(#[from] Box<aws_sdk_sqs::Error>),
+    /// SQS returned no URL.
+    #[error("cannot create a queue: SQS returned no URL")]
+    NoUrl,
+    /// SQS returned no ARN.
+    #[error("cannot create a queue: SQS returned no ARN")]
+    NoArn,
+}
 
 impl QueueError {
-    pub(crate) fn of(error: impl std::error::Error) -> Self {
-        Self(DisplayErrorContext(error).to_string())
+    fn of(error: impl Into<aws_sdk_sqs::Error>) -> Self {
+        Self::Sqs(Box::new(error.into()))
     }
 }

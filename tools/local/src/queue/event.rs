@@ -1,4 +1,5 @@
-//! Messages of a queue, as Lambda hands them to a function, and the function's answer to them.
+//! The event for SQS messages, and the function's response to it.
+//! See <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>.
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,7 +10,7 @@ use crate::{
     template::resolve::REGION,
 };
 
-/// The event of these messages.
+/// Returns the event for these messages.
 pub fn event(messages: &[Message], arn: &str) -> Value {
     json!({"Records": messages.iter().map(|message| record(message, arn)).collect::<Vec<_>>()})
 }
@@ -45,8 +46,8 @@ fn attribute(value: &MessageAttributeValue) -> Value {
     attribute
 }
 
-/// The messages that are done. One that the answer names is not; an answer that cannot be read, or that names a message which
-/// is not in the batch, leaves none.
+/// Returns the messages to delete: all but the batch item failures. Returns none if the response is invalid or names a
+/// message outside of the batch.
 pub fn done<'a>(messages: &'a [Message], outcome: &InvocationOutcome, reports: bool) -> Vec<&'a Message> {
     let InvocationOutcome::Response(response) = outcome else {
         return Vec::new();
@@ -90,18 +91,18 @@ mod tests {
     }
 
     #[test]
-    fn each_answer_leaves_what_it_should() {
+    fn each_response_selects_the_messages_to_delete() {
         let messages = ["a", "b", "c"].map(message);
         let ids = |done: Vec<&Message>| {
             done.iter()
                 .map(|message| message.message_id.clone().unwrap())
                 .collect::<String>()
         };
-        let check = |answer: &str, left: &str| {
-            let end = InvocationOutcome::Response(answer.as_bytes().to_vec());
-            assert_eq!(ids(done(&messages, &end, true)), left, "{answer}");
+        let check = |response: &str, expected: &str| {
+            let end = InvocationOutcome::Response(response.as_bytes().to_vec());
+            assert_eq!(ids(done(&messages, &end, true)), expected, "{response}");
         };
-        for answer in [
+        for response in [
             "",
             "null",
             "{}",
@@ -109,14 +110,14 @@ mod tests {
             r#"{"batchItemFailures": null}"#,
             r#"{"batchItemFailures": []}"#,
         ] {
-            check(answer, "abc");
+            check(response, "abc");
         }
         check(r#"{"batchItemFailures": [{"itemIdentifier": "b"}]}"#, "ac");
         check(
             r#"{"batchItemFailures": [{"itemIdentifier": "c"}, {"itemIdentifier": "a"}, {"itemIdentifier": "a"}]}"#,
             "b",
         );
-        for answer in [
+        for response in [
             "no JSON",
             "7",
             r#""text""#,
@@ -127,7 +128,7 @@ mod tests {
             r#"{"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "d"}]}"#,
             r#"{"batchItemFailures": ["a"]}"#,
         ] {
-            check(answer, "");
+            check(response, "");
         }
         for end in [InvocationOutcome::FunctionError, InvocationOutcome::NotInvoked] {
             assert!(done(&messages, &end, true).is_empty() && done(&messages, &end, false).is_empty());
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_as_lambda_writes_it() {
+    fn a_record_has_the_format_of_lambda() {
         let attribute = MessageAttributeValue::builder()
             .data_type("Binary")
             .binary_value(Blob::new([0, 255]));

@@ -1,4 +1,4 @@
-//! Lambda's event source mapping for a queue.
+//! Lambda's event source mapping for a queue: receives messages, invokes the function, and deletes the messages that succeeded.
 
 use std::{
     sync::{
@@ -17,32 +17,32 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use super::{client::Queue, event};
 use crate::{mapping::Invoker, template::queues::QueueEvent};
 
-/// How long a request for messages waits for one.
+/// Long polling time of a request for messages.
 const WAIT_SECONDS: i32 = 20;
-/// How long it waits after a request that failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// How often the deletion of messages is tried.
-const DELETIONS: usize = 3;
+/// Delay after a failed request.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of attempts to delete messages.
+const MAX_DELETE_ATTEMPTS: usize = 3;
 
-/// A queue that feeds a function.
+/// An event source mapping from a queue to a function.
 #[derive(Debug)]
 pub struct QueueMapping<I> {
-    /// Where messages are.
+    /// SQS client.
     pub client: Client,
-    /// Which queue.
+    /// The queue.
     pub queue: Queue,
-    /// How it is delivered.
+    /// Settings of the mapping.
     pub settings: QueueEvent,
     /// The function.
     pub invoker: I,
-    /// How many messages were handed to the function.
+    /// Number of messages passed to the function.
     pub delivered: AtomicU64,
-    /// How many were deleted.
+    /// Number of deleted messages.
     pub deleted: AtomicU64,
 }
 
 impl<I: Invoker + 'static> QueueMapping<I> {
-    /// A queue that is about to feed a function.
+    /// Creates a mapping.
     pub fn new(client: Client, queue: Queue, settings: QueueEvent, invoker: I) -> Arc<Self> {
         Arc::new(Self {
             client,
@@ -54,26 +54,26 @@ impl<I: Invoker + 'static> QueueMapping<I> {
         })
     }
 
-    /// Works for ever. To drop it is to stop it: what was under way is shown again by the queue.
+    /// Runs until it is dropped. Messages in flight at that time become visible again after the visibility timeout.
     pub async fn run(self: Arc<Self>) {
         let slots = Arc::new(Semaphore::new(self.settings.maximum_concurrency));
-        let mut working = JoinSet::new();
+        let mut running = JoinSet::new();
         loop {
-            // Messages are asked for when somebody is free to take them, so that none waits hidden.
+            // Messages are received only when an invocation can start, so that none waits invisibly.
             let Ok(slot) = slots.clone().acquire_owned().await else {
                 return;
             };
-            while working.try_join_next().is_some() {}
+            while running.try_join_next().is_some() {}
             match self.receive().await {
                 Ok(messages) if messages.is_empty() => {}
                 Ok(messages) => {
                     let mapping = self.clone();
-                    working.spawn(async move {
+                    running.spawn(async move {
                         mapping.deliver(&messages).await;
                         drop(slot);
                     });
                 }
-                Err(()) => tokio::time::sleep(AFTER_FAILURE).await,
+                Err(()) => tokio::time::sleep(RETRY_DELAY).await,
             }
         }
     }
@@ -85,8 +85,8 @@ impl<I: Invoker + 'static> QueueMapping<I> {
             .wait_time_seconds(WAIT_SECONDS)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
-        let answer = request.send().await.map_err(drop)?;
-        Ok(answer.messages.unwrap_or_default())
+        let output = request.send().await.map_err(drop)?;
+        Ok(output.messages.unwrap_or_default())
     }
 
     async fn deliver(&self, messages: &[Message]) {
@@ -103,12 +103,12 @@ impl<I: Invoker + 'static> QueueMapping<I> {
         if entries.is_empty() {
             return;
         }
-        // What cannot be deleted comes again, and the function knows it.
-        for _ in 0..DELETIONS {
+        // A message that cannot be deleted is delivered again; the function detects the duplicate.
+        for _ in 0..MAX_DELETE_ATTEMPTS {
             let request = self.client.delete_message_batch().queue_url(&self.queue.url);
-            if let Ok(answer) = request.set_entries(Some(entries.clone())).send().await {
+            if let Ok(output) = request.set_entries(Some(entries.clone())).send().await {
                 self.deleted
-                    .fetch_add(answer.successful.len() as u64, Ordering::Relaxed);
+                    .fetch_add(output.successful.len() as u64, Ordering::Relaxed);
                 return;
             }
         }

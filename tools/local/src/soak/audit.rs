@@ -1,4 +1,4 @@
-//! What is left in the table, against what was acknowledged.
+//! Compares the table with the acknowledged updates.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use shared::domain::{AttributeValue, Item, keys::VersionDigits, names, version::
 use super::{plan::Step, senders::Sent};
 use crate::report::history::{self, Collection, Collections};
 
-/// What is not as promised: a history with a gap, an update that made no version, or two, or another than its
-/// acknowledgement says.
+/// Returns the findings: a history with a gap, or an update with no version, several versions, or another version than
+/// acknowledged.
 pub(super) fn audit(table: &Collections, sent: &Sent, digits: VersionDigits) -> Vec<String> {
     let mut findings = Vec::new();
     for (pk, missing) in history::missing(table, digits) {
@@ -27,7 +27,7 @@ pub(super) fn audit(table: &Collections, sent: &Sent, digits: VersionDigits) -> 
     }
     for (id, steps) in steps {
         let Some(collection) = table.get(&id) else {
-            findings.push(format!("{id} is not there"));
+            findings.push(format!("{id} is missing"));
             continue;
         };
         let found = versions_of(collection, digits).count();
@@ -45,7 +45,7 @@ pub(super) fn audit(table: &Collections, sent: &Sent, digits: VersionDigits) -> 
     findings
 }
 
-/// How many version items there are.
+/// Counts the version items.
 pub(super) fn versions(table: &Collections, digits: VersionDigits) -> usize {
     table
         .values()
@@ -87,10 +87,10 @@ mod tests {
 
     fn check(versions: &[Value], acknowledged: &[(usize, u64)]) -> Vec<String> {
         let newest = versions.last().unwrap();
-        let mut head = newest.clone();
-        head["SK"] = json!({"S": "v0"});
-        head["Latest"] = json!({"N": versions.len().to_string()});
-        let items = versions.iter().chain([&head]).cloned().collect();
+        let mut latest = newest.clone();
+        latest["SK"] = json!({"S": "v0"});
+        latest["Latest"] = json!({"N": versions.len().to_string()});
+        let items = versions.iter().chain([&latest]).cloned().collect();
         let items: Vec<Item> = serde_json::from_value(Value::Array(items)).unwrap();
         let sent = Sent {
             acknowledged: acknowledged
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_finding() {
+    fn each_kind_of_finding() {
         let good = [item("v1", 7), item("v2", 8)];
         assert!(check(&good, &[(7, 1), (8, 2)]).is_empty());
         let applied_twice = [item("v1", 7), item("v2", 8), item("v3", 7)];
@@ -132,7 +132,7 @@ mod tests {
             },
             VersionDigits::default(),
         );
-        assert_eq!(nothing, ["Equipment#1 is not there"]);
+        assert_eq!(nothing, ["Equipment#1 is missing"]);
         let twice = Sent {
             twice: vec![step(7)],
             ..Sent::default()

@@ -1,77 +1,75 @@
-//! The largest latest item that a table takes, and whether its version item fits, marks and all.
+//! Finds the largest latest item that a table accepts, and checks that its version item fits, with later attributes.
 
-use aws_sdk_dynamodb::{
-    Client,
-    error::{DisplayErrorContext, SdkError},
-    types::AttributeValue,
-};
+use aws_sdk_dynamodb::{Client, error::SdkError, operation::update_item::UpdateItemError, types::AttributeValue};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
-        entity::EntityId,
+        entity::{EntityId, InvalidEntityId},
         names,
         size::{self, MAX_ITEM_BYTES},
-        update::{Ordering, Update},
-        version_item::VersionItem,
+        update::{InvalidUpdate, Ordering, Update},
+        version_item::{InvalidImage, VersionItem},
     },
     dynamodb::{
         Store,
-        client::error::ErrorKind,
-        put::put_version::RecordOutcome,
-        write::{WriteOptions, WriteOutcome},
+        client::error::{ErrorKind, ServiceError},
+        put::put_version::{RecordError, RecordOutcome},
+        write::{WriteError, WriteOptions, WriteOutcome},
     },
 };
+use thiserror::Error;
 
-/// What of the version item may get later, in `UpdateItem`'s words.
+/// Update expression with the attributes that a version item may get later.
 const MARK: &str = "SET #ttl = :ttl, #pinned = :pinned";
-/// Half of the item, written first.
-const FIRST: usize = MAX_ITEM_BYTES / 2;
+/// Size of the first attribute: half of the item.
+const FIRST_BYTES: usize = MAX_ITEM_BYTES / 2;
 
-/// The sizes at the edge.
+/// Sizes of the largest items, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// The largest latest item that was accepted.
+    /// Size of the largest latest item that was accepted.
     pub latest: usize,
-    /// Its version item.
+    /// Size of its version item.
     pub version: usize,
-    /// Whether the version item could be marked.
+    /// `true` if the version item accepted the later attributes.
     pub marked: bool,
 }
 
-/// Grows the latest item of an entity, in steps that no single update shows, until the next byte is refused, and puts its
-/// version item.
+/// Grows the latest item of an entity until DynamoDB rejects one more byte, and puts its version item.
+///
+/// # Errors
+///
+/// [`EdgeError`] if a request fails for another reason than the size of the item.
 pub async fn find(
     client: &Client,
     table: &str,
     store: &Store,
     id: &str,
     options: WriteOptions,
-) -> Result<Edge, String> {
-    let entity = EntityId::new(id).map_err(|error| error.to_string())?;
-    write(store, id, "First", FIRST, options)
+) -> Result<Edge, EdgeError> {
+    let entity = EntityId::new(id)?;
+    write(store, id, "First", FIRST_BYTES, options)
         .await?
-        .ok_or("half an item is refused")?;
-    let (mut fits, mut refused) = (0, FIRST);
-    while refused - fits > 1 {
-        let middle = usize::midpoint(fits, refused);
+        .ok_or(EdgeError::Unexpected("half an item is rejected"))?;
+    let (mut fits, mut rejected) = (0, FIRST_BYTES);
+    while rejected - fits > 1 {
+        let middle = usize::midpoint(fits, rejected);
         match write(store, id, "Second", middle, options).await? {
             Some(()) => fits = middle,
-            None => refused = middle,
+            None => rejected = middle,
         }
     }
-    // Each write makes the list of requests a little longer. What is refused changes nothing, so from here it is down, byte by
-    // byte.
+    // Each accepted write lengthens the list of recent requests, so that the largest size may no longer fit.
     while write(store, id, "Second", fits, options).await?.is_none() {
-        fits = fits.checked_sub(1).ok_or("what fitted once no longer does")?;
+        fits = fits.checked_sub(1).ok_or(EdgeError::Unexpected("no size fits"))?;
     }
     let latest = store.get(&entity, &store.digits().latest_key(), true).await;
-    let latest = latest
-        .map_err(|error| error.to_string())?
-        .ok_or("there is no latest item")?;
-    let version = VersionItem::from_image(latest.clone(), store.digits()).map_err(|error| error.to_string())?;
+    let latest = latest?.ok_or(EdgeError::Unexpected("there is no latest item"))?;
+    let version = VersionItem::from_image(latest.clone(), store.digits())?;
     match store.record_version(&version).await {
         Ok(RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded) => {}
-        other => return Err(format!("the version item does not fit: {other:?}")),
+        Ok(_) => return Err(EdgeError::Unexpected("another version item exists")),
+        Err(error) => return Err(error.into()),
     }
     let marked = client
         .update_item()
@@ -91,7 +89,7 @@ pub async fn find(
     let marked = match marked {
         Ok(_) => true,
         Err(SdkError::ServiceError(_)) => false,
-        Err(error) => return Err(DisplayErrorContext(error).to_string()),
+        Err(error) => return Err(Box::new(error).into()),
     };
     Ok(Edge {
         latest: size::of_item(&latest),
@@ -100,20 +98,55 @@ pub async fn find(
     })
 }
 
-/// Writes an attribute of this many bytes. `None` where it is refused for its size.
-async fn write(store: &Store, id: &str, name: &str, bytes: usize, options: WriteOptions) -> Result<Option<()>, String> {
+/// Writes an attribute of this many bytes. Returns `None` if DynamoDB rejects the item for its size.
+async fn write(
+    store: &Store,
+    id: &str,
+    name: &str,
+    bytes: usize,
+    options: WriteOptions,
+) -> Result<Option<()>, EdgeError> {
     let mut update = Map::from_iter([("ID".to_owned(), json!(id))]);
     update.insert(name.to_owned(), json!("x".repeat(bytes)));
     let request = uuid::Uuid::new_v4().to_string();
-    let update =
-        Update::parse(Value::Object(update), &request, Ordering::Arrival).map_err(|error| error.to_string())?;
+    let update = Update::parse(Value::Object(update), &request, Ordering::Arrival)?;
     match store.write(&update, options).await {
         Ok(WriteOutcome::Written { .. }) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::Rejected => {
             let line = shared::logging::chain(&error);
-            let says_why = line.contains("larger than 400 KB") || line.contains("409600 are allowed");
-            if says_why { Ok(None) } else { Err(line) }
+            let too_large = line.contains("larger than 400 KB") || line.contains("409600 are allowed");
+            if too_large { Ok(None) } else { Err(error.into()) }
         }
-        other => Err(format!("{other:?}")),
+        Ok(_) => Err(EdgeError::Unexpected("the update was not written")),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// An error of [`find`].
+#[derive(Debug, Error)]
+pub enum EdgeError {
+    /// The entity id is invalid.
+    #[error(transparent)]
+    Entity(#[from] InvalidEntityId),
+    /// The update is invalid.
+    #[error(transparent)]
+    Update(#[from] InvalidUpdate),
+    /// The latest item does not make a version item.
+    #[error(transparent)]
+    VersionItem(#[from] InvalidImage),
+    /// The latest item cannot be read.
+    #[error(transparent)]
+    Read(#[from] ServiceError),
+    /// The update cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The version item cannot be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The version item cannot be updated.
+    #[error(transparent)]
+    Mark(#[from] Box<SdkError<UpdateItemError>>),
+    /// The table is in an unexpected state.
+    #[error("{0}")]
+    Unexpected(&'static str),
 }

@@ -1,50 +1,50 @@
-//! What is sent, and in which order.
+//! The updates of a run and the order in which they are sent.
 
 use std::{collections::VecDeque, time::Duration};
 
 use serde_json::{Value, json};
 
-/// How a soak is run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Everything random follows from it, but for what the processes make of their time.
+    /// Seed of the updates and their order. The timing of processes is not repeatable.
     pub seed: u64,
-    /// How many different updates are sent.
+    /// Number of distinct updates.
     pub updates: usize,
-    /// Of how many entities.
+    /// Number of entities.
     pub entities: usize,
-    /// How many updates are under way at once.
+    /// Number of updates in flight at once.
     pub senders: usize,
-    /// How many updates of one entity are under way at once.
+    /// Maximum number of updates of one entity in flight at once.
     pub of_one_entity: usize,
-    /// How many invocations begin, on average, until the next process is killed; 0 for none. By invocations, not by time: on
-    /// a slow machine as well, each has a fair chance to live.
+    /// Mean number of invocations between two kills; 0 for no kills. It counts invocations, not time, so that a slow machine
+    /// also makes progress.
     pub kill_one_in: u64,
-    /// How long the histories may take after the last update.
-    pub patience: Duration,
+    /// Maximum time until all histories are complete, after the last update.
+    pub timeout: Duration,
 }
 
-/// One update of one entity, by its number in the whole plan.
+/// An update of one entity, identified by its number in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Which entity.
+    /// Number of the entity.
     pub(super) entity: usize,
-    /// Which update.
+    /// Number of the update.
     pub(super) number: usize,
 }
 
 impl Step {
-    /// The partition key of its entity.
+    /// Returns the partition key of the entity.
     pub(super) fn id(&self) -> String {
         format!("Equipment#{}", self.entity)
     }
 
-    /// Its idempotency key.
+    /// Returns the idempotency key.
     pub(super) fn request_id(&self) -> String {
         format!("request-{}", self.number)
     }
 
-    /// What is sent: some attributes change, one comes, one goes.
+    /// Returns the update: it changes attributes, adds one and removes one.
     pub(super) fn update(&self) -> Value {
         let number = self.number;
         json!({
@@ -56,17 +56,17 @@ impl Step {
     }
 }
 
-/// The updates that wait to be sent, by entity.
+/// The updates that are not sent yet, by entity.
 #[derive(Debug)]
 pub(super) struct Plan {
     random: fastrand::Rng,
     waiting: Vec<VecDeque<Step>>,
-    under_way: Vec<usize>,
+    in_flight: Vec<usize>,
     of_one_entity: usize,
 }
 
 impl Plan {
-    /// Deals the updates out to the entities, at random by the seed.
+    /// Distributes the updates among the entities at random, by the seed.
     pub(super) fn new(settings: &Settings) -> Self {
         let mut random = fastrand::Rng::with_seed(settings.seed);
         let mut waiting = vec![VecDeque::new(); settings.entities];
@@ -76,32 +76,32 @@ impl Plan {
         }
         Self {
             random,
-            under_way: vec![0; settings.entities],
+            in_flight: vec![0; settings.entities],
             waiting,
             of_one_entity: settings.of_one_entity,
         }
     }
 
-    /// The next update to send, of an entity that has not too many under way. `None` where there is none right now.
+    /// Takes the next update of an entity below its limit of updates in flight. Returns `None` if there is none now.
     pub(super) fn take(&mut self) -> Option<Step> {
-        let ready = |entity: &usize| !self.waiting[*entity].is_empty() && self.under_way[*entity] < self.of_one_entity;
+        let ready = |entity: &usize| !self.waiting[*entity].is_empty() && self.in_flight[*entity] < self.of_one_entity;
         let ready: Vec<_> = (0..self.waiting.len()).filter(ready).collect();
         let entity = *self.random.choice(&ready)?;
-        self.under_way[entity] += 1;
+        self.in_flight[entity] += 1;
         self.waiting[entity].pop_front()
     }
 
-    /// An update is no longer under way.
+    /// Marks an update as no longer in flight.
     pub(super) fn done(&mut self, step: &Step) {
-        self.under_way[step.entity] -= 1;
+        self.in_flight[step.entity] -= 1;
     }
 
-    /// Whether all is sent.
+    /// Returns `true` if all updates have been taken.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.iter().all(VecDeque::is_empty)
     }
 
-    /// Whether something is to happen that happens with this probability.
+    /// Returns `true` with this probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.random.f64() < probability
     }

@@ -1,5 +1,4 @@
-//! The promises under fire: senders that repeat each update until it is acknowledged, functions that are killed in the
-//! middle of their work, and an audit of what is left.
+//! One run: sends the updates, kills processes until all histories are complete, and audits the table.
 
 use std::{
     sync::atomic::Ordering,
@@ -15,47 +14,47 @@ use super::{
 };
 use crate::{report::history, stack::Stack};
 
-/// How often the histories are looked at while they are waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Interval between two checks of the histories.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The longest pause between two looks at whether a process is to be killed.
-const KILL_WITHIN: Duration = Duration::from_millis(10);
+/// Maximum interval between two checks for the next kill.
+const MAX_KILL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How a soak went.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// What it can be repeated with.
+    /// Seed of the run.
     pub seed: u64,
-    /// How many different updates were sent.
+    /// Number of distinct updates.
     pub updates: usize,
-    /// Of how many entities.
+    /// Number of entities.
     pub entities: usize,
-    /// How often an update was sent again, since it was not acknowledged.
+    /// Number of times that an update without acknowledgement was sent again.
     pub retries: usize,
-    /// How often an update was sent again, though it was.
+    /// Number of times that an acknowledged update was sent again.
     pub repeats: usize,
-    /// How often a process was killed.
+    /// Number of killed processes.
     pub kills: usize,
-    /// How often the mapping had to deliver again.
+    /// Number of retries of the mapping.
     pub redeliveries: u64,
-    /// How many version items there are.
+    /// Number of version items.
     pub versions: usize,
-    /// How many seconds the updates and their histories took.
+    /// Duration of the run in seconds.
     pub seconds: u64,
-    /// What is not as promised.
+    /// Violations of the guarantees.
     pub findings: Vec<String>,
 }
 
-/// Runs a soak on a stack of its own.
+/// Runs the soak test on a stack.
 pub async fn run(stack: &Stack, settings: &Settings) -> Result<Summary, SoakError> {
-    let began = Instant::now();
+    let started = Instant::now();
     let plan = Plan::new(settings);
     let sending = senders::send(&stack.lambda, plan, settings);
     let killing = kill(stack, settings);
-    // The killing goes on until the histories are complete: stream-fn has to live through it as well.
+    // Kills continue until the histories are complete, so that they also hit stream-fn.
     let working = async {
         let sent = sending.await?;
-        Ok::<_, SoakError>((sent, settled(stack, settings.patience).await?))
+        Ok::<_, SoakError>((sent, settled(stack, settings.timeout).await?))
     };
     tokio::pin!(killing, working);
     let mut kills = 0;
@@ -81,33 +80,33 @@ pub async fn run(stack: &Stack, settings: &Settings) -> Result<Summary, SoakErro
         kills,
         redeliveries: counters.retries.load(Ordering::Relaxed),
         versions: audit::versions(&table, stack.digits),
-        seconds: began.elapsed().as_secs(),
+        seconds: started.elapsed().as_secs(),
         findings,
     })
 }
 
-/// Waits for a random number of invocations, and kills one process at a random moment behind that.
+/// Waits for a random number of invocations, and then kills one process at a random moment.
 async fn kill(stack: &Stack, settings: &Settings) {
     if settings.kill_one_in == 0 {
         return std::future::pending().await;
     }
     let next = stack.lambda.invocations() + 1 + fastrand::u64(..2 * settings.kill_one_in);
     loop {
-        tokio::time::sleep(KILL_WITHIN.mul_f64(fastrand::f64())).await;
+        tokio::time::sleep(MAX_KILL_INTERVAL.mul_f64(fastrand::f64())).await;
         if stack.lambda.invocations() >= next && stack.lambda.kill_one(|alive| fastrand::usize(..alive)) {
             return;
         }
     }
 }
 
-/// The table, once every history in it is complete, or the patience is at its end.
-async fn settled(stack: &Stack, patience: Duration) -> Result<history::Collections, SoakError> {
-    let began = Instant::now();
+/// Waits until every history is complete or the timeout has passed. Returns the table.
+async fn settled(stack: &Stack, timeout: Duration) -> Result<history::Collections, SoakError> {
+    let started = Instant::now();
     loop {
         let table = history::collect(stack.store.scan_items().await?, stack.digits);
-        if history::missing(&table, stack.digits).is_empty() || began.elapsed() > patience {
+        if history::missing(&table, stack.digits).is_empty() || started.elapsed() > timeout {
             return Ok(table);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Upstream: sends each update until it is acknowledged, and some of them once more.
+//! Senders: each update is sent until it is acknowledged, and some are sent once more, as a queue does.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -14,47 +14,47 @@ use tokio::sync::Notify;
 use super::plan::{Plan, Settings, Step};
 use crate::{feed::WRITER, lambda::Lambda};
 
-/// How often an update is sent at most.
-const TRIES: usize = 200;
-/// How many of the acknowledged updates are sent once more, as a queue does.
-const REPEATED: f64 = 0.05;
-/// How long a sender waits before it tries again, times the tries.
-const WAIT: Duration = Duration::from_millis(5);
+/// Maximum number of attempts of one update.
+const MAX_ATTEMPTS: usize = 200;
+/// Proportion of acknowledged updates that are sent once more.
+const REPEAT_PROBABILITY: f64 = 0.05;
+/// Delay before a retry, multiplied by the number of attempts.
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// Why a soak has no end.
+/// An error that ends a run.
 #[derive(Debug, Error)]
 pub enum SoakError {
-    /// An update that can never be written.
-    #[error("writer-fn refused an update: {0}")]
-    Refused(String),
-    /// An update that was not acknowledged, however often it was sent.
-    #[error("an update was not acknowledged in {0} tries")]
+    /// writer-fn rejected an update permanently.
+    #[error("writer-fn rejected an update: {0}")]
+    Rejected(String),
+    /// An update was not acknowledged in any attempt.
+    #[error("an update was not acknowledged in {0} attempts")]
     NotAcknowledged(usize),
-    /// The table could not be read.
+    /// The table cannot be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
 }
 
-/// What was sent, and how it was answered.
+/// The updates that were sent and their acknowledgements.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// Each update, with the version of its acknowledgement.
+    /// Acknowledged updates, with the version of the acknowledgement.
     pub(super) acknowledged: Vec<(Step, u64)>,
-    /// How often an update was sent again, since it was not acknowledged.
+    /// Number of times that an update without acknowledgement was sent again.
     pub(super) retries: usize,
-    /// How often an update was sent again, though it was.
+    /// Number of times that an acknowledged update was sent again.
     pub(super) repeats: usize,
-    /// Updates that were acknowledged with two versions.
+    /// Updates acknowledged with two different versions.
     pub(super) twice: Vec<Step>,
 }
 
-/// Sends all of a plan.
+/// Sends all updates of a plan.
 pub(super) async fn send(lambda: &Lambda, plan: Plan, settings: &Settings) -> Result<Sent, SoakError> {
     let upstream = Upstream {
         lambda,
         plan: Mutex::new(plan),
         sent: Mutex::default(),
-        moved: Notify::new(),
+        changed: Notify::new(),
     };
     try_join_all((0..settings.senders).map(|_| upstream.sender())).await?;
     Ok(upstream.sent.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -64,13 +64,13 @@ struct Upstream<'a> {
     lambda: &'a Lambda,
     plan: Mutex<Plan>,
     sent: Mutex<Sent>,
-    moved: Notify,
+    changed: Notify,
 }
 
 impl Upstream<'_> {
     async fn sender(&self) -> Result<(), SoakError> {
         loop {
-            let moved = self.moved.notified();
+            let changed = self.changed.notified();
             let step = {
                 let mut plan = lock(&self.plan);
                 if plan.is_empty() {
@@ -79,19 +79,19 @@ impl Upstream<'_> {
                 plan.take()
             };
             let Some(step) = step else {
-                moved.await;
+                changed.await;
                 continue;
             };
             self.deliver(&step).await?;
             lock(&self.plan).done(&step);
-            self.moved.notify_waiters();
+            self.changed.notify_waiters();
         }
     }
 
-    /// Until it is acknowledged, and then, perhaps, once more.
+    /// Sends an update until it is acknowledged, and perhaps once more.
     async fn deliver(&self, step: &Step) -> Result<(), SoakError> {
         let version = self.until_acknowledged(step).await?;
-        let again = lock(&self.plan).chance(REPEATED);
+        let again = lock(&self.plan).chance(REPEAT_PROBABILITY);
         lock(&self.sent).acknowledged.push((step.clone(), version));
         if again {
             let repeated = self.until_acknowledged(step).await?;
@@ -105,27 +105,27 @@ impl Upstream<'_> {
     }
 
     async fn until_acknowledged(&self, step: &Step) -> Result<u64, SoakError> {
-        for tries in 1..=TRIES {
+        for attempt in 1..=MAX_ATTEMPTS {
             if let Some(version) = self.once(step).await? {
                 return Ok(version);
             }
             lock(&self.sent).retries += 1;
-            tokio::time::sleep(WAIT * u32::try_from(tries).unwrap_or(u32::MAX)).await;
+            tokio::time::sleep(RETRY_DELAY * u32::try_from(attempt).unwrap_or(u32::MAX)).await;
         }
-        Err(SoakError::NotAcknowledged(TRIES))
+        Err(SoakError::NotAcknowledged(MAX_ATTEMPTS))
     }
 
-    /// The version of the acknowledgement, if there was one.
+    /// Sends an update once. Returns the acknowledged version, if any.
     async fn once(&self, step: &Step) -> Result<Option<u64>, SoakError> {
         let payload = step.update().to_string().into_bytes();
-        let Some(invoked) = self.lambda.invoke(WRITER, payload).await else {
-            return Err(SoakError::Refused("there is no writer-fn".to_owned()));
+        let Some(output) = self.lambda.invoke(WRITER, payload).await else {
+            return Err(SoakError::Rejected("there is no writer-fn".to_owned()));
         };
-        let answer: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
-        match answer["errorType"].as_str() {
-            Some("InvalidEvent") => Err(SoakError::Refused(answer["errorMessage"].to_string())),
+        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+        match response["errorType"].as_str() {
+            Some("InvalidEvent") => Err(SoakError::Rejected(response["errorMessage"].to_string())),
             Some(_) => Ok(None),
-            None => Ok(answer["Version"].as_u64()),
+            None => Ok(response["Version"].as_u64()),
         }
     }
 }

@@ -19,55 +19,55 @@ pub(super) fn object<'a>(value: Option<&'a Value>, place: &str) -> Result<&'a Ma
         .ok_or_else(|| TemplateError::NotAnObject(place.to_owned()))
 }
 
-/// Why a template cannot be run here.
+/// The template cannot be run.
 #[derive(Debug, Error)]
 pub enum TemplateError {
-    /// No such file, or no permission.
-    #[error("it cannot be read")]
+    /// The file cannot be read.
+    #[error("cannot read the file")]
     Read(#[source] std::io::Error),
-    /// Not YAML.
+    /// The file is not YAML.
     #[error("it is not YAML")]
     Yaml(#[source] saphyr::ScanError),
-    /// YAML that is no template: empty, or of several documents.
+    /// The file is empty or has several YAML documents.
     #[error("it is not one YAML document")]
     Documents,
-    /// Something that has to be there.
+    /// A required part is missing.
     #[error("{place} has no {what}")]
     Missing {
-        /// Where.
+        /// Path in the template.
         place: String,
-        /// What.
+        /// Missing part.
         what: &'static str,
     },
-    /// Something that is made of members.
+    /// A part is not an object.
     #[error("{0} is missing or not an object")]
     NotAnObject(String),
-    /// A value that its property does not take.
-    #[error("{name} of {place} has a value that it does not take")]
+    /// A property has an invalid value.
+    #[error("invalid value of {name} in {place}")]
     Invalid {
-        /// Where.
+        /// Path in the template.
         place: String,
-        /// Which property.
+        /// Name of the property.
         name: String,
     },
-    /// A property of a mapping that would change its behaviour, and is not known here.
-    #[error("{place} has {name}, which the local stack does not know")]
+    /// A property of a mapping is not supported and could change its behaviour.
+    #[error("{place} has {name}, which the local stack does not support")]
     Unsupported {
-        /// Where.
+        /// Path in the template.
         place: String,
-        /// Which property.
+        /// Name of the property.
         name: String,
     },
-    /// Settings outside Lambda's own bounds.
-    #[error("{0} is refused")]
+    /// Settings are outside of Lambda's bounds.
+    #[error("invalid settings of {0}")]
     Settings(String, #[source] InvalidSettings),
-    /// An intrinsic function or a parameter.
+    /// An intrinsic function or a parameter cannot be resolved.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// There must be one stream to deliver.
+    /// The number of events of type DynamoDB is not one.
     #[error("it does not have exactly one event of type DynamoDB")]
     Mappings,
-    /// There may be one queue that feeds a function.
+    /// There are several events of type SQS.
     #[error("it has several events of type SQS")]
     Queues,
 }

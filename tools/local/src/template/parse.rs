@@ -1,4 +1,4 @@
-//! `template.yaml`, the one source of the stack's settings.
+//! Parses the table, the functions and the event source mappings of a template.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -15,74 +15,82 @@ use crate::mapping::{
     settings::{InvalidSettings, Settings, StartingPosition},
 };
 
-/// What the local stack takes from a template.
+/// The settings of a template.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// The table that is versioned.
+    /// The versioned table.
     pub table: Table,
     /// The functions.
     pub functions: Vec<Function>,
-    /// The function that the table's stream is delivered to, by its binary.
+    /// Binary of the function that processes the stream.
     pub stream_function: String,
-    /// Which stream that is.
+    /// Kind of the stream.
     pub change_stream: ChangeStream,
-    /// How it is delivered.
+    /// Settings of the event source mapping.
     pub mapping: Settings,
-    /// The queue that feeds a function, if there is one.
+    /// The SQS event source, if there is one.
     pub queue: Option<QueueEvent>,
-    /// The bucket for records that failed for good, if there is one.
+    /// The on-failure destination, if there is one.
     pub bucket: Option<Bucket>,
 }
 
-/// Where a table's changes go.
+/// The stream of a table's changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeStream {
-    /// The table's own stream.
+    /// DynamoDB Streams.
     DynamoDbStreams,
-    /// A Kinesis stream. There is none here: the table's own is read, and what it holds is delivered as Kinesis would.
+    /// Kinesis Data Streams. The local stack reads the DynamoDB stream and converts its records to the Kinesis format.
     Kinesis,
 }
 
-/// A table, in the words of `CreateTable`.
+/// A table, with the parameters of `CreateTable`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Its logical id, which is its name here.
+    /// Logical id, used as the name.
     pub name: String,
     /// Names and types of the key attributes.
     pub attributes: Vec<(String, String)>,
-    /// Names and kinds (`HASH`, `RANGE`) of the key attributes.
+    /// Names and key types (`HASH`, `RANGE`) of the key attributes.
     pub keys: Vec<(String, String)>,
-    /// What the stream's records show.
+    /// Stream view type.
     pub stream_view_type: String,
-    /// The attribute that items expire by.
+    /// TTL attribute.
     pub ttl: Option<String>,
 }
 
 /// A function of the template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its logical id.
+    /// Logical id.
     pub logical_id: String,
-    /// The binary it is built from, which is its name here.
+    /// Name of the binary, used as the function name.
     pub binary: String,
-    /// How long an invocation may take.
+    /// Timeout of an invocation.
     pub timeout: Duration,
-    /// Its memory in MB.
+    /// Memory in MB.
     pub memory: u64,
-    /// Its environment, besides what Lambda itself sets.
+    /// Environment variables, except those that Lambda sets.
     pub environment: BTreeMap<String, String>,
-    /// The level of its logs.
+    /// Log level.
     pub log_level: String,
 }
 
 impl Template {
-    /// Reads a template. `overrides` stand in for the defaults of its parameters.
+    /// Reads a template. `overrides` replace the defaults of its parameters.
+    ///
+    /// # Errors
+    ///
+    /// [`TemplateError`] if the file cannot be read, or the template is invalid or not supported.
     pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let text = std::fs::read_to_string(path).map_err(TemplateError::Read)?;
         Self::parse(&text, overrides)
     }
 
-    /// Reads the text of a template.
+    /// Parses the text of a template.
+    ///
+    /// # Errors
+    ///
+    /// [`TemplateError`] if the template is invalid or not supported.
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;
@@ -103,8 +111,8 @@ impl Template {
                 .map(move |(id, event)| (function, id, event))
         });
         let of_type = |kind: &str| -> Vec<_> {
-            let is_it = |event: &Value| event.get("Type").and_then(Value::as_str) == Some(kind);
-            events.clone().filter(|(.., event)| is_it(event)).collect()
+            let matches = |event: &Value| event.get("Type").and_then(Value::as_str) == Some(kind);
+            events.clone().filter(|(.., event)| matches(event)).collect()
         };
         let [(function, id, event)] = of_type("DynamoDB")[..] else {
             return Err(TemplateError::Mappings);
@@ -149,7 +157,7 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
     let binary = binary.ok_or_else(|| TemplateError::missing(id, "Metadata.BuildProperties.Binary"))?;
     let globals = document.pointer("/Globals/Function").cloned().unwrap_or_default();
     let own = resource.get("Properties").cloned().unwrap_or_default();
-    // As SAM does: what a function says goes before what all say, member by member in the environment.
+    // Like SAM: settings of a function override the globals, and the environment is merged variable by variable.
     let get = |pointer: &str| {
         let value = own.pointer(pointer).or_else(|| globals.pointer(pointer));
         value.map(|value| resolver.resolve(value)).transpose()
@@ -174,7 +182,7 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
     })
 }
 
-/// The mapping that stands in for an event that is not enabled: of a Kinesis stream, and there under the parameters that are set.
+/// Returns the event source mapping of the Kinesis stream, which replaces a disabled event.
 fn kinesis<'a>(
     resources: &'a Map<String, Value>,
     resolver: &Resolver,
@@ -191,7 +199,7 @@ fn kinesis<'a>(
     Err(TemplateError::Mappings)
 }
 
-/// The table whose stream an event names by `!GetAtt Table.StreamArn`.
+/// Returns the table of an event's `Stream: !GetAtt Table.StreamArn`.
 fn table_of(
     properties: &Map<String, Value>,
     resources: &Map<String, Value>,
@@ -235,7 +243,7 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
     })
 }
 
-/// The settings of a mapping that mean something here. One that would change its behaviour and is not known is refused.
+/// Parses the settings of a mapping. An unknown setting is rejected, because it could change the behaviour.
 fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) -> Result<Settings, TemplateError> {
     let default = Settings::default();
     let mut settings = Settings { ..default };
@@ -289,7 +297,7 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
         .map_err(|error| TemplateError::Settings(place.to_owned(), error))
 }
 
-/// -1 is no bound.
+/// -1 means unlimited.
 fn bound(value: &Value, place: &str, name: &str) -> Result<Option<u64>, TemplateError> {
     if text(value) == "-1" {
         return Ok(None);

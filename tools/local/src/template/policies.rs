@@ -1,4 +1,4 @@
-//! The policies of a template: who may do what.
+//! The IAM, queue and bucket policies of a template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +10,37 @@ use super::{
     yaml,
 };
 
-/// A statement, and the logical id of the role or policy it is in.
+/// A policy statement, and the logical id of its role or policy.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// The role, or the policy of a queue or a bucket.
+    /// Logical id of the role, queue policy or bucket policy.
     pub owner: String,
-    /// The statement, without intrinsic functions.
+    /// The statement, with intrinsic functions evaluated.
     pub body: Value,
 }
 
 impl Statement {
-    /// Its actions.
+    /// Returns the actions.
     pub fn actions(&self) -> Vec<&str> {
         texts(&self.body["Action"])
     }
 
-    /// Its resources.
+    /// Returns the resources.
     pub fn resources(&self) -> Vec<&str> {
         texts(&self.body["Resource"])
     }
 
-    /// Whether it allows something.
+    /// Returns `true` for an `Allow` statement.
     pub fn allows(&self) -> bool {
         self.body["Effect"] == "Allow"
     }
 }
 
-/// All statements of the template under these parameters, but for who may take a role.
+/// Returns all statements of the template under these parameters, except trust policies.
+///
+/// # Errors
+///
+/// [`TemplateError`] if the template is invalid.
 pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Statement>, TemplateError> {
     let document = yaml::parse(text)?;
     let resolver = Resolver::new(&document, overrides)?;
@@ -60,7 +64,7 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
     Ok(found)
 }
 
-/// The actions that each role is allowed.
+/// Returns the allowed actions of each role.
 pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for statement in statements
@@ -73,7 +77,7 @@ pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     allowed
 }
 
-/// One text, or a list of them.
+/// Returns one string, or a list of strings, as a list.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::Array(values) => values.iter().filter_map(Value::as_str).collect(),
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_and_bucket_take_encrypted_connections_only() {
+    fn queues_and_bucket_accept_encrypted_connections_only() {
         for (id, kind) in [
             ("Updates", "sqs"),
             ("UpdatesDeadLetterQueue", "sqs"),
@@ -138,14 +142,14 @@ mod tests {
             };
             let found = all();
             let denial = found.iter().find(refuses);
-            let denial = denial.unwrap_or_else(|| panic!("{id} takes plain connections"));
+            let denial = denial.unwrap_or_else(|| panic!("{id} accepts plain connections"));
             let objects = format!("{}/*", arn(id));
             assert!(kind == "sqs" || denial.resources().contains(&objects.as_str()));
         }
     }
 
     #[test]
-    fn only_this_stack_sends_to_where_failures_go() {
+    fn only_this_stack_writes_to_the_failure_destinations() {
         let found = all();
         let get = |sid: &str| {
             let statement = found.iter().find(|statement| statement.body["Sid"] == sid);

@@ -1,4 +1,4 @@
-//! The queues and the bucket of a template: what feeds the writer, and where failures go.
+//! The queues and the bucket of a template: the event source of the writer, and the on-failure destination.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +9,44 @@ use super::{
     resolve::{Resolver, text},
 };
 
-/// A queue, in the words of `CreateQueue`.
+/// A queue, with the parameters of `CreateQueue`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queue {
-    /// Its logical id, which is its name here.
+    /// Logical id, used as the name.
     pub name: String,
-    /// Its attributes, besides where its messages go that fail.
+    /// Attributes except `RedrivePolicy`.
     pub attributes: BTreeMap<String, String>,
-    /// How often a message is received, and the queue that it goes to then.
-    pub dead_letters: Option<(u64, Box<Queue>)>,
+    /// The redrive policy: maximum receive count and dead-letter queue.
+    pub dead_letter_queue: Option<(u64, Box<Queue>)>,
 }
 
-/// A queue that feeds a function.
+/// An SQS event source of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueEvent {
-    /// The function, by its binary.
+    /// Binary of the function.
     pub function: String,
     /// The queue.
     pub queue: Queue,
-    /// The most messages of one invocation: 1 to 10, default 10.
+    /// Maximum number of messages of one invocation: 1 to 10, default 10.
     pub batch_size: usize,
-    /// How many invocations are under way at once: 2 to 1,000, default 5.
+    /// Maximum number of concurrent invocations: 2 to 1,000, default 5.
     pub maximum_concurrency: usize,
-    /// Whether the function says which messages failed.
+    /// `true` if the response of the function names the messages that failed.
     pub report_batch_item_failures: bool,
 }
 
 /// A bucket for failure documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
-    /// Whether it keeps what is overwritten.
+    /// `true` if versioning is enabled.
     pub versioned: bool,
-    /// The queue that gets word of each object.
-    pub word_to: Option<Queue>,
+    /// The queue that receives S3 event notifications.
+    pub notifies: Option<Queue>,
 }
 
-/// The queue of a function's event of type SQS.
+/// Parses a function's event of type SQS.
 pub(super) fn event(
     function: &str,
     properties: &Map<String, Value>,
@@ -72,8 +72,8 @@ pub(super) fn event(
             "Queue" | "Enabled" | "MetricsConfig" => {}
             "BatchSize" => event.batch_size = count(value)?,
             "ScalingConfig" => {
-                if let Some(most) = value.get("MaximumConcurrency") {
-                    event.maximum_concurrency = count(most)?;
+                if let Some(max) = value.get("MaximumConcurrency") {
+                    event.maximum_concurrency = count(max)?;
                 }
             }
             "FunctionResponseTypes" => {
@@ -89,7 +89,7 @@ pub(super) fn event(
             }
         }
     }
-    // Lambda's own bounds, and a batch here is what one request for messages brings.
+    // Lambda's bounds. A batch is the output of one ReceiveMessage request.
     for (name, ok) in [
         ("BatchSize", (1..=10).contains(&event.batch_size)),
         ("MaximumConcurrency", (2..=1000).contains(&event.maximum_concurrency)),
@@ -101,7 +101,7 @@ pub(super) fn event(
     Ok(event)
 }
 
-/// The bucket that a mapping's `DestinationConfig` names, if it names one.
+/// Returns the bucket in a mapping's `DestinationConfig`, if there is one.
 pub(super) fn destination(
     properties: &Map<String, Value>,
     resources: &Map<String, Value>,
@@ -117,7 +117,7 @@ pub(super) fn destination(
     }
     let name = resource.pointer("/Properties/BucketName");
     let name = name.map(|name| resolver.resolve(name)).transpose()?;
-    let word = resource.pointer("/Properties/NotificationConfiguration/QueueConfigurations/0/Queue");
+    let target = resource.pointer("/Properties/NotificationConfiguration/QueueConfigurations/0/Queue");
     Ok(Some(Bucket {
         name: name.as_ref().map_or_else(|| id.to_lowercase(), text),
         versioned: resource
@@ -125,7 +125,7 @@ pub(super) fn destination(
             .map(text)
             .as_deref()
             == Some("Enabled"),
-        word_to: named(word).map(|id| queue(id, resources, resolver)).transpose()?,
+        notifies: named(target).map(|id| queue(id, resources, resolver)).transpose()?,
     }))
 }
 
@@ -135,19 +135,19 @@ fn queue(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Resul
         .ok_or_else(|| TemplateError::NotAnObject(id.to_owned()))?;
     let properties = resource.get("Properties").and_then(Value::as_object);
     let mut attributes = BTreeMap::new();
-    let mut dead_letters = None;
+    let mut dead_letter_queue = None;
     for (name, value) in properties.into_iter().flatten() {
         match name.as_str() {
             "QueueName" | "Tags" => {}
             "RedrivePolicy" => {
-                let most = value
+                let count = value
                     .get("maxReceiveCount")
-                    .map(|most| resolver.resolve(most))
+                    .map(|count| resolver.resolve(count))
                     .transpose()?;
-                let most = number(most, 0, id, name)?;
+                let count = number(count, 0, id, name)?;
                 let target = named(value.get("deadLetterTargetArn"));
                 let target = target.ok_or_else(|| TemplateError::missing(id, "RedrivePolicy.deadLetterTargetArn"))?;
-                dead_letters = Some((most, Box::new(queue(target, resources, resolver)?)));
+                dead_letter_queue = Some((count, Box::new(queue(target, resources, resolver)?)));
             }
             _ => {
                 attributes.insert(name.clone(), text(&resolver.resolve(value)?));
@@ -157,11 +157,11 @@ fn queue(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Resul
     Ok(Queue {
         name: id.to_owned(),
         attributes,
-        dead_letters,
+        dead_letter_queue,
     })
 }
 
-/// The resource that `!GetAtt <id>.Arn` names.
+/// Returns the logical id in `!GetAtt <id>.Arn`.
 fn named(value: Option<&Value>) -> Option<&str> {
     value?.pointer("/Fn::GetAtt/0").and_then(Value::as_str)
 }

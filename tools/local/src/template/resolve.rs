@@ -1,13 +1,14 @@
-//! CloudFormation's intrinsic functions, as far as a template's settings use them.
+//! Evaluates CloudFormation's intrinsic functions, as far as the template uses them.
+//! See <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference.html>.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// The Region of everything local.
+/// Region of all resources on this machine.
 pub const REGION: &str = "us-east-1";
-/// The account of everything local.
+/// Account of all resources on this machine.
 pub const ACCOUNT: &str = "000000000000";
 
 /// Evaluates intrinsic functions within one template.
@@ -17,7 +18,11 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// With the defaults of the template's parameters, but for those that are overridden.
+    /// Creates a resolver with the defaults of the template's parameters and these overrides.
+    ///
+    /// # Errors
+    ///
+    /// [`Unresolved`] if a parameter is unknown, has no value, or does not allow its value.
     pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, Unresolved> {
         let declared = document.get("Parameters").and_then(Value::as_object);
         if let Some((name, _)) = overrides
@@ -32,15 +37,15 @@ impl<'a> Resolver<'a> {
             let given = given.map(|(_, value)| Value::String(value.clone()));
             let value = given.or_else(|| parameter.get("Default").cloned());
             let value = value.ok_or_else(|| Unresolved::NoValue(name.clone()))?;
-            if !takes(parameter, &value) {
-                return Err(Unresolved::Refused(name.clone(), text(&value)));
+            if !allows(parameter, &value) {
+                return Err(Unresolved::InvalidValue(name.clone(), text(&value)));
             }
             parameters.insert(name.as_str(), value);
         }
         Ok(Self { document, parameters })
     }
 
-    /// The value with all intrinsic functions in it evaluated.
+    /// Evaluates all intrinsic functions in a value.
     pub fn resolve(&self, value: &Value) -> Result<Value, Unresolved> {
         match value {
             Value::Array(values) => {
@@ -66,7 +71,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// `None` for `AWS::NoValue`, which takes its member away.
+    /// Returns `None` for `AWS::NoValue`, which removes the member.
     fn resolve_member(&self, value: &Value) -> Result<Option<Value>, Unresolved> {
         if value.get("Ref").and_then(Value::as_str) == Some("AWS::NoValue") {
             return Ok(None);
@@ -144,7 +149,7 @@ impl<'a> Resolver<'a> {
         Ok(Value::String(pseudo.to_owned()))
     }
 
-    /// There are no real resources: an ARN is made up, any other attribute is its own path.
+    /// There are no real resources: an ARN is invented, and any other attribute resolves to its path.
     fn attribute(&self, resource: &str, attribute: &str) -> Result<String, Unresolved> {
         if !self.has_resource(resource) {
             return Err(Unresolved::NoName(resource.to_owned()));
@@ -189,7 +194,7 @@ impl<'a> Resolver<'a> {
         Ok(out)
     }
 
-    /// Whether a condition of the template holds.
+    /// Returns `true` if a condition of the template holds.
     pub(super) fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
         let condition = self
             .document
@@ -218,14 +223,14 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// An object with one member, of the name of an intrinsic function.
+/// Returns the name and operand, if the object is an intrinsic function: one member with such a name.
 fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
     let (name, operand) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
     is_one.then_some((name.as_str(), operand))
 }
 
-fn takes(parameter: &Value, value: &Value) -> bool {
+fn allows(parameter: &Value, value: &Value) -> bool {
     let allowed = parameter.get("AllowedValues").and_then(Value::as_array);
     let is_allowed = allowed.is_none_or(|allowed| allowed.iter().any(|one| text(one) == text(value)));
     let is_number =
@@ -233,30 +238,30 @@ fn takes(parameter: &Value, value: &Value) -> bool {
     let bound = |name: &str| parameter.get(name).and_then(|bound| text(bound).parse::<f64>().ok());
     let number = text(value).parse::<f64>().unwrap_or_default();
     let is_within =
-        bound("MinValue").is_none_or(|least| number >= least) && bound("MaxValue").is_none_or(|most| number <= most);
+        bound("MinValue").is_none_or(|min| number >= min) && bound("MaxValue").is_none_or(|max| number <= max);
     is_allowed && is_number && is_within
 }
 
-/// What in a template could not be evaluated.
+/// A part of a template that cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unresolved {
-    /// An override of a parameter that is not declared.
+    /// An override of an undeclared parameter.
     #[error("there is no parameter {0}")]
     NoParameter(String),
     /// A parameter without a default.
     #[error("the parameter {0} has no value")]
     NoValue(String),
-    /// A value outside a parameter's bounds.
-    #[error("the parameter {0} does not take {1}")]
-    Refused(String, String),
-    /// A name that nothing in the template has.
+    /// A value that the parameter does not allow.
+    #[error("the parameter {0} does not allow {1}")]
+    InvalidValue(String, String),
+    /// An unknown name.
     #[error("there is no parameter or resource {0}")]
     NoName(String),
-    /// An operand that its function does not take.
-    #[error("{0} has an operand that it does not take")]
+    /// An invalid operand.
+    #[error("{0} has an invalid operand")]
     Operand(String),
-    /// A function that the local stack does not know.
-    #[error("{0} is not known to the local stack")]
+    /// An unsupported function.
+    #[error("the local stack does not support {0}")]
     Unknown(String),
 }
 

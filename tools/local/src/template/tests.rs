@@ -62,11 +62,11 @@ fn the_projects_own_template() {
     assert!(event.report_batch_item_failures);
     assert_eq!(event.queue.attributes["VisibilityTimeout"], "180");
     assert!(!event.queue.attributes.contains_key("RedrivePolicy"));
-    let (most, letters) = event.queue.dead_letters.unwrap();
-    assert_eq!((most, letters.name.as_str()), (5, "UpdatesDeadLetterQueue"));
+    let (count, target) = event.queue.dead_letter_queue.unwrap();
+    assert_eq!((count, target.name.as_str()), (5, "UpdatesDeadLetterQueue"));
     let bucket = template.bucket.unwrap();
     assert_eq!(bucket.name, "failed-records-00000000-0000-4000-8000-000000000000");
-    assert_eq!(bucket.word_to.unwrap().name, "StreamDeadLetterQueue");
+    assert_eq!(bucket.notifies.unwrap().name, "StreamDeadLetterQueue");
     assert!(bucket.versioned);
     let mapping = template.mapping;
     assert_eq!(mapping.batch_size, 100);
@@ -113,7 +113,7 @@ fn parameters_are_overridden_within_their_bounds() {
     ] {
         assert_eq!(
             parse(&[(name, value)]).unwrap_err(),
-            format!("the parameter {name} does not take {value}")
+            format!("the parameter {name} does not allow {value}")
         );
     }
     assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
@@ -144,22 +144,22 @@ fn errors_name_their_cause() {
         (
             "MaximumRetryAttempts: 10",
             "MaximumRetryAttempts: ten",
-            "MaximumRetryAttempts of StreamFunction.Events.NewImages has a value that it does not take",
+            "invalid value of MaximumRetryAttempts in StreamFunction.Events.NewImages",
         ),
         (
             "ParallelizationFactor: 2",
             "ParallelizationFactor: 11",
-            "StreamFunction.Events.NewImages is refused: ParallelizationFactor is outside Lambda's bounds",
+            "invalid settings of StreamFunction.Events.NewImages: ParallelizationFactor is outside Lambda's bounds",
         ),
         (
             "ParallelizationFactor: 2",
             "TumblingWindowInSeconds: 2",
-            "StreamFunction.Events.NewImages has TumblingWindowInSeconds, which the local stack does not know",
+            "StreamFunction.Events.NewImages has TumblingWindowInSeconds, which the local stack does not support",
         ),
         (
             "{\"dynamodb\":{\"Keys\"",
             "{\"dynamodb\":{",
-            "StreamFunction.Events.NewImages is refused: a pattern of FilterCriteria cannot be read: it is not JSON",
+            "invalid settings of StreamFunction.Events.NewImages: a pattern of FilterCriteria cannot be read: it is not JSON",
         ),
         (
             "Binary: stream-fn",
@@ -189,7 +189,7 @@ fn errors_name_their_cause() {
         (
             "BatchSize: !Ref BatchSize",
             "BatchSize: !Cidr x",
-            "Fn::Cidr is not known to the local stack",
+            "the local stack does not support Fn::Cidr",
         ),
         ("Resources:", "Things:", "Resources is missing or not an object"),
     ] {

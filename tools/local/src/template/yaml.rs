@@ -1,11 +1,11 @@
-//! YAML with CloudFormation's short intrinsic functions, as JSON with the long ones.
+//! Converts YAML with CloudFormation's short intrinsic functions to JSON with the long ones.
 
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
 use super::error::TemplateError;
 
-/// Reads one YAML document.
+/// Parses one YAML document.
 pub(super) fn parse(text: &str) -> Result<Value, TemplateError> {
     let documents = Yaml::load_from_str(text).map_err(TemplateError::Yaml)?;
     match documents.as_slice() {
@@ -34,7 +34,7 @@ fn value(node: &Yaml) -> Value {
     }
 }
 
-/// `!Ref x` is `{"Ref": x}`, `!GetAtt a.b` is `{"Fn::GetAtt": ["a", "b"]}`, and so on.
+/// `!Ref x` is `{"Ref": x}`, `!GetAtt a.b` is `{"Fn::GetAtt": ["a", "b"]}`; the others likewise.
 fn intrinsic(tag: &str, operand: Value) -> Value {
     let (name, operand) = match (tag, operand) {
         ("Ref" | "Condition", operand) => (tag.to_owned(), operand),

@@ -146,7 +146,7 @@ fn whatever_is_wrong_is_one_clear_line() {
         ),
         (
             &["--parameter", "VersionDigits=99"],
-            "the parameter VersionDigits does not take 99".to_owned(),
+            "the parameter VersionDigits does not allow 99".to_owned(),
         ),
         (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
         (

@@ -16,7 +16,7 @@ async fn functions_that_are_killed_lose_and_repeat_nothing() {
         senders: 8,
         of_one_entity: 3,
         kill_one_in: 8,
-        patience: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let summary = soak::run(&stack, &settings).await.unwrap();
     assert_eq!(summary.findings, Vec::<String>::new());
