@@ -1,118 +1,79 @@
-//! What goes wrong, with its exit code.
+//! Errors, with their exit codes.
 
-use shared::dynamodb::{
-    client::error::{ErrorKind, ServiceError},
-    maintain::{backfill::BackfillError, purge::PurgeError},
-    put::put_version::RecordError,
-    read::{table_config::WidthError, versions::ReadError},
-    write::{WriteError, WriteOutcome, restore::RestoreError},
+use operations::error::{Kind, OperationError};
+use shared::{
+    domain::entity::InvalidEntityId,
+    dynamodb::{
+        client::error::ServiceError,
+        maintain::purge::PurgeError,
+        read::{table_config::WidthError, versions::ReadError},
+        write::{WriteError, restore::RestoreError},
+    },
 };
 use thiserror::Error;
 
-use crate::redrive::RequestError;
-
-/// An error that knows its exit code.
+/// An error with an exit code.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    /// What was asked cannot be done as it was asked.
+    /// An argument is not valid.
     #[error("{0}")]
     Usage(String),
-    /// What was asked is not allowed here.
-    #[error("{0}")]
-    Forbidden(String),
-    /// There is no such thing.
+    /// Something does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Somebody else was faster, or time has moved on.
+    /// The table contains a conflicting or inconsistent item.
     #[error("{0}")]
     Conflict(String),
-    /// The table is not as it should be.
-    #[error("{0}")]
-    Wrong(String),
-    /// What could not be done now may be done later.
-    #[error("{0}")]
-    Unavailable(String),
-    /// A request to another service.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// The width of version keys.
+    /// The width of version keys is not known, or another one.
     #[error(transparent)]
     Width(#[from] WidthError),
-    /// The service or the way to it.
-    #[error("the table could not be read or written")]
-    Service(#[from] ServiceError),
-    /// A write.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// A version that could not be written down.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    /// A read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// A purge.
+    /// A purge failed.
     #[error(transparent)]
     Purge(#[from] PurgeError),
-    /// Standard output, or a file.
-    #[error("the answer could not be written")]
-    Output(#[from] std::io::Error),
+    /// An operation failed.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// Standard output failed, or the runtime did not start.
+    #[error("input/output failed")]
+    Io(#[from] std::io::Error),
 }
 
 impl CliError {
-    /// 2 usage, 3 not found, 4 conflict, stale or something wrong, 5 service or network.
+    /// Returns 2 for usage, 3 for not found, 4 for a conflict or findings, 5 for a service or the network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Forbidden(_) | Self::Width(WidthError::Other { .. }) => 2,
-            Self::NotFound(_)
-            | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. } | ReadError::Pruned { .. }) => 3,
-            Self::Conflict(_)
-            | Self::Wrong(_)
-            | Self::Purge(PurgeError::WrittenAgain)
-            | Self::Write(
-                WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
-            ) => 4,
-            // A request that DynamoDB refuses whoever sends it.
-            Self::Service(error) if error.kind == ErrorKind::Rejected => 2,
-            Self::Write(error) if error.kind() == ErrorKind::Rejected => 2,
-            _ => 5,
+            Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
+            Self::NotFound(_) => 3,
+            Self::Conflict(_) | Self::Purge(PurgeError::WrittenAgain) => 4,
+            Self::Operation(error) => match error.kind() {
+                Kind::Invalid => 2,
+                Kind::NotFound => 3,
+                Kind::Conflict => 4,
+                Kind::Unavailable => 5,
+            },
+            Self::Width(_) | Self::Purge(_) | Self::Io(_) => 5,
         }
     }
 
-    /// Something that cannot be read as what it should be.
-    pub(crate) fn usage(what: &str, error: impl std::error::Error) -> Self {
-        Self::Usage(format!("{what}: {}", shared::logging::chain(&error)))
+    /// Returns the error of an argument that cannot be parsed.
+    pub(crate) fn usage(argument: &str, error: impl std::error::Error) -> Self {
+        Self::Usage(format!("{argument}: {}", shared::logging::chain(&error)))
     }
 
-    /// The outcomes that changed nothing, and should have.
-    pub(crate) fn of_outcome(outcome: WriteOutcome) -> Option<Self> {
-        match outcome {
-            WriteOutcome::Conflict { expected, latest } => Some(Self::Conflict(format!(
-                "expected version {expected}, but the latest is {latest}"
-            ))),
-            WriteOutcome::Stale { version } => Some(Self::Conflict(format!(
-                "the update is older than the latest version, {version}"
-            ))),
-            WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
-        }
+    /// Returns the error of an entity that does not exist.
+    pub(crate) fn no_entity(id: &str) -> Self {
+        OperationError::NoEntity(id.to_owned()).into()
     }
 }
 
-impl From<BackfillError> for CliError {
-    fn from(error: BackfillError) -> Self {
-        match error {
-            BackfillError::Service(error) | BackfillError::Record(RecordError(error)) => Self::Service(error),
-            BackfillError::Write(error) => Self::Write(error),
-            BackfillError::Image(error) => Self::Write(WriteError::Latest(error)),
-        }
-    }
+macro_rules! from_library {
+    ($($error:ty),*) => {
+        $(impl From<$error> for CliError {
+            fn from(error: $error) -> Self {
+                Self::Operation(error.into())
+            }
+        })*
+    };
 }
 
-impl From<RestoreError> for CliError {
-    fn from(error: RestoreError) -> Self {
-        match error {
-            RestoreError::NotFound => Self::NotFound("there is no such version".to_owned()),
-            RestoreError::Read(error) => Self::Read(error),
-            RestoreError::Write(error) => Self::Write(error),
-        }
-    }
-}
+from_library!(InvalidEntityId, ReadError, RestoreError, ServiceError, WriteError);

@@ -1,23 +1,17 @@
-//! `vzero`, the operator's command for versioned tables. What it reads that others wrote is in [`failures`], pure parsers.
+//! `vzero`, the operator's command for versioned tables: arguments → library → output.
+//!
+//! Each command owns its arguments, in [`commands`]. The operations themselves are in `shared` and `operations`.
 
 mod args;
-mod audit;
-mod backfill;
-mod change;
-mod checkpoint;
+mod changes;
+mod commands;
 mod connection;
-pub mod console;
 mod error;
-pub mod failures;
+mod globals;
 mod output;
 mod plan;
 mod progress;
-mod prune;
-mod reads;
-mod redrive;
-mod repair;
-mod state;
-mod writes;
+mod write_options;
 
 use std::process::ExitCode;
 
@@ -25,7 +19,6 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::{
     args::{Args, Command},
-    connection::Connection,
     error::CliError,
     output::Output,
 };
@@ -33,10 +26,10 @@ use crate::{
 /// Runs the command.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let verbose = args.verbose;
+    let verbose = args.globals.verbose;
     let done = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(run(args)),
-        Err(error) => Err(CliError::Usage(error.to_string())),
+        Err(error) => Err(error.into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,38 +40,39 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), CliError> {
-    if let Command::Completions { shell } = args.command {
-        clap_complete::generate(shell, &mut Args::command(), "vzero", &mut std::io::stdout());
-        return Ok(());
+async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
+    let output = Output::new(globals.output);
+    match &command {
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Args::command(), "vzero", &mut std::io::stdout());
+            return Ok(());
+        }
+        Command::Plan(plan) => return plan::run(plan, &output),
+        _ => {}
     }
-    let output = Output::new(args.output);
-    if let Command::Plan(plan) = &args.command {
-        return plan::run(&args, plan, &output);
-    }
-    let connection = Connection::open(&args).await?;
-    let done = match &args.command {
-        Command::Put(put) => writes::put(&connection, &args, put, &output).await,
-        Command::Restore(restore) => writes::restore(&connection, &args, restore, &output).await,
-        Command::Delete(delete) => writes::set_deleted(&connection, &args, delete, true, &output).await,
-        Command::Undelete(undelete) => writes::set_deleted(&connection, &args, undelete, false, &output).await,
-        Command::Get(get) => reads::get(&connection, get, &output).await,
-        Command::History(history) => reads::history(&connection, history, &output).await,
-        Command::Diff(diff) => reads::diff(&connection, diff, &output).await,
-        Command::Lag { id } => reads::lag(&connection, id, &output).await,
-        Command::Metadata(metadata) => writes::metadata(&connection, metadata, &output).await,
-        Command::State(state) => state::run(&connection, args.time.as_deref(), state, &output).await,
-        Command::Backfill(backfill) => backfill::run(&connection, &args, backfill, &output).await,
-        Command::Prune(prune) => prune::prune(&connection, prune, &output).await,
-        Command::Pin(pin) => prune::pin(&connection, pin, &output).await,
-        Command::Purge(purge) => prune::purge(&connection, purge, &output).await,
-        Command::Audit(audit) => audit::run(&connection, audit, &output).await,
-        Command::Redrive(args) => redrive::run(&connection, args, &output).await,
-        Command::Repair(args) => repair::run(&connection, args, &output).await,
-        Command::Console(console) => console::run(connection.clone(), &args, console, &output).await,
+    let connection = connection::open(&globals, command.needs()).await?;
+    let done = match &command {
+        Command::Put(put) => put.run(&connection, &output).await,
+        Command::Restore(restore) => restore.run(&connection, &output).await,
+        Command::Delete(delete) => delete.run(&connection, true, &output).await,
+        Command::Undelete(undelete) => undelete.run(&connection, false, &output).await,
+        Command::Get(get) => get.run(&connection, &output).await,
+        Command::History(history) => history.run(&connection, &output).await,
+        Command::Diff(diff) => diff.run(&connection, &output).await,
+        Command::Lag(lag) => lag.run(&connection, &output).await,
+        Command::Metadata(metadata) => metadata.run(&connection, &output).await,
+        Command::State(state) => state.run(&connection, &output).await,
+        Command::Backfill(backfill) => backfill.run(&connection, &output).await,
+        Command::Prune(prune) => prune.run(&connection, &output).await,
+        Command::Pin(pin) => pin.run(&connection, &output).await,
+        Command::Purge(purge) => purge.run(&connection, &output).await,
+        Command::Audit(audit) => audit.run(&connection, &output).await,
+        Command::Redrive(redrive) => redrive.run(&connection, &output).await,
+        Command::Repair(repair) => repair.run(&connection, &output).await,
+        Command::Console(console) => console.run(connection.clone(), &output).await,
         Command::Plan(_) | Command::Completions { .. } => Ok(()),
     };
-    if args.consumed_capacity {
+    if globals.consumed_capacity {
         output::say_capacity(&connection.meter.take());
     }
     done

@@ -1,14 +1,24 @@
-//! Answers: tables for the eye, JSON for all else.
+//! Output: tables on a terminal, JSON otherwise.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 use shared::{domain::view::VersionView, dynamodb::client::capacity::Charge, logging::chain};
 
-use crate::{args::Format, error::CliError};
+use crate::error::CliError;
 
-/// Where answers go, and how they look.
+/// Output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Tables
+    Table,
+    /// One JSON object a line
+    Json,
+}
+
+/// Prints results in a format.
 pub(crate) struct Output {
     format: Format,
 }
@@ -29,7 +39,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// One object, as a line or as a table of its members.
+    /// Prints an object, as a line or as a table of its members.
     pub(crate) fn object(&self, object: &Value) -> Result<(), CliError> {
         if self.is_json() {
             return say(&object.to_string());
@@ -39,7 +49,7 @@ impl Output {
         say(&table.to_string())
     }
 
-    /// Versions: a line each, or a row each.
+    /// Prints versions, each as a line or a row.
     pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
         if self.is_json() {
             return versions
@@ -72,12 +82,12 @@ impl Output {
         say(&table.to_string())
     }
 
-    /// Objects of the same members: a line each, or a table each.
+    /// Prints objects, each as a line or a table.
     pub(crate) fn objects(&self, objects: &[Value]) -> Result<(), CliError> {
         objects.iter().try_for_each(|object| self.object(object))
     }
 
-    /// A sentence on a terminal, an object otherwise.
+    /// Prints a sentence as a table's replacement, or the object as JSON.
     pub(crate) fn sentence(&self, object: &Value, sentence: &str) -> Result<(), CliError> {
         if self.is_json() {
             self.object(object)
@@ -87,12 +97,12 @@ impl Output {
     }
 }
 
-/// One text as it is.
+/// Prints a text unchanged.
 pub(crate) fn say_text(text: &str) -> Result<(), CliError> {
     say(text)
 }
 
-/// One table of rows, for the eye.
+/// Prints a table.
 pub(crate) fn say_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
     let mut table = new_table(header);
     for row in rows {
@@ -112,7 +122,7 @@ fn new_table(header: &[&str]) -> Table {
     table
 }
 
-/// Nested objects open up: `Changed.State.From`.
+/// Adds a row for each member. Nested objects become paths: `Changed.State.From`.
 fn rows(table: &mut Table, prefix: &str, value: &Value) {
     let Value::Object(members) = value else {
         return;
@@ -142,7 +152,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// A text that moves no cursor.
+/// Escapes control characters.
 fn visible(text: &str) -> String {
     let escape = |character: char| {
         if character.is_control() {
@@ -156,18 +166,18 @@ fn visible(text: &str) -> String {
 
 fn say(text: &str) -> Result<(), CliError> {
     match writeln!(io::stdout(), "{text}") {
-        // Whoever read it has had enough, as `head` does.
+        // The reader closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         said => Ok(said?),
     }
 }
 
-/// Whether there is somebody who can be asked.
+/// Returns `true` if the user can answer a question.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks. Anything but a yes is a no.
+/// Asks a question. Returns `false` unless the answer is yes.
 pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
     let mut stderr = io::stderr();
     write!(stderr, "{question} [y/N] ")?;
@@ -177,12 +187,12 @@ pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Something beside the answer.
+/// Prints a note to standard error.
 pub(crate) fn say_note(note: &str) {
     let _ = writeln!(io::stderr(), "note: {note}");
 }
 
-/// What each request consumed, and all together.
+/// Prints the consumed capacity of each request, and the total.
 pub(crate) fn say_capacity(charges: &[Charge]) {
     let mut stderr = io::stderr();
     for charge in charges {
@@ -192,14 +202,14 @@ pub(crate) fn say_capacity(charges: &[Charge]) {
     let _ = writeln!(stderr, "total: {total} units in {} requests", charges.len());
 }
 
-/// One line, with every cause where that is wanted.
+/// Prints an error in one line, with all causes if `verbose`.
 pub(crate) fn say_error(error: &CliError, verbose: bool) {
     let line = if verbose {
         chain(error)
     } else {
         let source = std::error::Error::source(error);
         let deeper = source.and_then(std::error::Error::source);
-        // The network's own words go on in brackets, with every detail.
+        // Details of network errors follow in brackets.
         let said = [source, deeper].into_iter().flatten().map(|cause| {
             let said = cause.to_string();
             said.split_once(" (").map_or(said.clone(), |(said, _)| said.to_owned())
@@ -210,4 +220,20 @@ pub(crate) fn say_error(error: &CliError, verbose: bool) {
             .join(": ")
     };
     let _ = writeln!(io::stderr(), "error: {line}");
+}
+
+/// Prints each element of named lists to standard error.
+pub(crate) fn say_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Value])>) {
+    for (name, list) in lists {
+        list.iter().for_each(|one| say_note(&format!("{name}: {one}")));
+    }
+}
+
+/// Returns a table row of an object: two named members, then all others with their names.
+pub(crate) fn row(object: &Value, names: [&str; 2]) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let others = object.as_object().into_iter().flatten();
+    let others = others.filter(|(name, _)| !names.contains(&name.as_str()));
+    let others: Vec<_> = others.map(|(name, value)| format!("{name} {}", text(value))).collect();
+    vec![text(&object[names[0]]), text(&object[names[1]]), others.join(", ")]
 }

@@ -1,4 +1,4 @@
-//! How far long work has come, on standard error.
+//! Progress of long operations, on standard error.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -6,12 +6,15 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use operations::progress::Progress;
 
-/// A bar, where that is a terminal.
-pub(crate) struct Progress(ProgressBar);
+use crate::output;
 
-impl Progress {
-    /// Of about so many items, 0 where that is not known.
+/// A progress bar. It is only visible on a terminal.
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    /// Returns a bar for about this many items, or 0 if their number is not known.
     pub(crate) fn new(items: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(items).filter(|items| *items > 0), ProgressDrawTarget::stderr());
         let shown = "{wide_bar} {human_pos} items{msg}, {elapsed}";
@@ -19,8 +22,9 @@ impl Progress {
         Self(bar)
     }
 
+    /// Sets the number of processed items.
     pub(crate) fn set(&self, items: u64, note: String) {
-        // The count of a table is some hours old.
+        // DynamoDB updates the item count of a table about every six hours.
         if self.0.length().is_some_and(|length| length < items) {
             self.0.set_length(items);
         }
@@ -28,77 +32,71 @@ impl Progress {
         self.0.set_message(note);
     }
 
-    /// Says something without the bar in its way.
-    pub(crate) fn around<T>(&self, say: impl FnOnce() -> T) -> T {
-        self.0.suspend(say)
+    /// Hides the bar while the closure prints.
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.0.suspend(print)
     }
 }
 
-impl Drop for Progress {
+impl Progress for Bar {
+    fn at(&self, count: u64) {
+        self.set(count, String::new());
+    }
+
+    fn note(&self, note: &str) {
+        self.suspend(|| output::say_note(note));
+    }
+}
+
+impl Drop for Bar {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
-/// A line that moves on a terminal, and few lines elsewhere.
-pub(crate) struct Count {
-    what: &'static str,
-    is_silent: bool,
-    bar: Option<ProgressBar>,
-    /// How many lines were due so far.
+/// A counter: a spinner on a terminal, a line for each 1000 things otherwise.
+pub(crate) struct Counter {
+    things: &'static str,
+    spinner: Option<ProgressBar>,
+    /// Number of lines so far.
     lines: AtomicU64,
 }
 
-impl Count {
-    /// Elsewhere than on a terminal, a line is written for so many things.
-    const A_LINE: u64 = 1000;
+impl Counter {
+    const PER_LINE: u64 = 1000;
 
-    pub(crate) fn new(what: &'static str) -> Self {
-        let bar = io::stderr().is_terminal().then(ProgressBar::new_spinner);
+    pub(crate) fn new(things: &'static str) -> Self {
         Self {
-            what,
-            is_silent: false,
-            bar,
+            things,
+            spinner: io::stderr().is_terminal().then(ProgressBar::new_spinner),
             lines: AtomicU64::new(0),
         }
     }
+}
 
-    /// One that says nothing: there is nobody at the terminal who asked.
-    pub(crate) fn silent() -> Self {
-        Self {
-            what: "",
-            is_silent: true,
-            bar: None,
-            lines: AtomicU64::new(0),
-        }
-    }
-
-    pub(crate) fn is_silent(&self) -> bool {
-        self.is_silent
-    }
-
-    /// So many are done.
-    pub(crate) fn at(&self, count: u64) {
-        if self.is_silent {
+impl Progress for Counter {
+    fn at(&self, count: u64) {
+        let line = format!("{count} {}", self.things);
+        if let Some(spinner) = &self.spinner {
+            spinner.set_message(line);
+            spinner.tick();
             return;
         }
-        let line = format!("{count} {}", self.what);
-        if let Some(bar) = &self.bar {
-            bar.set_message(line);
-            bar.tick();
-            return;
-        }
-        let lines = count / Self::A_LINE;
+        let lines = count / Self::PER_LINE;
         if lines > self.lines.swap(lines, Ordering::Relaxed) {
             let _ = writeln!(io::stderr(), "{line}");
         }
     }
+
+    fn note(&self, note: &str) {
+        output::say_note(note);
+    }
 }
 
-impl Drop for Count {
+impl Drop for Counter {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if let Some(spinner) = &self.spinner {
+            spinner.finish_and_clear();
         }
     }
 }

@@ -14,10 +14,10 @@ use std::{
 };
 
 use futures::{Stream, stream};
+use history_console::{Console, Table};
 use shared::{dynamodb::read::scan_items::ScanError, logging::chain};
 use thiserror::Error;
 use tokio::time::Instant;
-use vzero::console::{Console, Table};
 
 use crate::{
     args::Args,

@@ -7,8 +7,8 @@ use local::mapping::{
     failure::{Failure, Reason},
     record::Record,
 };
+use operations::failures::document::{Document, parse, table_of};
 use serde_json::Value;
-use vzero::failures::document::{Document, parse, table_of};
 
 /// A document is refused by name, or it names records or where they were. What it names comes back from a document that the
 /// mapping writes of it.

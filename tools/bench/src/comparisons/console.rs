@@ -6,9 +6,9 @@ use std::{
     time::Instant,
 };
 
+use history_console::{Console, Table};
 use local::dynamodb::sdk_config;
 use shared::domain::{entity::EntityId, keys::VersionDigits};
-use vzero::console::{Console, Table};
 
 use super::{Bench, seed};
 use crate::{

@@ -18,9 +18,9 @@ mod units;
 
 use std::path::PathBuf;
 
-use shared::dynamodb::write::Idempotency;
+use shared::{domain::recent::Window, dynamodb::write::Idempotency};
 
-use crate::{args::Args, error::CliError, output::Output};
+use crate::{error::CliError, output::Output, write_options::Method};
 use cost::{Architecture, Cost};
 use limits::{Limit, limits};
 use model::{Inputs, Load};
@@ -78,6 +78,8 @@ pub(crate) struct PlanArgs {
     /// Show the price list, and plan nothing
     #[arg(long)]
     print_prices: bool,
+    #[command(flatten)]
+    method: Method,
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -98,7 +100,7 @@ struct Plan {
 }
 
 /// Plans, or shows the price list.
-pub(crate) fn run(args: &Args, plan: &PlanArgs, output: &Output) -> Result<(), CliError> {
+pub(crate) fn run(plan: &PlanArgs, output: &Output) -> Result<(), CliError> {
     let replacements = match &plan.prices {
         Some(path) => Some(
             std::fs::read_to_string(path).map_err(|error| CliError::usage(&format!("{}", path.display()), error))?,
@@ -110,7 +112,7 @@ pub(crate) fn run(args: &Args, plan: &PlanArgs, output: &Output) -> Result<(), C
     if plan.print_prices {
         return render::prices(&prices::merged(replacements.as_deref()).map_err(refused)?);
     }
-    let inputs = inputs(args, plan)?;
+    let inputs = inputs(plan)?;
     let load = Load::of(&inputs);
     let plan = Plan {
         limits: limits(&inputs, &load),
@@ -121,7 +123,7 @@ pub(crate) fn run(args: &Args, plan: &PlanArgs, output: &Output) -> Result<(), C
     render::plan(&plan, &prices, output)
 }
 
-fn inputs(args: &Args, plan: &PlanArgs) -> Result<Inputs, CliError> {
+fn inputs(plan: &PlanArgs) -> Result<Inputs, CliError> {
     let missing = || CliError::Usage("--updates-per-second, --entities and --item-bytes are needed".to_owned());
     let entities = plan.entities.ok_or_else(missing)?;
     let evenly = 1.0 / entities as f64;
@@ -131,15 +133,13 @@ fn inputs(args: &Args, plan: &PlanArgs) -> Result<Inputs, CliError> {
             "--hottest-share is less than 1/{entities}: the hottest entity gets no fewer updates than the average"
         )));
     }
-    let window = args.idempotency_window.unwrap_or_default();
-    let idempotency = Idempotency::named(&args.idempotency, window, args.ledger_ttl_days)
-        .map_err(|error| CliError::usage("--idempotency", error))?;
+    let idempotency = plan.method.idempotency(Window::default())?;
     Ok(Inputs {
         updates_per_second: plan.updates_per_second.ok_or_else(missing)?,
         entities,
         item_bytes: plan.item_bytes.ok_or_else(missing)?,
         writing: Writing {
-            mode: args.mode,
+            mode: plan.method.mode,
             idempotency,
             stream_behind: !plan.no_stream_fn,
             pruned: plan.retention_days.is_some(),

@@ -1,0 +1,157 @@
+//! Changes of attributes, from the command line or a JSON file.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value, json};
+use shared::domain::{
+    AttributeValue, Item, names, plain,
+    time::EpochMillis,
+    update::{Change, EXPECTED_VERSION, ID, Ordering, RESERVED, Update},
+};
+
+use crate::{error::CliError, write_options::WriteOptions};
+
+/// Changes of attributes.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Changes {
+    /// Set an attribute to a text
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// Set an attribute to a JSON value
+    #[arg(long, value_name = "NAME=JSON", value_parser = pair)]
+    set_json: Vec<(String, String)>,
+    /// Remove an attribute
+    #[arg(long, value_name = "NAME")]
+    unset: Vec<String>,
+    /// Read attributes as a JSON object, or a version as `get` prints it, from a file, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "set_json", "unset"])]
+    json: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    if name.is_empty() {
+        return Err("the name is empty".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Reads the changes: attributes by name.
+pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
+    if let Some(path) = &changes.json {
+        return from_file(path);
+    }
+    let mut members = Map::new();
+    for (name, text) in &changes.set {
+        members.insert(name.clone(), json!(text));
+    }
+    for (name, json) in &changes.set_json {
+        let value = serde_json::from_str(json).map_err(|error| CliError::usage(name, error))?;
+        members.insert(name.clone(), value);
+    }
+    members.extend(changes.unset.iter().map(|name| (name.clone(), Value::Null)));
+    Ok(members)
+}
+
+fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().read_to_string(&mut text).map(drop)
+    } else {
+        std::fs::read_to_string(path).map(|content| text = content)
+    };
+    let name = path.display().to_string();
+    read.map_err(|error| CliError::usage(&name, error))?;
+    let value = serde_json::from_str(&text).map_err(|error| CliError::usage(&name, error))?;
+    let Value::Object(mut members) = value else {
+        return Err(CliError::Usage(format!("{name}: it is not a JSON object")));
+    };
+    // A version as `get` prints it.
+    if let (Some(Value::Object(_)), true) = (members.get("Attributes"), members.contains_key("Version")) {
+        let deleted = members.remove(names::DELETED);
+        if let Some(Value::Object(attributes)) = members.remove("Attributes") {
+            members = attributes;
+        }
+        members.extend(deleted.map(|deleted| (names::DELETED.to_owned(), deleted)));
+    } else {
+        members.remove(ID);
+    }
+    Ok(members)
+}
+
+/// Converts attributes in plain JSON to changes.
+pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, CliError> {
+    let change = |(name, value): (String, Value)| {
+        let change = match value {
+            Value::Null => Change::Remove,
+            value => Change::Set(plain::from_json(value).map_err(|error| CliError::usage(&name, error))?),
+        };
+        Ok((name, change))
+    };
+    members.into_iter().map(change).collect()
+}
+
+/// Rejects reserved attributes.
+pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliError> {
+    match RESERVED.into_iter().find(|name| members.contains_key(*name)) {
+        Some(name) => Err(CliError::Usage(format!("{name} is reserved"))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the changes as the attributes of an item.
+pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
+    let members = read(changes)?;
+    reject_reserved(&members)?;
+    let set = parse(members)?.into_iter().filter_map(|(name, change)| match change {
+        Change::Set(value) => Some((name, value)),
+        Change::Remove => None,
+    });
+    Ok(Item::from(
+        set.collect::<std::collections::HashMap<_, AttributeValue>>(),
+    ))
+}
+
+/// Returns the update of the write options and these attributes.
+pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, Value>) -> Result<Update, CliError> {
+    if let Some(time) = &options.time {
+        EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--time", error))?;
+    }
+    for (name, flag) in [
+        (names::TIME, &options.time),
+        ("Actor", &options.actor),
+        ("Reason", &options.reason),
+    ] {
+        members.extend(flag.as_ref().map(|value| (name.to_owned(), json!(value))));
+    }
+    // Attributes with a special meaning are parsed as writer-fn parses them.
+    let mut own = Map::from_iter([(ID.to_owned(), json!(id))]);
+    let special = [names::REQUEST_ID, EXPECTED_VERSION, names::DELETED];
+    let by_time = [names::TIME, names::TIMESTAMP]
+        .into_iter()
+        .filter(|_| options.writing.ordering == Ordering::Time);
+    for name in special.into_iter().chain(by_time).chain(RESERVED) {
+        own.extend(members.remove(name).map(|value| (name.to_owned(), value)));
+    }
+    own.extend(
+        options
+            .expect
+            .map(|expected| (EXPECTED_VERSION.to_owned(), json!(expected))),
+    );
+    own.extend(
+        options
+            .request_id
+            .as_ref()
+            .map(|id| (names::REQUEST_ID.to_owned(), json!(id))),
+    );
+    let fresh = uuid::Uuid::new_v4().to_string();
+    let rejected = |error| CliError::usage("the update", error);
+    let mut update = Update::parse(Value::Object(own), &fresh, options.writing.ordering).map_err(rejected)?;
+    update.changes.extend(parse(members)?);
+    update.check().map_err(rejected)?;
+    Ok(update)
+}

@@ -1,0 +1,167 @@
+//! `vzero audit`.
+
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+use operations::{
+    audit::{EntitiesAudit, EntityStep, TableAudit},
+    connection::Connection,
+};
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::entity::EntityId,
+    dynamodb::maintain::{
+        audit::Audited,
+        audit_segment::Counts,
+        rate_limit::{Limits, Pace},
+    },
+};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Bar,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Audit {
+    /// Partition keys of the entities
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<String>,
+    /// Audit all entities of the table
+    #[arg(long)]
+    all: bool,
+    /// Seconds to wait for a missing version before it counts as a gap
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lag: u64,
+    /// Maximum number of read units a second
+    #[arg(long, value_name = "UNITS")]
+    max_read_units: Option<NonZeroU32>,
+    /// Number of parallel segments [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    segments: Option<u32>,
+    /// Store the progress in this file, and resume from it
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+const EXAMPLE: &str = "\
+Findings: Gap, Stray (beyond Latest), HeadDiffers, NoVersion, Orphan, Unpruned; Lagging, which is no error.
+Exit code 4 if something is wrong.
+Example: vzero audit --all --max-read-units 100 --state audit.json";
+
+impl Audit {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if !self.all && (self.state.is_some() || self.segments.is_some()) {
+            return Err(CliError::Usage("--state and --segments need --all".to_owned()));
+        }
+        let limits = Limits {
+            read: self.max_read_units,
+            write: None,
+        };
+        let pace = Pace::new(connection.pace_meter.clone(), limits);
+        let mut report = Report {
+            output,
+            rows: Vec::new(),
+        };
+        let (counts, read_units, not_found) = if self.all {
+            let (counts, read_units) = self.table(connection, &pace, &mut report).await?;
+            (counts, read_units, None)
+        } else {
+            let (counts, not_found) = self.entities(connection, &pace, &mut report).await?;
+            (counts, pace.consumed().read, not_found)
+        };
+        report.end(&counts, read_units)?;
+        if counts.wrong {
+            return Err(CliError::Conflict("the audit found errors".to_owned()));
+        }
+        not_found.map_or(Ok(()), |entity| Err(CliError::no_entity(entity.as_str())))
+    }
+
+    /// Audits single entities. Returns the last entity that does not exist.
+    async fn entities(
+        &self,
+        connection: &Connection,
+        pace: &Pace,
+        report: &mut Report<'_>,
+    ) -> Result<(Counts, Option<EntityId>), CliError> {
+        let (mut counts, mut not_found) = (Counts::default(), None);
+        let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), self.lag(), &self.ids)?;
+        while let Some(step) = audit.step().await? {
+            let audited = match step {
+                EntityStep::Examined(versions, audited) => {
+                    counts.entities += 1;
+                    counts.versions += versions;
+                    audited
+                }
+                EntityStep::Settled(audited) => audited,
+                EntityStep::NotFound(entity) => {
+                    output::say_note(&format!("there is no {}", entity.as_str()));
+                    not_found = Some(entity);
+                    continue;
+                }
+            };
+            counts.add(&audited);
+            report.say(&audited)?;
+        }
+        Ok((counts, not_found))
+    }
+
+    async fn table(
+        &self,
+        connection: &Connection,
+        pace: &Pace,
+        report: &mut Report<'_>,
+    ) -> Result<(Counts, f64), CliError> {
+        let mut audit = TableAudit::new(connection, pace, self.lag(), self.segments, self.state.as_deref())?;
+        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
+        while let Some(audited) = audit.step().await? {
+            bar.suspend(|| audited.iter().try_for_each(|audited| report.say(audited)))?;
+            let counts = audit.counts();
+            let found: u64 = counts.findings.values().sum();
+            bar.set(counts.items, format!(", {found} findings"));
+        }
+        Ok((audit.counts(), audit.read_units()))
+    }
+
+    fn lag(&self) -> Duration {
+        Duration::from_secs(self.lag)
+    }
+}
+
+/// Prints findings: as JSON at once, as a table at the end.
+struct Report<'a> {
+    output: &'a Output,
+    rows: Vec<Vec<String>>,
+}
+
+impl Report<'_> {
+    fn say(&mut self, audited: &Audited) -> Result<(), CliError> {
+        for finding in &audited.findings {
+            let json = finding.to_json(&audited.entity);
+            if self.output.is_json() {
+                self.output.object(&json)?;
+            } else {
+                self.rows.push(output::row(&json, ["ID", "Finding"]));
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, counts: &Counts, read_units: f64) -> Result<(), CliError> {
+        if !self.rows.is_empty() {
+            output::say_table(&["ID", "Finding", ""], &self.rows)?;
+        }
+        let findings: Map<String, Value> = counts
+            .findings
+            .iter()
+            .map(|(name, count)| (name.clone(), json!(count)))
+            .collect();
+        self.output.object(&json!({
+            "Entities": counts.entities,
+            "Versions": counts.versions,
+            "Findings": findings,
+            "ReadUnits": read_units,
+        }))
+    }
+}

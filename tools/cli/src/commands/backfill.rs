@@ -1,0 +1,157 @@
+//! `vzero backfill`.
+
+use std::{num::NonZeroU32, path::PathBuf};
+
+use operations::{backfill::BackfillRun, connection::Connection};
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::{
+        Item,
+        backfill::{Mapping, Refusal, Template},
+        names, plain,
+    },
+    dynamodb::{
+        Store,
+        maintain::{
+            backfill,
+            rate_limit::{Limits, Pace},
+        },
+        read::describe_table::Description,
+    },
+};
+
+use crate::{error::CliError, output::Output, progress::Bar, write_options::Writing};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: vzero backfill --from-table Orders --id '{CustomerId}#{OrderId}' --rename TTL=Expires --state b.json"
+)]
+pub(crate) struct Backfill {
+    /// Table with the existing items [default: the table itself]
+    #[arg(long, value_name = "TABLE")]
+    from_table: Option<String>,
+    /// Template of the partition key, with attributes in braces [default: the partition key, if it is the only key]
+    #[arg(long, value_name = "TEMPLATE")]
+    id: Option<Template>,
+    /// Rename an attribute
+    #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
+    rename: Vec<(String, String)>,
+    /// Print what would be written, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Maximum number of read units a second
+    #[arg(long, value_name = "UNITS")]
+    max_read_units: Option<NonZeroU32>,
+    /// Maximum number of write units a second
+    #[arg(long, value_name = "UNITS")]
+    max_write_units: Option<NonZeroU32>,
+    /// Number of parallel segments [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    segments: Option<u32>,
+    /// Store the progress in this file, and resume from it
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+impl Backfill {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let from = self.from_table.as_deref().unwrap_or(&connection.table);
+        let source = Store::new(connection.client.clone(), from, connection.store.digits());
+        let table = source.describe().await?;
+        let limits = Limits {
+            read: self.max_read_units,
+            write: self.max_write_units,
+        };
+        let backfill = backfill::Backfill {
+            mapping: self.mapping(connection, from, &table)?,
+            source,
+            target: connection.store.clone(),
+            options: self.writing.options()?,
+            pace: Pace::new(connection.pace_meter.clone(), limits),
+            dry_run: self.dry_run,
+        };
+        let template = self.id.as_ref().map(ToString::to_string);
+        let mut run = BackfillRun::new(
+            connection,
+            backfill,
+            (from, template),
+            self.segments,
+            self.state.as_deref(),
+        )?;
+        let bar = Bar::new(table.items);
+        while let Some(refused) = run.step().await? {
+            bar.suspend(|| {
+                let mut refused = refused.iter();
+                refused.try_for_each(|(item, why)| say_refused(&table, item, why, output))
+            })?;
+            let counts = run.counts();
+            bar.set(counts.items, format!(", {} written", counts.written));
+        }
+        drop(bar);
+        let (counts, consumed) = (run.counts(), run.consumed());
+        output.object(&json!({
+            "Items": counts.items,
+            "Written": counts.written,
+            "AlreadyThere": counts.already_there,
+            "Skipped": counts.skipped,
+            "Refused": counts.refused,
+            "ReadUnits": consumed.read,
+            "WriteUnits": consumed.write,
+            "DryRun": self.dry_run,
+        }))?;
+        match counts.refused {
+            0 => Ok(()),
+            refused => Err(CliError::Conflict(format!(
+                "{refused} items could not be put under versioning"
+            ))),
+        }
+    }
+
+    /// Returns the mapping of items to updates. Within one table, there is one only with a template.
+    fn mapping(&self, connection: &Connection, from: &str, table: &Description) -> Result<Option<Mapping>, CliError> {
+        let keys: Vec<_> = table.keys.iter().map(|(name, _)| name.clone()).collect();
+        let id = match (&self.id, keys.as_slice()) {
+            (Some(template), _) => template.clone(),
+            (None, _) if from == connection.table => return Ok(None),
+            (None, [key]) => Template::attribute(key),
+            (None, _) => {
+                let named: Vec<_> = keys.iter().map(|key| format!("{{{key}}}")).collect();
+                return Err(CliError::Usage(format!(
+                    "{from} has two keys: name its entities, such as --id '{}'",
+                    named.join("#")
+                )));
+            }
+        };
+        if let Some(key) = keys.iter().find(|key| !id.names(key)) {
+            return Err(CliError::Usage(format!(
+                "--id: without {{{key}}}, two items can be one entity"
+            )));
+        }
+        Ok(Some(Mapping {
+            table: from.to_owned(),
+            keys,
+            id,
+            rename: self.rename.iter().cloned().collect(),
+            ordering: self.writing.ordering,
+        }))
+    }
+}
+
+fn say_refused(table: &Description, item: &Item, why: &Refusal, output: &Output) -> Result<(), CliError> {
+    let keys = table.keys.iter().filter_map(|(name, _)| {
+        let value = item.get(name)?;
+        Some((name.clone(), plain::attribute(value)))
+    });
+    let keys: Map<String, Value> = keys.collect();
+    output.object(&json!({"Key": keys, "Refused": why.to_string()}))
+}
+
+/// Parses `OLD=NEW`.
+fn rename(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
+        _ => Err(format!("expected OLD=NEW, such as {}=Expires", names::TTL)),
+    }
+}

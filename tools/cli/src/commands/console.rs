@@ -1,0 +1,119 @@
+//! `vzero console`.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, TcpListener},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use history_console::Options;
+use operations::{connection::Connection, failures::source::Source};
+use serde_json::json;
+
+use super::services::ServiceOptions;
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    write_options::Writing,
+};
+
+/// Minimum length of a token, so that it cannot be guessed.
+const MIN_TOKEN: usize = 16;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Console {
+    /// Port, 0 for a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8100)]
+    port: u16,
+    /// Do not open the web browser
+    #[arg(long)]
+    no_open: bool,
+    /// Show these failure documents: a file, a folder, <s3://bucket/prefix>, or the URL of the dead-letter queue
+    #[arg(long, value_name = "SOURCE")]
+    from: Vec<Source>,
+    /// Allow actions that change the table: restore, undelete, redrive, repair
+    #[arg(long)]
+    allow_write: bool,
+    /// Listen on this address, for access from other machines
+    #[arg(long, value_name = "ADDRESS", requires = "token")]
+    bind: Option<IpAddr>,
+    /// Access token [default: a random one]
+    #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true, value_parser = token)]
+    token: Option<String>,
+    /// Accept requests for this host name as well
+    #[arg(long, value_name = "NAME", requires = "bind")]
+    host: Vec<String>,
+    /// Seconds to wait for a missing version before it counts as a gap
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lag: u64,
+    /// Maximum number of read units a second of an audit
+    #[arg(long, value_name = "UNITS")]
+    max_read_units: Option<NonZeroU32>,
+    #[command(flatten)]
+    services: ServiceOptions,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vzero console --endpoint-url http://127.0.0.1:8000
+  vzero console --from s3://failed-records --allow-write --no-open
+
+The console is read-only without --allow-write. Other machines have access only with --bind and --token.";
+
+impl Console {
+    /// Serves until Ctrl-C.
+    pub(crate) async fn run(&self, connection: Connection, output: &Output) -> Result<(), CliError> {
+        let options = Options {
+            sources: self.from.clone(),
+            services: self.services.to_services(),
+            token: self.token.clone(),
+            writes: self.allow_write.then(|| self.writing.options()).transpose()?,
+            ordering: self.writing.ordering,
+            lag: Duration::from_secs(self.lag),
+            max_read_units: self.max_read_units,
+            bind: self.bind,
+            hosts: self.host.clone(),
+        };
+        let mut console = history_console::Console::serve(self.listen()?, connection, options)?;
+        // The only output of the token.
+        let url = console.url().to_owned();
+        output.sentence(
+            &json!({"URL": url, "AllowWrite": self.allow_write}),
+            &format!("{url}\nServing until Ctrl-C."),
+        )?;
+        if !self.no_open && open::that_detached(&url).is_err() {
+            output::say_note("cannot open a web browser");
+        }
+        tokio::select! {
+            () = console.ended() => Ok(()),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    }
+
+    fn listen(&self) -> Result<TcpListener, CliError> {
+        let address = self.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        TcpListener::bind((address, self.port)).map_err(|error| {
+            CliError::Usage(match error.kind() {
+                io::ErrorKind::AddrInUse => format!("port {} is in use: --port 0 selects a free one", self.port),
+                _ => format!("cannot listen on {address} port {}: {error}", self.port),
+            })
+        })
+    }
+}
+
+/// Parses a token: it is long enough, and needs no escapes in a URL.
+fn token(text: &str) -> Result<String, String> {
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    match is_plain && text.len() >= MIN_TOKEN {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "a token has at least {MIN_TOKEN} characters: letters, digits, - and _"
+        )),
+    }
+}

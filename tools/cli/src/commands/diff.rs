@@ -1,0 +1,40 @@
+//! `vzero diff`.
+
+use operations::connection::Connection;
+use shared::domain::{
+    entity::EntityId,
+    view::{Diff as Difference, VersionView},
+};
+
+use super::values::version;
+use crate::{error::CliError, output::Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: vzero diff Equipment#1 3 7")]
+pub(crate) struct Diff {
+    /// Partition key of the entity
+    id: String,
+    /// Number of the first version
+    from: u64,
+    /// Number of the second version
+    to: u64,
+}
+
+impl Diff {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let (from, to) = (
+            self.one(connection, self.from).await?,
+            self.one(connection, self.to).await?,
+        );
+        output.object(&Difference::new(from, to).to_json())
+    }
+
+    async fn one(&self, connection: &Connection, number: u64) -> Result<VersionView, CliError> {
+        let entity = EntityId::new(&self.id)?;
+        let view = connection
+            .store
+            .version(&entity, version(number)?, connection.consistent);
+        view.await?
+            .ok_or_else(|| CliError::NotFound(format!("there is no version {number} of {}", self.id)))
+    }
+}

@@ -1,0 +1,23 @@
+//! `vzero lag`.
+
+use operations::connection::Connection;
+use serde_json::json;
+use shared::domain::{entity::EntityId, version::Version};
+
+use crate::{error::CliError, output::Output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Lag {
+    /// Partition key of the entity
+    id: String,
+}
+
+impl Lag {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let lag = connection.store.lag(&EntityId::new(&self.id)?).await?;
+        let lag = lag.ok_or_else(|| CliError::no_entity(&self.id))?;
+        let through = lag.through.map_or(0, Version::get);
+        let sentence = format!("head is {}, history through {through}", lag.head);
+        output.sentence(&json!({"ID": self.id, "Head": lag.head, "Through": through}), &sentence)
+    }
+}

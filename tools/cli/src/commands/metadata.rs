@@ -1,0 +1,41 @@
+//! `vzero metadata`.
+
+use operations::connection::Connection;
+use serde_json::{Value, json};
+use shared::{
+    domain::{entity::EntityId, names, plain},
+    dynamodb::write::metadata,
+};
+
+use crate::{
+    changes::{self, Changes},
+    error::CliError,
+    output::Output,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: vzero metadata Equipment#1 --set Name=Equipment-001")]
+pub(crate) struct Metadata {
+    /// Partition key of the entity
+    id: String,
+    #[command(flatten)]
+    changes: Changes,
+}
+
+impl Metadata {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let (store, entity) = (&connection.store, EntityId::new(&self.id)?);
+        let members = changes::read(&self.changes)?;
+        changes::reject_reserved(&members)?;
+        let item = if members.is_empty() {
+            let found = store.get(&entity, metadata::SORT_KEY, connection.consistent).await?;
+            found.ok_or_else(|| CliError::NotFound(format!("{} has no metadata", self.id)))?
+        } else {
+            store.update_metadata(&entity, &changes::parse(members)?).await?
+        };
+        let mut attributes = plain::attributes(&item);
+        attributes.remove(names::PK);
+        attributes.remove(names::SK);
+        output.object(&json!({"ID": self.id, "Attributes": Value::Object(attributes)}))
+    }
+}

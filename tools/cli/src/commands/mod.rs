@@ -1,0 +1,22 @@
+//! The commands. Each file owns the arguments of its command.
+
+pub(crate) mod audit;
+pub(crate) mod backfill;
+pub(crate) mod console;
+pub(crate) mod delete;
+pub(crate) mod diff;
+pub(crate) mod get;
+pub(crate) mod history;
+pub(crate) mod lag;
+pub(crate) mod metadata;
+pub(crate) mod pin;
+pub(crate) mod prune;
+pub(crate) mod purge;
+pub(crate) mod put;
+pub(crate) mod redrive;
+pub(crate) mod repair;
+pub(crate) mod restore;
+mod services;
+pub(crate) mod state;
+mod values;
+mod written;

@@ -1,0 +1,42 @@
+//! `vzero pin`.
+
+use operations::connection::Connection;
+use serde_json::json;
+use shared::{clock, domain::entity::EntityId};
+
+use super::values::version;
+use crate::{
+    error::CliError,
+    output::{self, Output},
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: vzero pin Equipment#1 7")]
+pub(crate) struct Pin {
+    /// Partition key of the entity
+    id: String,
+    /// Number of the version
+    number: u64,
+    /// Remove the pin
+    #[arg(long)]
+    unpin: bool,
+}
+
+impl Pin {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let (store, entity, number) = (&connection.store, EntityId::new(&self.id)?, version(self.number)?);
+        let found = if self.unpin {
+            store.unpin_version(&entity, number).await?
+        } else {
+            store.pin_version(&entity, number, clock::since_epoch()).await?
+        };
+        if !found {
+            let message = format!("there is no version {number} of {}", self.id);
+            return Err(CliError::NotFound(message));
+        }
+        if self.unpin && number < store.floor(&entity, true).await? {
+            output::say_note("it is below the floor: the next prune marks it");
+        }
+        output.object(&json!({"ID": self.id, "Version": number, "Pinned": !self.unpin}))
+    }
+}

@@ -1,0 +1,30 @@
+//! `vzero put`.
+
+use operations::connection::Connection;
+
+use super::written;
+use crate::{
+    changes::{self, Changes},
+    error::CliError,
+    output::Output,
+    write_options::WriteOptions,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: vzero put Equipment#1 --set State=OK --set-json Speed=1.5 --unset Note --actor me")]
+pub(crate) struct Put {
+    /// Partition key of the entity
+    id: String,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    options: WriteOptions,
+}
+
+impl Put {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let update = changes::update(&self.id, &self.options, changes::read(&self.changes)?)?;
+        let outcome = connection.store.write(&update, self.options.writing.options()?).await?;
+        written::say(&self.id, outcome, output)
+    }
+}

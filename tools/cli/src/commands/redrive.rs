@@ -1,0 +1,63 @@
+//! `vzero redrive`.
+
+use operations::{
+    connection::Connection,
+    failures::source::Source,
+    redrive::{Feed, Replay, Tally},
+};
+
+use super::services::ServiceOptions;
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Counter,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Redrive {
+    /// A failure document, a folder of them, <s3://bucket/prefix>, or the URL of the dead-letter queue
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<Source>,
+    #[command(flatten)]
+    services: ServiceOptions,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete a message even if records of it are in conflict with existing items, which are never overwritten
+    #[arg(long)]
+    drop_conflicts: bool,
+    /// Replay documents of this table instead, such as the table that this one was restored from
+    #[arg(long, value_name = "TABLE")]
+    from_table: Option<String>,
+}
+
+const EXAMPLE: &str = "\
+Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
+
+A message is deleted when all of its records are in history. Other messages stay in the queue, and their records are
+listed.";
+
+impl Redrive {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let services = self.services.to_services();
+        let counter = Counter::new("documents");
+        let feed = Feed::new(connection, &services, &counter);
+        let mut replay = Replay::new(connection, &services, self.dry_run);
+        replay.drop_conflicts = self.drop_conflicts;
+        if let Some(table) = &self.from_table {
+            replay.reader.table.clone_from(table);
+        }
+        let mut tally = Tally::default();
+        let fed = feed.all(&self.sources, &replay, &mut tally).await;
+        // Ends the counter's line before the summary.
+        drop(counter);
+        if output.is_json() {
+            output.object(&tally.summary(self.dry_run))?;
+        } else {
+            output.object(&tally.counts(self.dry_run))?;
+            output::say_lists(tally.lists());
+        }
+        Ok(fed.and(tally.verdict())?)
+    }
+}

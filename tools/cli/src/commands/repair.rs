@@ -1,0 +1,104 @@
+//! `vzero repair`.
+
+use std::time::Duration;
+
+use operations::{
+    connection::Connection,
+    failures::source::Source,
+    redrive::Feed,
+    repair::{Done, Plan, of_entities, of_table},
+};
+use serde_json::json;
+
+use super::services::ServiceOptions;
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Counter,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub(crate) struct Repair {
+    /// Partition keys of the entities
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<String>,
+    /// Repair all entities of the table
+    #[arg(long)]
+    all: bool,
+    /// Search missing versions in failure documents: a file, a folder, <s3://bucket/prefix>, or the URL of a queue
+    #[arg(long, value_name = "SOURCE")]
+    from: Vec<Source>,
+    /// Search missing versions in the table's stream
+    #[arg(long)]
+    stream: bool,
+    /// Create a missing latest item again, from the highest version
+    #[arg(long)]
+    revive: bool,
+    /// Show the plan, and do nothing
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Execute the plan without confirmation
+    #[arg(long)]
+    yes: bool,
+    /// Seconds to wait for a missing version before it counts as missing
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    lag: u64,
+    #[command(flatten)]
+    services: ServiceOptions,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vzero repair Equipment#1
+  vzero repair --all --from s3://failed-records --stream --yes
+
+The plan is shown first. No version is overwritten.";
+
+impl Repair {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if !self.yes && !self.dry_run && !output::can_ask() {
+            return Err(CliError::Usage(
+                "cannot ask for confirmation: use --yes to execute the plan, or --dry-run to only show it".to_owned(),
+            ));
+        }
+        let (store, lag) = (&connection.store, Duration::from_secs(self.lag));
+        let (found, not_found) = match self.all {
+            true => (of_table(store, lag, &Counter::new("items read")).await?, None),
+            false => of_entities(store, &self.ids, lag).await?,
+        };
+        let mut plan = Plan::of(store, &found, self.revive).await?;
+        let (services, counter) = (self.services.to_services(), Counter::new("documents"));
+        let feed = Feed::new(connection, &services, &counter);
+        plan.add_missing(connection, &feed, &self.from, self.stream).await?;
+        drop(counter);
+        show(&plan, output)?;
+        let is_agreed = self.yes || (!self.dry_run && !plan.is_empty() && output::ask("Execute the plan?")?);
+        let mut done = Done::default();
+        if is_agreed {
+            done.execute(store, plan.steps, &Counter::new("steps")).await;
+        }
+        let mut summary = done.counts();
+        summary["Entities"] = json!(found.len());
+        summary["Left"] = json!(plan.left.len());
+        summary["DryRun"] = json!(!is_agreed);
+        if output.is_json() {
+            done.add_lists(&mut summary);
+        } else {
+            output::say_lists(done.lists());
+        }
+        output.object(&summary)?;
+        done.verdict(plan.left.len())?;
+        not_found.map_or(Ok(()), |entity| Err(CliError::no_entity(entity.as_str())))
+    }
+}
+
+fn show(plan: &Plan, output: &Output) -> Result<(), CliError> {
+    let lines = plan.to_json();
+    if output.is_json() || lines.is_empty() {
+        return output.objects(&lines);
+    }
+    let rows: Vec<_> = lines.iter().map(|line| output::row(line, ["ID", "Step"])).collect();
+    output::say_table(&["ID", "Step", ""], &rows)
+}

@@ -1,5 +1,0 @@
-//! Failure documents of an event source mapping, and the queue messages that bring word of them.
-
-pub mod document;
-pub mod message;
-pub mod source;

@@ -1,0 +1,38 @@
+//! Options of all commands.
+
+use shared::domain::keys::VersionDigits;
+
+use crate::output::Format;
+
+/// Options of all commands.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// Name of the table
+    #[arg(long, global = true, env = "TABLE_NAME", default_value = "VersionControl")]
+    pub(crate) table: String,
+    /// Endpoint of DynamoDB, such as <http://127.0.0.1:8000> [default: AWS]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) endpoint_url: Option<String>,
+    /// Profile of the AWS configuration
+    #[arg(long, global = true)]
+    pub(crate) profile: Option<String>,
+    /// AWS Region
+    #[arg(long, global = true)]
+    pub(crate) region: Option<String>,
+    /// Print the consumed capacity of each request to standard error
+    #[arg(long, global = true)]
+    pub(crate) consumed_capacity: bool,
+    /// Output format [default: table on a terminal, json otherwise]
+    #[arg(long, global = true, value_enum)]
+    pub(crate) output: Option<Format>,
+    /// Width of version keys [default: the width that the table was created with, 1 for a new table]
+    #[arg(long, global = true, env = "VERSION_DIGITS", value_name = "N")]
+    pub(crate) version_digits: Option<VersionDigits>,
+    /// Use eventually consistent reads, at half the price
+    #[arg(long, global = true)]
+    pub(crate) eventual: bool,
+    /// Print all causes of an error
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}

@@ -1,0 +1,83 @@
+//! Options of commands that write versions.
+
+use shared::{
+    domain::{ledger::Retention, recent::Window, update::Ordering},
+    dynamodb::write::{self, Idempotency, WriteMode},
+};
+
+use crate::error::CliError;
+
+/// Write mode and duplicate detection.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Method {
+    /// Write mode: stream, inline or transaction
+    #[arg(long, env = "WRITE_MODE", default_value = "stream", value_name = "MODE")]
+    pub(crate) mode: WriteMode,
+    /// Strategy for detecting duplicate requests: recent or ledger
+    #[arg(long, env = "IDEMPOTENCY", default_value = "recent", value_name = "KIND")]
+    pub(crate) idempotency: String,
+    /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
+    #[arg(long, env = "IDEMPOTENCY_WINDOW", value_name = "N")]
+    pub(crate) idempotency_window: Option<Window>,
+    /// Number of days that requests are kept, with --idempotency ledger
+    #[arg(long, env = "LEDGER_TTL_DAYS", default_value_t, value_name = "DAYS")]
+    pub(crate) ledger_ttl_days: Retention,
+}
+
+impl Method {
+    /// Returns the strategy for detecting duplicate requests.
+    pub(crate) fn idempotency(&self, default_window: Window) -> Result<Idempotency, CliError> {
+        let window = self.idempotency_window.unwrap_or(default_window);
+        Idempotency::named(&self.idempotency, window, self.ledger_ttl_days)
+            .map_err(|error| CliError::usage("--idempotency", error))
+    }
+}
+
+/// Options of commands that write many versions, or let the user write them.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Write options")]
+pub(crate) struct Writing {
+    #[command(flatten)]
+    pub(crate) method: Method,
+    /// Order of updates: arrival or time
+    #[arg(long, env = "ORDERING", default_value = "arrival")]
+    pub(crate) ordering: Ordering,
+    /// Create no version if nothing would change
+    #[arg(long)]
+    pub(crate) skip_unchanged: bool,
+}
+
+impl Writing {
+    /// Returns the options of the library.
+    pub(crate) fn options(&self) -> Result<write::WriteOptions, CliError> {
+        // A window smaller than the functions' would drop requests that they keep. They cut a larger one down.
+        let window = Window::new(Window::MAX).unwrap_or_default();
+        Ok(write::WriteOptions {
+            mode: self.method.mode,
+            idempotency: self.method.idempotency(window)?,
+            skip_unchanged: self.skip_unchanged,
+        })
+    }
+}
+
+/// Options of commands that write one version.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriteOptions {
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+    /// Write only if this is the latest version, 0 for none
+    #[arg(long, value_name = "N")]
+    pub(crate) expect: Option<u64>,
+    /// Idempotency key of the write [default: a random one]
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+    /// Time of the version, ISO 8601
+    #[arg(long)]
+    pub(crate) time: Option<String>,
+    /// Author of the version, stored in its attribute Actor
+    #[arg(long)]
+    pub(crate) actor: Option<String>,
+    /// Reason for the version, stored in its attribute Reason
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}

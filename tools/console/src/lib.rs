@@ -1,0 +1,190 @@
+//! The history browser: the history of a table in the web browser.
+//!
+//! ```text
+//! request ─▶ guard ─▶ query of a page ─▶ library ─▶ view ─▶ HTML, or JSON if the request accepts only that
+//! ```
+//!
+//! `vzero console` starts it, and the local stack serves it. It reads through `shared` and `operations`; without write
+//! options it changes nothing. The package is called `history-console`, because the crate `console` on crates.io is
+//! used for terminals.
+
+mod address;
+mod app;
+mod as_of;
+mod aside;
+mod assets;
+mod compare;
+mod entities;
+mod entity;
+mod error;
+mod failures;
+mod guard;
+mod health;
+mod hosts;
+mod operator;
+mod page;
+mod query;
+mod redrive;
+mod repair;
+mod restore;
+mod secrets;
+mod server;
+mod time;
+mod timeline;
+mod value;
+mod version;
+
+use std::{
+    net::{IpAddr, SocketAddr, TcpListener},
+    num::NonZeroU32,
+    sync::Arc,
+    time::Duration,
+};
+
+use operations::{connection::Connection, failures::source::Source, redrive::Services};
+use shared::{
+    domain::{keys::VersionDigits, update::Ordering},
+    dynamodb::write::WriteOptions,
+};
+
+use self::{app::App, guard::Guard, hosts::Hosts, secrets::Secrets};
+
+/// Default time in which a missing version may still arrive.
+const LAG: Duration = Duration::from_secs(60);
+
+/// A console that serves until it is dropped.
+#[derive(Debug)]
+pub struct Console {
+    address: SocketAddr,
+    url: String,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// Options of a console.
+#[derive(Debug)]
+pub struct Options {
+    /// Sources of failure documents.
+    pub sources: Vec<Source>,
+    /// Access to S3 and SQS.
+    pub services: Services,
+    /// Access token. Default: a random one.
+    pub token: Option<String>,
+    /// Options of writes, or `None` for a read-only console.
+    pub writes: Option<WriteOptions>,
+    /// Ordering of updates.
+    pub ordering: Ordering,
+    /// Time in which a missing version may still arrive.
+    pub lag: Duration,
+    /// Maximum number of read units a second of an audit.
+    pub max_read_units: Option<NonZeroU32>,
+    /// Address that other machines connect to. Default: only this machine can connect.
+    pub bind: Option<IpAddr>,
+    /// Additional host names.
+    pub hosts: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            services: Services::default(),
+            token: None,
+            writes: None,
+            ordering: Ordering::default(),
+            lag: LAG,
+            max_read_units: None,
+            bind: None,
+            hosts: Vec::new(),
+        }
+    }
+}
+
+/// A table, and the location of its failure documents.
+#[derive(Debug)]
+pub struct Table<'a> {
+    /// DynamoDB client.
+    pub client: &'a aws_sdk_dynamodb::Client,
+    /// Credentials and Region for clients of other services.
+    pub sdk: aws_config::SdkConfig,
+    /// Endpoint of DynamoDB.
+    pub endpoint_url: &'a str,
+    /// Name of the table.
+    pub name: &'a str,
+    /// Width of the version keys.
+    pub digits: VersionDigits,
+    /// A folder, or `s3://bucket`.
+    pub failures: &'a str,
+    /// Endpoint of S3, if not at AWS.
+    pub s3_endpoint_url: Option<&'a str>,
+}
+
+impl Console {
+    /// Serves a table, read-only and only to this machine.
+    pub fn of_table(listener: TcpListener, table: Table<'_>) -> std::io::Result<Self> {
+        let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits);
+        let Ok(failures) = table.failures.parse();
+        let options = Options {
+            sources: vec![failures],
+            services: Services {
+                s3_endpoint_url: table.s3_endpoint_url.map(str::to_owned),
+                ..Services::default()
+            },
+            ..Options::default()
+        };
+        Self::serve(listener, connection, options)
+    }
+
+    /// Serves a table with these options.
+    pub fn serve(listener: TcpListener, connection: Connection, options: Options) -> std::io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let secrets = Arc::new(options.token.map_or_else(Secrets::fresh, Secrets::with_token));
+        let hosts = Hosts {
+            bind: options.bind,
+            names: options.hosts,
+        };
+        let url = format!("http://{}/?token={}", hosts.shown(address), secrets.token());
+        let guard = Guard::new(Arc::clone(&secrets), hosts, address.port());
+        let app = App {
+            connection,
+            secrets,
+            writes: options.writes,
+            sources: options.sources,
+            services: options.services,
+            lag: options.lag,
+            max_read_units: options.max_read_units,
+            ordering: options.ordering,
+            busy: Arc::default(),
+            repairs: repair::jobs::Repairs::default(),
+            audit: health::audit::Audit::default(),
+            samples: tokio::sync::Mutex::default(),
+        };
+        let router = server::router(app, guard);
+        let task = tokio::spawn(async move {
+            let _ = axum::serve(listener, router).await;
+        });
+        Ok(Self { address, url, task })
+    }
+
+    /// Returns the address of the listener.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the URL with the access token.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Waits until the server ends.
+    pub async fn ended(&mut self) {
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,62 @@
+//! A table, and the clients that read and write it.
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use shared::{
+    domain::keys::VersionDigits,
+    dynamodb::{Store, client::capacity::Meter},
+};
+
+/// A table with its clients.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The table, with the width of its version keys.
+    pub store: Store,
+    /// DynamoDB client, for patterns without version keys.
+    pub client: Client,
+    /// Capacity that the command's own requests consume.
+    pub meter: Meter,
+    /// Capacity that limits the rate of a long operation.
+    pub pace_meter: Meter,
+    /// Name of the table.
+    pub table: String,
+    /// `true` if reads are strongly consistent.
+    pub consistent: bool,
+    /// Credentials, Region and timeouts for clients of other services.
+    pub sdk: SdkConfig,
+    /// Endpoint of DynamoDB and DynamoDB Streams, if not at AWS.
+    pub endpoint_url: Option<String>,
+}
+
+impl Connection {
+    /// Returns a connection to a table with a known version key width.
+    pub fn new(client: &Client, sdk: SdkConfig, endpoint_url: &str, table: &str, digits: VersionDigits) -> Self {
+        let pace_meter = Meter::default();
+        let config = client.config().to_builder().interceptor(pace_meter.clone());
+        let client = Client::from_conf(config.build());
+        Self {
+            store: Store::new(client.clone(), table, digits),
+            client,
+            meter: Meter::default(),
+            pace_meter,
+            table: table.to_owned(),
+            consistent: true,
+            sdk,
+            endpoint_url: Some(endpoint_url.to_owned()),
+        }
+    }
+
+    /// Returns the same table with a client that has its own meter.
+    pub fn metered(&self) -> (Store, Meter) {
+        let meter = Meter::default();
+        let config = self.client.config().to_builder().interceptor(meter.clone()).build();
+        let store = Store::new(Client::from_conf(config), &self.table, self.store.digits());
+        (store, meter)
+    }
+
+    /// Clears the meters: they grow with each request.
+    pub fn clear_meters(&self) {
+        self.meter.take();
+        self.pace_meter.take();
+    }
+}

@@ -1,0 +1,167 @@
+//! Errors of operations.
+
+use std::{io, path::PathBuf};
+
+use shared::{
+    domain::{entity::InvalidEntityId, version::Version, version_item::InvalidImage},
+    dynamodb::{
+        client::error::{ErrorKind, ServiceError},
+        maintain::backfill::BackfillError,
+        put::put_version::RecordError,
+        read::versions::ReadError,
+        write::{
+            restore::RestoreError,
+            {WriteError, WriteOutcome},
+        },
+    },
+};
+use thiserror::Error;
+
+use crate::request_error::RequestError;
+
+/// The reason why an operation failed.
+#[derive(Debug, Error)]
+pub enum OperationError {
+    /// The text is no partition key.
+    #[error("the entity")]
+    Entity(#[from] InvalidEntityId),
+    /// The table has no such entity.
+    #[error("there is no {0}")]
+    NoEntity(String),
+    /// The entity has no such version.
+    #[error("there is no such version")]
+    NoVersion,
+    /// The bucket does not exist.
+    #[error("there is no bucket {0}")]
+    NoBucket(String),
+    /// The queue does not exist.
+    #[error("there is no queue {0}")]
+    NoQueue(String),
+    /// A file or folder with failure documents cannot be read.
+    #[error("{}", path.display())]
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A checkpoint cannot be read.
+    #[error("{}", path.display())]
+    Checkpoint {
+        /// Path of the checkpoint.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A checkpoint cannot be written.
+    #[error("cannot write the checkpoint")]
+    SaveCheckpoint(#[source] io::Error),
+    /// The checkpoint was written by a run with other arguments.
+    #[error("the checkpoint belongs to another run: {0}")]
+    OtherRun(String),
+    /// The latest version is not the expected one.
+    #[error("expected version {expected}, but the latest is {latest}")]
+    Expected {
+        /// Expected version, 0 for none.
+        expected: u64,
+        /// Latest version, 0 for none.
+        latest: u64,
+    },
+    /// The update is older than the latest version.
+    #[error("the update is older than the latest version, {0}")]
+    Stale(Version),
+    /// The operation ended, but not everything could be done.
+    #[error("{0}")]
+    Incomplete(String),
+    /// The operation ended, but a part of it failed and can be retried.
+    #[error("{0}")]
+    Retryable(String),
+    /// The latest item contains no valid version.
+    #[error(transparent)]
+    Image(#[from] InvalidImage),
+    /// A request to S3, SQS or DynamoDB Streams failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A request to DynamoDB failed.
+    #[error("failed to read or write the table")]
+    Service(#[from] ServiceError),
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A version item could not be put.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A read failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Class of an error, for exit codes and HTTP statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request is not valid.
+    Invalid,
+    /// Something does not exist.
+    NotFound,
+    /// Another write came first, or the table contains inconsistent items.
+    Conflict,
+    /// A service, the network or a file failed. A retry may succeed.
+    Unavailable,
+}
+
+impl OperationError {
+    /// Returns the class of the error.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Entity(_) | Self::Checkpoint { .. } | Self::OtherRun(_) => Kind::Invalid,
+            Self::NoEntity(_)
+            | Self::NoVersion
+            | Self::NoBucket(_)
+            | Self::NoQueue(_)
+            | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. } | ReadError::Pruned { .. }) => {
+                Kind::NotFound
+            }
+            Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Kind::NotFound,
+            Self::Expected { .. }
+            | Self::Stale(_)
+            | Self::Incomplete(_)
+            | Self::Image(_)
+            | Self::Write(
+                WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
+            ) => Kind::Conflict,
+            // DynamoDB rejects such a request regardless of its sender.
+            Self::Service(error) if error.kind == ErrorKind::Rejected => Kind::Invalid,
+            Self::Write(error) if error.kind() == ErrorKind::Rejected => Kind::Invalid,
+            _ => Kind::Unavailable,
+        }
+    }
+
+    /// Returns the error of an outcome that changed nothing although it should have.
+    pub fn of_outcome(outcome: WriteOutcome) -> Option<Self> {
+        match outcome {
+            WriteOutcome::Conflict { expected, latest } => Some(Self::Expected { expected, latest }),
+            WriteOutcome::Stale { version } => Some(Self::Stale(version)),
+            WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
+        }
+    }
+}
+
+impl From<BackfillError> for OperationError {
+    fn from(error: BackfillError) -> Self {
+        match error {
+            BackfillError::Service(error) | BackfillError::Record(RecordError(error)) => Self::Service(error),
+            BackfillError::Write(error) => Self::Write(error),
+            BackfillError::Image(error) => Self::Write(WriteError::Latest(error)),
+        }
+    }
+}
+
+impl From<RestoreError> for OperationError {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::NotFound => Self::NoVersion,
+            RestoreError::Read(error) => Self::Read(error),
+            RestoreError::Write(error) => Self::Write(error),
+        }
+    }
+}

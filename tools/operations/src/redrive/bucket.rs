@@ -1,0 +1,126 @@
+//! Failure documents in S3.
+
+use aws_sdk_s3::{
+    Client,
+    error::SdkError,
+    operation::{get_object::GetObjectError, list_objects_v2::ListObjectsV2Error},
+};
+
+use super::{
+    folder::{self, Content},
+    services::{Services, timeouts},
+};
+use crate::{connection::Connection, error::OperationError, request_error::RequestError};
+
+/// S3 client.
+#[derive(Debug, Clone)]
+pub(super) struct Buckets(Client);
+
+impl Buckets {
+    pub(super) fn new(connection: &Connection, services: &Services) -> Self {
+        let mut config = aws_sdk_s3::config::Builder::from(&connection.sdk).timeout_config(timeouts());
+        if let Some(url) = &services.s3_endpoint_url {
+            // Other endpoints have no host name per bucket.
+            config = config.endpoint_url(url).force_path_style(true);
+        }
+        Self(Client::from_conf(config.build()))
+    }
+
+    /// Returns the keys with this prefix, or only the key that equals it.
+    pub(super) async fn keys(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, OperationError> {
+        let mut keys = Vec::new();
+        let mut token = None;
+        loop {
+            let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
+            let page = request
+                .set_continuation_token(token)
+                .send()
+                .await
+                .map_err(|error| unlisted(bucket, &error))?;
+            keys.extend(
+                page.contents
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter_map(|object| object.key),
+            );
+            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
+                keys.truncate(1);
+                return Ok(keys);
+            }
+            token = page.next_continuation_token;
+            if token.is_none() {
+                // A folder that was created in the S3 console is an empty object.
+                keys.retain(|key| !key.ends_with('/'));
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Returns the first keys with this prefix after a key, or only the key that equals the prefix.
+    pub(super) async fn page(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, OperationError> {
+        let mut keys: Vec<String> = Vec::new();
+        let mut after = after.map(str::to_owned);
+        loop {
+            let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
+            let page = request
+                .set_start_after(after)
+                .send()
+                .await
+                .map_err(|error| unlisted(bucket, &error))?;
+            let found = page.contents.unwrap_or_default().into_iter();
+            let found: Vec<_> = found.filter_map(|object| object.key).collect();
+            after = found.last().cloned();
+            // A folder that was created in the S3 console is an empty object.
+            keys.extend(found.into_iter().filter(|key| !key.ends_with('/')));
+            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
+                keys.truncate(1);
+                return Ok(keys);
+            }
+            if keys.len() >= limit || after.is_none() || page.is_truncated != Some(true) {
+                keys.truncate(limit);
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Reads an object.
+    pub(super) async fn read(&self, bucket: &str, key: &str) -> Result<Content, OperationError> {
+        const OPERATION: &str = "GetObject";
+        let object = match self.0.get_object().bucket(bucket).key(key).send().await {
+            Ok(object) => object,
+            Err(SdkError::ServiceError(error)) if matches!(error.err(), GetObjectError::NoSuchKey(_)) => {
+                return Ok(Content::Other("there is no such object"));
+            }
+            Err(error) => {
+                let error = RequestError::new(OPERATION, &error);
+                return match error.is(&["NoSuchBucket"]) {
+                    true => Ok(Content::Other("there is no such bucket")),
+                    false => Err(error.into()),
+                };
+            }
+        };
+        if object
+            .content_length
+            .is_some_and(|bytes| bytes > folder::MAX_BYTES.cast_signed())
+        {
+            return Ok(Content::Other("it is too large for a document"));
+        }
+        let body = object.body.collect().await;
+        let bytes = body.map_err(|_| RequestError::unreadable(OPERATION))?.into_bytes();
+        Ok(Content::of(bytes.into()))
+    }
+}
+
+fn unlisted<R>(bucket: &str, error: &SdkError<ListObjectsV2Error, R>) -> OperationError {
+    let error = RequestError::new("ListObjectsV2", error);
+    match error.is(&["NoSuchBucket"]) {
+        true => OperationError::NoBucket(bucket.to_owned()),
+        false => error.into(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Documents of all sources, passed to a sink.
+
+use std::path::Path;
+
+use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
+
+use super::{
+    bucket::Buckets,
+    folder::{self, Content},
+    queue::{Drain, Queue, Received},
+    services::Services,
+    tally::Tally,
+};
+use crate::{
+    connection::Connection,
+    error::OperationError,
+    failures::{
+        document::{self, Document},
+        message::{self, Message, Object},
+        source::Source,
+    },
+    progress::Progress,
+};
+
+/// Maximum number of documents that are processed concurrently. Each has many records.
+const CONCURRENCY: usize = 4;
+
+/// Consumer of documents.
+pub trait Sink {
+    /// Processes a document. Returns the counts of its records.
+    fn document(&self, name: &str, document: Document) -> impl Future<Output = Result<Tally, OperationError>>;
+
+    /// Returns `true` if the message with these records may be deleted.
+    fn may_delete(&self, tally: &Tally) -> bool;
+}
+
+/// Reads the documents of sources.
+pub struct Feed<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) services: &'a Services,
+    pub(super) buckets: Buckets,
+    progress: &'a dyn Progress,
+}
+
+impl<'a> Feed<'a> {
+    /// Returns a feed that reports the number of documents.
+    pub fn new(connection: &'a Connection, services: &'a Services, progress: &'a dyn Progress) -> Self {
+        Self {
+            connection,
+            services,
+            buckets: Buckets::new(connection, services),
+            progress,
+        }
+    }
+
+    /// Passes all documents of the sources to the sink, one source after the other. Adds to the tally, also before an error.
+    pub async fn all(&self, sources: &[Source], sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        for source in sources {
+            match source {
+                Source::Path(path) => self.path(path, sink, tally).await?,
+                Source::Bucket { bucket, prefix } => self.bucket(bucket, prefix, sink, tally).await?,
+                Source::Queue(url) => self.queue(url, sink, tally).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn path(&self, path: &Path, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        let taken = stream::iter(folder::files(path)?)
+            .map(async |file| {
+                let name = file.display().to_string();
+                content(&name, folder::read(&file)?, sink).await
+            })
+            .buffer_unordered(CONCURRENCY);
+        self.count(taken, tally).await
+    }
+
+    async fn bucket(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        sink: &impl Sink,
+        tally: &mut Tally,
+    ) -> Result<(), OperationError> {
+        let keys = self.buckets.keys(bucket, prefix).await?;
+        if keys.is_empty() {
+            self.progress.note(&format!(
+                "no object of {bucket} has a key that begins with \"{prefix}\""
+            ));
+        }
+        let taken = stream::iter(keys)
+            .map(async |key| {
+                let bucket = bucket.to_owned();
+                self.object(&Object { bucket, key }, sink).await
+            })
+            .buffer_unordered(CONCURRENCY);
+        self.count(taken, tally).await
+    }
+
+    async fn count(
+        &self,
+        taken: impl futures::Stream<Item = Result<Tally, OperationError>>,
+        tally: &mut Tally,
+    ) -> Result<(), OperationError> {
+        let mut taken = std::pin::pin!(taken);
+        while let Some(one) = taken.try_next().await? {
+            tally.add(one);
+            self.progress.at(tally.documents());
+        }
+        Ok(())
+    }
+
+    async fn queue(&self, url: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        let queue = Queue::new(self.connection, self.services, url);
+        let mut drain = Drain::new(&queue);
+        let drained = self.drain(&mut drain, sink, tally).await;
+        // Only at the end: a kept message that is visible would be received again and again.
+        tally.messages_kept += drain.release().await?;
+        drained
+    }
+
+    async fn drain(&self, drain: &mut Drain<'_>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        while let Some(messages) = drain.next().await? {
+            let taken = join_all(messages.iter().map(|message| self.message(message, sink))).await;
+            let mut first_error = None;
+            for (message, taken) in messages.iter().zip(taken) {
+                match taken {
+                    Ok(one) => {
+                        if sink.may_delete(&one) {
+                            drain.delete(message).await?;
+                            tally.messages_deleted += 1;
+                        }
+                        tally.add(one);
+                    }
+                    Err(error) => first_error = first_error.or(Some(error)),
+                }
+            }
+            self.progress.at(tally.documents());
+            if let Some(error) = first_error {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn message(&self, message: &Received, sink: &impl Sink) -> Result<Tally, OperationError> {
+        let name = format!("message {}", message.id);
+        match message::parse(&message.body) {
+            Ok(Message::Trial) => Ok(Tally::default()),
+            Ok(Message::Document(document)) => sink.document(&name, *document).await,
+            Ok(Message::Objects(objects)) => {
+                let mut tally = Tally::default();
+                for object in &objects {
+                    tally.add(self.object(object, sink).await?);
+                }
+                Ok(tally)
+            }
+            Err(error) => Ok(Tally::left(&name, &error.to_string())),
+        }
+    }
+
+    pub(super) async fn object(&self, object: &Object, sink: &impl Sink) -> Result<Tally, OperationError> {
+        let name = format!("s3://{}/{}", object.bucket, object.key);
+        content(&name, self.buckets.read(&object.bucket, &object.key).await?, sink).await
+    }
+}
+
+async fn content(name: &str, content: Content, sink: &impl Sink) -> Result<Tally, OperationError> {
+    match content {
+        Content::Text(text) => take(name, &text, sink).await,
+        Content::Other(why) => Ok(Tally::left(name, why)),
+    }
+}
+
+async fn take(name: &str, text: &str, sink: &impl Sink) -> Result<Tally, OperationError> {
+    match document::parse(text) {
+        Ok(document) => sink.document(name, document).await,
+        Err(error) => Ok(Tally::left(name, &error.to_string())),
+    }
+}

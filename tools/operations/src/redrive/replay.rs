@@ -1,0 +1,142 @@
+//! Replay of records by stream-fn's own code.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+use shared::{
+    clock::Deadline,
+    domain::{attributes::same_item, entity::EntityId, version::Version, version_item::VersionItem},
+    dynamodb::{
+        Store,
+        put::put_version::{RecordError, RecordOutcome},
+    },
+};
+use stream_fn::{
+    HistoryWriter,
+    error::RecordFailure,
+    record::{self, Content},
+    response::{Outcome, ProcessedRecord},
+};
+
+use super::{feed::Sink, reader::Reader, services::Services, stream::TableStream, tally::Tally};
+use crate::{connection::Connection, error::OperationError, failures::document::Document};
+
+/// Maximum number of concurrent reads of a dry run.
+const READS: usize = 32;
+
+/// Replays the records of documents.
+pub struct Replay {
+    store: Store,
+    /// Source of the records.
+    pub reader: Reader,
+    /// `true` if a message may be deleted although records of it are in conflict.
+    pub drop_conflicts: bool,
+    /// Timeout for one document.
+    timeout: Duration,
+    /// Version items that a dry run would have put, or `None` if it is no dry run.
+    plan: Option<Plan>,
+}
+
+/// Version items that a dry run found to be missing.
+type Plan = Mutex<HashMap<(EntityId, Version), VersionItem>>;
+
+impl Sink for Replay {
+    async fn document(&self, name: &str, document: Document) -> Result<Tally, OperationError> {
+        let read = self.reader.read(name, document).await?;
+        let mut tally = read.tally;
+        let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
+        if let Some((batch, fetched)) = read.fetched {
+            // The stream also contains records that the mapping filters out.
+            done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
+            if !fetched.is_whole {
+                let lost = batch.size.saturating_sub(done.len() as u64).max(1);
+                tally.lose(&batch, fetched.first.as_ref(), lost);
+            }
+        }
+        tally.count_all(name, done);
+        Ok(tally)
+    }
+
+    fn may_delete(&self, tally: &Tally) -> bool {
+        self.plan.is_none() && tally.is_in(self.drop_conflicts)
+    }
+}
+
+impl Replay {
+    /// Returns a replay of the connection's own table. Messages with records in conflict are not deleted.
+    pub fn new(connection: &Connection, services: &Services, is_dry: bool) -> Self {
+        Self {
+            store: connection.store.clone(),
+            reader: Reader {
+                stream: TableStream::new(connection),
+                table: connection.table.clone(),
+            },
+            drop_conflicts: false,
+            // Shorter than the visibility timeout, so that the message is still hidden.
+            timeout: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
+            plan: is_dry.then(Default::default),
+        }
+    }
+
+    async fn replay(&self, records: Vec<&RawValue>) -> Vec<ProcessedRecord> {
+        match &self.plan {
+            None => {
+                let writer = HistoryWriter::from_store(self.store.clone());
+                writer.process(records, Deadline::after(self.timeout)).await
+            }
+            Some(plan) => {
+                let tried = stream::iter(records).map(|record| self.try_out(record, plan));
+                tried.buffered(READS).collect().await
+            }
+        }
+    }
+
+    /// Returns the outcomes that a replay of these records would have, in their order.
+    pub async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<ProcessedRecord> {
+        let plan = Plan::default();
+        let tried = stream::iter(records).map(|record| self.try_out(record, &plan));
+        tried.buffered(READS).collect().await
+    }
+
+    /// Returns the outcome that a replay of a record would have.
+    async fn try_out(&self, raw: &RawValue, plan: &Plan) -> ProcessedRecord {
+        let parsed = record::parse(raw, self.store.digits());
+        let outcome = match parsed.content {
+            Ok(Content::Skipped) => Outcome::Skipped,
+            Err(failure) => failure.into(),
+            Ok(Content::Version(version)) => {
+                let found = self.store.would_record(&version).await;
+                planned(&version, found, plan).with_version(version)
+            }
+        };
+        ProcessedRecord {
+            sequence_number: parsed.sequence_number,
+            created: parsed.created,
+            request: None,
+            outcome,
+        }
+    }
+}
+
+/// Notes a version as put: the same record can be in several documents, and only the first one would put it.
+fn planned(version: &VersionItem, found: Result<RecordOutcome, RecordError>, plan: &Plan) -> Outcome {
+    match found.into() {
+        Outcome::Recorded => {
+            let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+            match plan.entry((version.entity().clone(), version.version())) {
+                Entry::Vacant(entry) => {
+                    entry.insert(version.clone());
+                    Outcome::Recorded
+                }
+                Entry::Occupied(entry) if same_item(entry.get().item(), version.item()) => Outcome::AlreadyRecorded,
+                Entry::Occupied(_) => RecordFailure::Conflict.into(),
+            }
+        }
+        outcome => outcome,
+    }
+}

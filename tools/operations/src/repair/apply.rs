@@ -1,0 +1,133 @@
+//! Execution of a repair plan.
+
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use shared::{
+    domain::{repair::Step, version_item::VersionItem},
+    dynamodb::{Store, put::put_version::RecordOutcome},
+    logging::chain,
+};
+
+use super::plan::Planned;
+use crate::{error::OperationError, progress::Progress};
+
+/// Maximum number of concurrent steps. Each writes other items.
+const CONCURRENCY: usize = 16;
+
+/// Outcome of a step.
+enum Outcome {
+    Recorded,
+    AlreadyRecorded,
+    Raised,
+    Revived,
+    /// A different item exists. It was not overwritten.
+    Conflict,
+}
+
+/// Outcomes of the steps of a plan.
+#[derive(Debug, Default)]
+pub struct Done {
+    recorded: u64,
+    already_recorded: u64,
+    raised: u64,
+    revived: u64,
+    conflicts: Vec<Value>,
+    failed: Vec<Value>,
+}
+
+impl Done {
+    /// Executes the steps. A failed step does not stop the others.
+    pub async fn execute(&mut self, store: &Store, steps: Vec<Planned>, progress: &dyn Progress) {
+        let steps = stream::iter(steps).map(async |planned| {
+            let outcome = step(store, &planned).await;
+            (planned, outcome)
+        });
+        let mut steps = std::pin::pin!(steps.buffer_unordered(CONCURRENCY));
+        let mut done = 0;
+        while let Some((planned, outcome)) = steps.next().await {
+            let named = json!({"ID": planned.entity.as_str(), "Version": planned.version()});
+            match outcome {
+                Ok(Outcome::Recorded) => self.recorded += 1,
+                Ok(Outcome::AlreadyRecorded) => self.already_recorded += 1,
+                Ok(Outcome::Raised) => self.raised += 1,
+                Ok(Outcome::Revived) => self.revived += 1,
+                Ok(Outcome::Conflict) => self.conflicts.push(named),
+                Err(error) => {
+                    let mut named = named;
+                    named["Reason"] = json!(chain(&error));
+                    self.failed.push(named);
+                }
+            }
+            done += 1;
+            progress.at(done);
+        }
+    }
+
+    /// Returns the counts.
+    pub fn counts(&self) -> Value {
+        json!({
+            "Entities": 0, "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Raised": self.raised,
+            "Revived": self.revived, "Conflict": self.conflicts.len(), "Failed": self.failed.len(), "Left": 0, "DryRun": false,
+        })
+    }
+
+    /// Returns the steps that were not done, by reason.
+    pub fn lists(&self) -> [(&'static str, &[Value]); 2] {
+        [("Conflicts", &self.conflicts), ("FailedSteps", &self.failed)]
+    }
+
+    /// Adds the steps that were not done to a summary.
+    pub fn add_lists(&self, summary: &mut Value) {
+        for (name, list) in self.lists() {
+            summary[name] = json!(list);
+        }
+    }
+
+    /// Returns an error if anything is not repaired. `left` is the number of findings without a step.
+    pub fn verdict(&self, left: usize) -> Result<(), OperationError> {
+        let parts = [
+            (self.conflicts.len(), "met a different item"),
+            (self.failed.len(), "failed, can be retried"),
+            (left, "cannot be repaired"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        let message = format!("not all is repaired: {}", parts.join(", "));
+        if !self.failed.is_empty() {
+            return Err(OperationError::Retryable(message));
+        }
+        match self.conflicts.is_empty() && left == 0 {
+            true => Ok(()),
+            false => Err(OperationError::Incomplete(message)),
+        }
+    }
+}
+
+async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
+    match &planned.step {
+        Step::Record(version) => put(store, version).await,
+        Step::Revive { version, latest } => Ok(match store.revive_latest(&planned.entity, *version, latest).await? {
+            true => Outcome::Revived,
+            false => Outcome::Conflict,
+        }),
+        Step::Raise { from, to } => {
+            let Some(latest) = store.raise_latest(&planned.entity, *from, *to).await? else {
+                return Ok(Outcome::Conflict);
+            };
+            // The table may have no reader of its stream.
+            let version = VersionItem::from_image(latest, store.digits())?;
+            Ok(match put(store, &version).await? {
+                Outcome::Conflict => Outcome::Conflict,
+                _ => Outcome::Raised,
+            })
+        }
+    }
+}
+
+async fn put(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {
+    Ok(match store.record_version(version).await? {
+        RecordOutcome::Recorded => Outcome::Recorded,
+        RecordOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
+        RecordOutcome::Conflict => Outcome::Conflict,
+    })
+}

@@ -1,0 +1,55 @@
+//! Findings of an audit, by entity.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::TryStreamExt as _;
+use shared::{
+    domain::{audit::Finding, entity::EntityId},
+    dynamodb::{
+        Store,
+        maintain::{audit::Audited, audit_segment, rate_limit::Pace},
+    },
+};
+
+use crate::{
+    audit::{EntitiesAudit, EntityStep, segments},
+    error::OperationError,
+    progress::Progress,
+};
+
+/// Findings by entity.
+pub type Findings = BTreeMap<EntityId, Vec<Finding>>;
+
+/// Audits entities. Returns their findings, and the last entity that does not exist.
+pub async fn of_entities(
+    store: &Store,
+    ids: &[String],
+    lag: Duration,
+) -> Result<(Findings, Option<EntityId>), OperationError> {
+    let (mut findings, mut not_found) = (Findings::new(), None);
+    let mut audit = EntitiesAudit::new(store.clone(), Pace::unbounded(), lag, ids)?;
+    while let Some(step) = audit.step().await? {
+        match step {
+            EntityStep::Examined(_, audited) | EntityStep::Settled(audited) => add(&mut findings, audited),
+            EntityStep::NotFound(entity) => not_found = Some(entity),
+        }
+    }
+    Ok((findings, not_found))
+}
+
+/// Audits the whole table. Reports the number of items that were read.
+pub async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> Result<Findings, OperationError> {
+    let mut findings = Findings::new();
+    let mut steps = segments(store, &Pace::unbounded(), lag, vec![audit_segment::Progress::default()]);
+    while let Some((_, step)) = steps.try_next().await? {
+        progress.at(step.progress.counts.items);
+        step.audited.into_iter().for_each(|audited| add(&mut findings, audited));
+    }
+    Ok(findings)
+}
+
+fn add(findings: &mut Findings, audited: Audited) {
+    if !audited.findings.is_empty() {
+        findings.entry(audited.entity).or_default().extend(audited.findings);
+    }
+}

@@ -1,0 +1,103 @@
+//! Search for missing versions in failure documents and in the stream.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Mutex, PoisonError},
+};
+
+use serde_json::value::RawValue;
+use shared::domain::{
+    attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
+    version_set::VersionSet,
+};
+use stream_fn::record::{self, Content};
+
+use crate::{
+    error::OperationError,
+    failures::document::Document,
+    redrive::{Reader, Sink, Tally},
+};
+
+/// Missing versions by entity.
+pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
+
+/// A missing version that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) version: VersionItem,
+    /// Name of the document, or the stream.
+    pub(super) source: String,
+    /// `true` if the sources contain different items for this version.
+    pub(super) is_ambiguous: bool,
+}
+
+/// Missing versions that were found.
+pub(super) type AllFound = BTreeMap<(EntityId, Version), Found>;
+
+/// A search for missing versions.
+pub(super) struct Search<'a> {
+    missing: &'a Missing,
+    digits: VersionDigits,
+    reader: Reader,
+    found: Mutex<AllFound>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(missing: &'a Missing, digits: VersionDigits, reader: Reader) -> Self {
+        Self {
+            missing,
+            digits,
+            reader,
+            found: Mutex::default(),
+        }
+    }
+
+    /// Searches the streams of this table.
+    pub(super) async fn stream(&self, table: &str) -> Result<(), OperationError> {
+        let take = |record: Box<RawValue>| self.take(&record, "the stream");
+        self.reader.stream.all(table, take).await
+    }
+
+    pub(super) fn found(self) -> AllFound {
+        self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, record: &RawValue, source: &str) {
+        let Ok(Content::Version(version)) = record::parse(record, self.digits).content else {
+            return;
+        };
+        let missing = self.missing.get(version.entity());
+        if !missing.is_some_and(|missing| missing.contains(version.version().get())) {
+            return;
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        match found.entry((version.entity().clone(), version.version())) {
+            Entry::Vacant(entry) => {
+                entry.insert(Found {
+                    version,
+                    source: source.to_owned(),
+                    is_ambiguous: false,
+                });
+            }
+            Entry::Occupied(mut entry) => {
+                let other = entry.get_mut();
+                other.is_ambiguous |= !same_item(other.version.item(), version.item());
+            }
+        }
+    }
+}
+
+impl Sink for Search<'_> {
+    async fn document(&self, name: &str, document: Document) -> Result<Tally, OperationError> {
+        let read = self.reader.read(name, document).await?;
+        for record in &read.records {
+            self.take(record, name);
+        }
+        Ok(read.tally)
+    }
+
+    /// Returns `false`: only a redrive deletes messages.
+    fn may_delete(&self, _: &Tally) -> bool {
+        false
+    }
+}

@@ -1,0 +1,14 @@
+//! Repair: restores what an audit finds. No version item is overwritten.
+//!
+//! ```text
+//! findings ─▶ plan of each entity's own items ─▶ missing versions from failure documents and the stream ─▶ steps ─▶ summary
+//! ```
+
+mod apply;
+mod findings;
+mod missing;
+mod plan;
+
+pub use apply::Done;
+pub use findings::{Findings, of_entities, of_table};
+pub use plan::{NOWHERE, Plan, Planned};

@@ -1,0 +1,175 @@
+//! Repair plan: the steps, and the findings that no step repairs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        audit::Finding,
+        entity::EntityId,
+        repair::{self, Step},
+        version::Version,
+        version_set::VersionSet,
+    },
+    dynamodb::Store,
+};
+
+use super::{
+    findings::Findings,
+    missing::{AllFound, Missing, Search},
+};
+use crate::{
+    connection::Connection,
+    error::OperationError,
+    failures::source::Source,
+    redrive::{Feed, Reader, TableStream, Tally},
+};
+
+/// Reason why a missing version without a source is not repaired.
+pub const NOWHERE: &str = "it is in none of the sources";
+
+/// A step for an entity, and the source of the item that it puts.
+#[derive(Debug)]
+pub struct Planned {
+    pub(super) entity: EntityId,
+    pub(super) step: Step,
+    source: String,
+}
+
+/// A repair plan.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Steps to execute.
+    pub steps: Vec<Planned>,
+    /// Versions that only other sources than the entity's items can restore.
+    missing: Missing,
+    /// Findings that are not repaired, with the reason.
+    pub left: Vec<Value>,
+}
+
+impl Plan {
+    /// Plans the steps for which the entities' own items suffice.
+    pub async fn of(store: &Store, findings: &Findings, revive: bool) -> Result<Self, OperationError> {
+        let digits = store.digits();
+        let mut plan = Self::default();
+        for (entity, findings) in findings {
+            let latest = store.get(entity, &digits.latest_key(), true).await?;
+            let top = match repair::highest(findings) {
+                Some(highest) => store.get(entity, &digits.version_key(highest), true).await?,
+                None => None,
+            };
+            let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
+            let planned = |step| Planned {
+                entity: entity.clone(),
+                step,
+                source: digits.latest_key(),
+            };
+            plan.steps.extend(own.steps.into_iter().map(planned));
+            plan.left.extend(own.left.iter().map(|finding| left(entity, finding)));
+            if !own.missing.is_empty() {
+                plan.missing.insert(entity.clone(), own.missing);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Searches the missing versions in failure documents, and in the table's stream if `stream` is set.
+    pub async fn add_missing(
+        &mut self,
+        connection: &Connection,
+        feed: &Feed<'_>,
+        sources: &[Source],
+        stream: bool,
+    ) -> Result<(), OperationError> {
+        let reader = Reader {
+            stream: TableStream::new(connection),
+            table: connection.table.clone(),
+        };
+        let search = Search::new(&self.missing, connection.store.digits(), reader);
+        if !self.missing.is_empty() {
+            feed.all(sources, &search, &mut Tally::default()).await?;
+            if stream {
+                search.stream(&connection.table).await?;
+            }
+        }
+        let found = search.found();
+        self.add_found(found);
+        Ok(())
+    }
+
+    /// Adds a step for each missing version that was found. The others are not repaired.
+    fn add_found(&mut self, found: AllFound) {
+        let mut ambiguous: BTreeMap<EntityId, VersionSet> = BTreeMap::new();
+        for ((entity, version), found) in found {
+            if let Some(missing) = self.missing.get_mut(&entity) {
+                *missing = missing.without(&VersionSet::from_iter([version.get()]));
+            }
+            if found.is_ambiguous {
+                ambiguous.entry(entity).or_default().insert(version.get());
+                continue;
+            }
+            self.steps.push(Planned {
+                entity,
+                step: Step::Record(found.version),
+                source: found.source,
+            });
+        }
+        for (sets, why) in [
+            (&self.missing, NOWHERE),
+            (&ambiguous, "the sources contain different items"),
+        ] {
+            for (entity, set) in sets {
+                for (from, to) in set.ranges() {
+                    let named = json!({"ID": entity.as_str(), "Step": "None", "From": from, "To": to, "Why": why});
+                    self.left.push(named);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if there are no steps.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Returns each step, and each finding that is not repaired.
+    pub fn to_json(&self) -> Vec<Value> {
+        let steps = self.steps.iter().map(Planned::to_json);
+        steps.chain(self.left.iter().cloned()).collect()
+    }
+}
+
+impl Planned {
+    /// Returns `{"ID": …, "Step": "Record", "Version": 7, "Source": "v0"}`.
+    pub fn to_json(&self) -> Value {
+        let id = self.entity.as_str();
+        match &self.step {
+            Step::Record(version) => {
+                json!({"ID": id, "Step": "Record", "Version": version.version(), "Source": self.source})
+            }
+            Step::Raise { from, to } => json!({"ID": id, "Step": "Raise", "From": from, "To": to}),
+            Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
+        }
+    }
+
+    /// Returns the version that the step writes.
+    pub fn version(&self) -> Version {
+        match &self.step {
+            Step::Record(version) => version.version(),
+            Step::Raise { to, .. } => *to,
+            Step::Revive { version, .. } => *version,
+        }
+    }
+}
+
+fn left(entity: &EntityId, finding: &Finding) -> Value {
+    let mut left = finding.to_json(entity);
+    let why = match finding {
+        Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
+        Finding::Unpruned { .. } => "vzero prune removes them",
+        _ => "the latest item contains no valid version",
+    };
+    left["Step"] = json!("None");
+    left["Why"] = json!(why);
+    left
+}

@@ -1,0 +1,57 @@
+//! Errors of requests to S3, SQS and DynamoDB Streams.
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use thiserror::Error;
+
+/// A failed request. It holds names, but no content of documents or messages.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{operation} {detail}")]
+pub struct RequestError {
+    /// Name of the operation.
+    operation: &'static str,
+    /// Error code of the service, if it responded.
+    code: Option<String>,
+    detail: String,
+}
+
+impl RequestError {
+    /// Returns the error of this operation.
+    pub fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
+    where
+        E: ProvideErrorMetadata,
+    {
+        let code = match error {
+            SdkError::ServiceError(_) => Some(error.code().unwrap_or("an error without a code").to_owned()),
+            _ => None,
+        };
+        let detail = match (&code, error) {
+            (Some(code), _) => format!("failed with {code}"),
+            (None, SdkError::TimeoutError(_)) => "timed out".to_owned(),
+            (None, SdkError::DispatchFailure(failure)) => match failure.as_connector_error() {
+                Some(error) => format!("could not be sent: {}", shared::logging::chain(error)),
+                None => "could not be sent".to_owned(),
+            },
+            (None, SdkError::ConstructionFailure(_)) => "could not be built".to_owned(),
+            (None, _) => "returned an invalid response".to_owned(),
+        };
+        Self {
+            operation,
+            code,
+            detail,
+        }
+    }
+
+    /// Returns the error of a response without the expected content.
+    pub fn unreadable(operation: &'static str) -> Self {
+        Self {
+            operation,
+            code: None,
+            detail: "returned an invalid response".to_owned(),
+        }
+    }
+
+    /// Returns `true` if the service responded with one of these error codes.
+    pub fn is(&self, codes: &[&str]) -> bool {
+        self.code.as_deref().is_some_and(|code| codes.contains(&code))
+    }
+}
