@@ -94,7 +94,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
     for digits in ["1", "3"] {
         let table = Table::new();
         let put = |n: &str| {
-            let written = ["--version-digits", digits, "--mode", "inline", "put", "E", "--set", n];
+            let written = ["--version-digits", digits, "put", "--mode", "inline", "E", "--set", n];
             table.lines(&written, 0)[0]["Version"].clone()
         };
         let width: usize = digits.parse().unwrap();
@@ -136,7 +136,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
 fn a_counter_that_alone_was_set_back_makes_no_version() {
     let table = Table::new();
     for n in ["A=1", "A=2", "A=3"] {
-        table.lines(&["--mode", "inline", "put", "E", "--set", n], 0);
+        table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
     }
     let before = table.items();
     let mut v0 = before["E v0"].clone();
@@ -162,7 +162,7 @@ fn a_counter_that_alone_was_set_back_makes_no_version() {
 fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
     let table = Table::new();
     for n in ["A=1", "A=2"] {
-        table.lines(&["--mode", "inline", "put", "E", "--set", n], 0);
+        table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
     }
     let before = table.items();
     table.delete("E", "v0");
@@ -181,7 +181,7 @@ fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
     assert_eq!(table.items(), before);
     audit(&table, 0);
     assert_eq!(
-        table.lines(&["--mode", "inline", "put", "E", "--set", "A=3"], 0)[0]["Version"],
+        table.lines(&["put", "--mode", "inline", "E", "--set", "A=3"], 0)[0]["Version"],
         3
     );
 }
@@ -204,7 +204,7 @@ fn where_sources_hold_different_ones_none_is_taken() {
     fs::write(folder.path().join("c"), other).unwrap();
     let path = folder.path().to_str().unwrap();
     let (plan, summary) = repair(&table, &["E", "--from", path, "--yes"], 4);
-    let doubtful = json!({"ID": "E", "Step": "None", "From": 1, "To": 1, "Why": "the sources hold different ones"});
+    let doubtful = json!({"ID": "E", "Step": "None", "From": 1, "To": 1, "Why": "the sources contain different items"});
     assert_eq!(plan[1], doubtful);
     assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 1, "Left": 1}));
     assert!(!table.items().contains_key("E v1"));

@@ -112,7 +112,7 @@ fn version(number: u64, deleted: bool, attributes: Value) -> Value {
 fn the_life_of_an_entity_in_every_mode() {
     for mode in ["stream", "inline", "transaction"] {
         let table = Table::new();
-        let write = |arguments: &[&str]| table.line(&[&["--mode", mode], arguments].concat());
+        let write = |arguments: &[&str]| table.line(&[arguments, &["--mode", mode]].concat());
         let first = write(&[
             "put",
             "E",
@@ -220,7 +220,7 @@ fn every_type_is_shown_and_put_back_without_loss() {
         "Null": {"$null": true}, "Bool": false, "L": [null, {"$binary": ""}], "M": {"$map": {"$x": 1}}}"#;
     assert_eq!(
         table
-            .fed(&["--mode", "inline", "put", "E", "--json", "-"], attributes)
+            .fed(&["put", "--mode", "inline", "E", "--json", "-"], attributes)
             .code,
         0
     );
@@ -228,7 +228,7 @@ fn every_type_is_shown_and_put_back_without_loss() {
     let path = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(path.path(), &shown.stdout).unwrap();
     // A version as it was shown, put back under another entity.
-    let copy = ["--mode", "inline", "put", "F", "--json", path.path().to_str().unwrap()];
+    let copy = ["put", "--mode", "inline", "F", "--json", path.path().to_str().unwrap()];
     assert_eq!(table.line(&copy)["Version"], 1);
     assert_eq!(table.line(&["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
     assert!(shown.stdout.contains("-0.12345678901234567890123456789012345678"));
@@ -255,9 +255,9 @@ fn every_type_is_shown_and_put_back_without_loss() {
 fn each_failure_has_its_exit_code_and_one_line() {
     let table = Table::new();
     table.line(&[
+        "put",
         "--mode",
         "inline",
-        "put",
         "E",
         "--set",
         "A=1",
@@ -366,10 +366,10 @@ fn each_failure_has_its_exit_code_and_one_line() {
 #[test]
 fn a_table_is_worked_on_with_the_width_it_was_begun_with() {
     let table = Table::new();
-    table.line(&["--version-digits", "3", "--mode", "inline", "put", "E", "--set", "A=1"]);
+    table.line(&["--version-digits", "3", "put", "--mode", "inline", "E", "--set", "A=1"]);
     // Who says no width gets the table's.
     assert_eq!(
-        table.line(&["--mode", "inline", "put", "E", "--set", "A=2"])["Version"],
+        table.line(&["put", "--mode", "inline", "E", "--set", "A=2"])["Version"],
         2
     );
     assert_eq!(table.run(&["history", "E"]).lines.len(), 2);
@@ -435,7 +435,7 @@ fn null_takes_an_attribute_away_and_null_can_be_stored() {
 #[test]
 fn a_time_is_the_later_of_its_two_attributes() {
     let table = Table::new();
-    let put = |arguments: &[&str]| table.line(&[&["--mode", "inline", "put", "E"], arguments].concat());
+    let put = |arguments: &[&str]| table.line(&[&["put", "--mode", "inline", "E"], arguments].concat());
     put(&["--set", "A=1", "--time", "2020-01-01T00:00:00", "--ordering", "time"]);
     put(&["--set", "A=2", "--time", "2020-05-01T00:00:00"]);
     assert_eq!(table.line(&["get", "E", "--at", "2020-02-01"])["Version"], 1);
@@ -446,10 +446,10 @@ fn a_time_is_the_later_of_its_two_attributes() {
 fn tables_completions_and_costs() {
     let table = Table::new();
     let put = table.run(&[
-        "--mode",
-        "inline",
         "--consumed-capacity",
         "put",
+        "--mode",
+        "inline",
         "E",
         "--set",
         "State=OK",
@@ -465,4 +465,64 @@ fn tables_completions_and_costs() {
     );
     assert!(table.run(&["completions", "bash"]).stdout.contains("_vzero"));
     assert!(table.run(&["put", "--help"]).stdout.contains("Example: vzero put"));
+}
+
+/// Write options with their values, and the commands that accept them besides put, restore, delete and undelete.
+const WRITE_OPTIONS: [(&[&str], &[&str]); 11] = [
+    (&["--mode", "inline"], &["backfill", "console", "plan"]),
+    (&["--idempotency", "recent"], &["backfill", "console", "plan"]),
+    (&["--idempotency-window", "7"], &["backfill", "console", "plan"]),
+    (&["--ledger-ttl-days", "7"], &["backfill", "console", "plan"]),
+    (&["--ordering", "time"], &["backfill", "console"]),
+    (&["--skip-unchanged"], &["backfill", "console"]),
+    (&["--expect", "1"], &[]),
+    (&["--request-id", "r"], &[]),
+    (&["--time", "2020-01-01"], &["state put"]),
+    (&["--actor", "me"], &[]),
+    (&["--reason", "why"], &[]),
+];
+
+#[test]
+fn only_commands_that_write_accept_write_options() {
+    let run = |command: &str, option: &[&str]| {
+        let mut vzero = Command::new(env!("CARGO_BIN_EXE_vzero"));
+        // Help is shown after all arguments were accepted up to there.
+        let ran = vzero.args(command.split(' ')).args(option).arg("--help").output();
+        ran.unwrap().status.code()
+    };
+    let commands = [
+        "put",
+        "restore",
+        "delete",
+        "undelete",
+        "get",
+        "history",
+        "diff",
+        "lag",
+        "metadata",
+        "state put",
+        "state latest",
+        "state list",
+        "audit",
+        "backfill",
+        "prune",
+        "pin",
+        "purge",
+        "redrive",
+        "repair",
+        "console",
+        "plan",
+        "completions",
+    ];
+    for (option, others) in WRITE_OPTIONS {
+        for command in commands {
+            let writes = ["put", "restore", "delete", "undelete"].contains(&command);
+            let code = if writes || others.contains(&command) { 0 } else { 2 };
+            assert_eq!(run(command, option), Some(code), "{command} {option:?}");
+        }
+    }
+    let before = Command::new(env!("CARGO_BIN_EXE_vzero"))
+        .args(["--mode", "inline", "put", "E"])
+        .output();
+    assert_eq!(before.unwrap().status.code(), Some(2));
 }

@@ -22,9 +22,10 @@ use shared::{domain::recent::Window, dynamodb::write::Idempotency};
 
 use crate::{error::CliError, output::Output, write_options::Method};
 use cost::{Architecture, Cost};
-use limits::{Limit, limits};
+use limits::limits;
 use model::{Inputs, Load};
 use prices::Prices;
+use render::Plan;
 use units::Writing;
 
 #[derive(Debug, clap::Args)]
@@ -90,14 +91,6 @@ Examples:
 
 It needs no table. --mode, --idempotency, --idempotency-window [default: 16] and --ledger-ttl-days are those of the
 functions. The formulas are in docs/scaling.md.";
-
-/// What is answered.
-struct Plan {
-    inputs: Inputs,
-    load: Load,
-    limits: Vec<Limit>,
-    cost: Cost,
-}
 
 /// Plans, or shows the price list.
 pub(crate) fn run(plan: &PlanArgs, output: &Output) -> Result<(), CliError> {

@@ -4,15 +4,23 @@ use serde_json::{Map, Value, json};
 use shared::dynamodb::write::{Idempotency, WriteMode};
 
 use super::{
-    Plan,
+    cost::Cost,
     limits::{Limit, nearest},
-    model::Function,
+    model::{Function, Inputs, Load},
     prices::Prices,
 };
 use crate::{
     error::CliError,
     output::{Output, say_table, say_text},
 };
+
+/// A plan.
+pub(super) struct Plan {
+    pub(super) inputs: Inputs,
+    pub(super) load: Load,
+    pub(super) limits: Vec<Limit>,
+    pub(super) cost: Cost,
+}
 
 pub(super) fn prices(list: &Map<String, Value>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(list).map_err(|error| CliError::usage("the prices", error))?;

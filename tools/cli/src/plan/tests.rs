@@ -13,7 +13,7 @@ use shared::{
     dynamodb::write::{Idempotency, WriteMode},
 };
 
-use super::{cost::Architecture, *};
+use super::{cost::Architecture, limits::Limit, *};
 
 fn even(updates_per_second: f64, entities: u64, item_bytes: u64) -> Inputs {
     Inputs {

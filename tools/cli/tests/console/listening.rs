@@ -50,11 +50,11 @@ fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
     let port = taken.local_addr().unwrap().port().to_string();
     refused(
         &["--port", &port],
-        &format!("port {port} is in use: --port 0 takes a free one"),
+        &format!("port {port} is in use: --port 0 selects a free one"),
     );
     refused(
         &["--port", "0", "--bind", "192.0.2.1", "--token", TOKEN],
-        "cannot be listened at",
+        "cannot listen on 192.0.2.1",
     );
 
     let console = Console::with(

@@ -12,9 +12,9 @@ fn table() -> (Table, tempfile::TempDir) {
         let change = format!("N={n}");
         table.answer(
             &[
+                "put",
                 "--mode",
                 "inline",
-                "put",
                 "E",
                 "--set",
                 &change,
@@ -24,8 +24,8 @@ fn table() -> (Table, tempfile::TempDir) {
             0,
         );
     }
-    table.answer(&["--mode", "inline", "put", "D", "--set", "State=OK"], 0);
-    table.answer(&["--mode", "inline", "delete", "D"], 0);
+    table.answer(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
+    table.answer(&["delete", "--mode", "inline", "D"], 0);
     let folder = tempfile::tempdir().unwrap();
     let document = table.document(&table.records()[..1]);
     std::fs::write(folder.path().join("document"), document.body.to_string()).unwrap();

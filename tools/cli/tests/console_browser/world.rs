@@ -59,7 +59,7 @@ impl World {
         let stack = Stack::start(options).await.unwrap();
         let config = local::dynamodb::sdk_config(stack.dynamodb_endpoint()).await;
         let reading = Console::start(&stack, &failed, &[]);
-        let writing = Console::start(&stack, &failed, &["--allow-write", "--actor", "the tests"]);
+        let writing = Console::start(&stack, &failed, &["--allow-write"]);
         let world = Self {
             client: aws_sdk_dynamodb::Client::new(&config),
             stack,

@@ -82,7 +82,7 @@ fn everything_wrong_is_found_and_nothing_else() {
     ] {
         let ran = table.run(arguments);
         assert_eq!(ran.code, 4, "{ran:?}");
-        assert_eq!(ran.stderr, "error: the audit found something wrong\n");
+        assert_eq!(ran.stderr, "error: the audit found errors\n");
         let (findings, summary) = split(ran);
         assert_eq!(findings, expected, "{arguments:?}");
         assert_eq!((&summary["Entities"], &summary["Versions"]), (&json!(7), &json!(68)));

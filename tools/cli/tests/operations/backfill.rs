@@ -70,7 +70,7 @@ fn items_of_another_table_become_version_1() {
         let old = other(&table, "Old", &[("Id", Kind::S)], &items);
         table.write(json!({"ID": "taken", "A": "new"}));
         let run =
-            |arguments: &[&str]| table.run(&[&["--mode", mode, "backfill", "--from-table", &old], arguments].concat());
+            |arguments: &[&str]| table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
         let planned = run(&["--dry-run"]);
         assert_eq!(planned.code, 4);
         let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Refused", 1)]);
@@ -120,7 +120,7 @@ fn two_keys_need_a_name() {
         .collect();
     let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
     let run = |arguments: &[&str]| {
-        table.run(&[&["--mode", "inline", "backfill", "--from-table", &orders], arguments].concat())
+        table.run(&[&["backfill", "--mode", "inline", "--from-table", &orders], arguments].concat())
     };
     for (arguments, said) in [
         (
@@ -153,9 +153,9 @@ fn two_items_of_one_name_are_not_one_entity() {
         let items = [item("a", "b#c"), item("a#b", "c")];
         let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
         let arguments = [
+            "backfill",
             "--mode",
             mode,
-            "backfill",
             "--from-table",
             &orders,
             "--id",
@@ -185,7 +185,7 @@ fn items_of_the_table_itself() {
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "2020-01-01T00:00:00"}, "A": {"S": "x"}}));
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "Metadata"}}));
     table.write(json!({"ID": "Counted", "State": 1}));
-    let run = |arguments: &[&str]| table.run(&[&["--mode", "inline", "backfill"], arguments].concat());
+    let run = |arguments: &[&str]| table.run(&[&["backfill", "--mode", "inline"], arguments].concat());
     let ran = run(&[]);
     assert_eq!(
         (ran.code, summary(&ran)["Written"], summary(&ran)["Refused"]),
@@ -222,9 +222,9 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let arguments = [
+        "backfill",
         "--mode",
         "transaction",
-        "backfill",
         "--from-table",
         &old,
         "--segments",
