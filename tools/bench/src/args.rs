@@ -4,19 +4,18 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Measures the functions side by side with their peers, and says where a target is met.
+/// Compare the functions with their peers, and report which targets are met.
 ///
-/// Prints a table, and writes target/bench/results.json, the same as results.md, and a plot for each comparison. Peers that are not installed are
-/// left out; tools/bench/peers/install installs them. Exit codes: 0 measured, whatever the figures; 1 something failed;
-/// 2 usage.
+/// Prints a table, and writes results.json, results.md and a plot for each comparison into target/bench. Peers that are not installed are
+/// omitted; tools/bench/peers/install installs them. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The comparisons to run, by name [default: all]
+    /// Comparisons to run [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
-    /// Few and small runs, to see that it works; the figures mean little
+    /// Run few and small measurements, as a test of the benchmark; the figures are not valid
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -24,11 +23,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// A folder of functions that cargo lambda build made, such as target/lambda [default: built by cargo]
+    /// Folder with the output of cargo lambda build, such as target/lambda [default: build the functions with cargo]
     #[arg(long, value_name = "DIR")]
     pub(crate) functions: Option<PathBuf>,
 
-    /// The folder for results and plots
+    /// Folder for results and plots
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,
 }
@@ -36,8 +35,8 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release -p bench                          everything
-  cargo run --release -p bench -- start 'cold path'     two comparisons; cold-path will do, too
-  cargo run --release -p bench -- --quick               all of it, in short";
+  cargo run --release -p bench -- start 'cold path'     two comparisons; cold-path is also accepted
+  cargo run --release -p bench -- --quick               a short run of everything";
 
 #[cfg(test)]
 mod tests {
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         Args::command().debug_assert();
     }
 }

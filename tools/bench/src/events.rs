@@ -1,13 +1,13 @@
-//! The events that the functions are given.
+//! Events for the functions.
 
 use serde_json::{Value, json};
 
 use crate::subject::{Role, Subject};
 
-/// How many requests the latest item remembers, between the least and the most of the default window.
-const REMEMBERED: usize = 20;
+/// Recent requests in a latest item: between the minimum and the maximum of the default window.
+const RECENT_REQUESTS: usize = 20;
 
-/// An event that makes one write.
+/// Returns an event that results in one write.
 pub(crate) fn one(role: Role, subject: &Subject) -> String {
     match role {
         Role::Writer => update(&entity(0)).to_string(),
@@ -15,18 +15,18 @@ pub(crate) fn one(role: Role, subject: &Subject) -> String {
     }
 }
 
-/// An event that makes none, for either function.
-pub(crate) fn none() -> String {
+/// Returns an event that results in no write, for either function.
+pub(crate) fn empty() -> String {
     json!({"Records": []}).to_string()
 }
 
-/// A batch of so many new images, each of another entity.
+/// Returns a batch of new images, each of a different entity.
 pub(crate) fn stream_batch(records: usize, subject: &Subject) -> String {
     let records: Vec<_> = (0..records).map(|index| record(index, subject.is_ours)).collect();
     json!({ "Records": records }).to_string()
 }
 
-/// A batch of so many messages, each an update of another entity.
+/// Returns a batch of messages, each an update of a different entity.
 pub(crate) fn queue_batch(messages: usize) -> String {
     let records: Vec<_> = (0..messages).map(message).collect();
     json!({ "Records": records }).to_string()
@@ -49,7 +49,7 @@ fn message(index: usize) -> Value {
     })
 }
 
-/// An update as upstream sends it: with its key, an item of just under 600 bytes.
+/// Returns an update. The item that it creates has just under 600 bytes.
 fn update(entity: &str) -> Value {
     json!({
         "ID": entity,
@@ -66,7 +66,7 @@ fn update(entity: &str) -> Value {
     })
 }
 
-/// What DynamoDB Streams tells of the latest item after such an update. Only our writer remembers requests in it.
+/// Returns the stream record of the latest item after such an update. Only our writer adds recent requests to the item.
 fn record(index: usize, ours: bool) -> Value {
     let mut image = json!({
         "PK": {"S": entity(index)},
@@ -86,9 +86,9 @@ fn record(index: usize, ours: bool) -> Value {
         "Note": {"S": "x".repeat(330)},
     });
     if ours {
-        let remembered = (0..REMEMBERED).map(|index| (format!("{index:011}"), json!({"N": index.to_string()})));
-        let remembered: serde_json::Map<_, _> = remembered.collect();
-        image["RecentRequests"] = json!({ "M": remembered });
+        let recent = (0..RECENT_REQUESTS).map(|index| (format!("{index:011}"), json!({"N": index.to_string()})));
+        let recent: serde_json::Map<_, _> = recent.collect();
+        image["RecentRequests"] = json!({ "M": recent });
     }
     json!({
         "eventID": format!("{index:032x}"),

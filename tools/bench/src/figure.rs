@@ -1,10 +1,10 @@
-//! Figures: ours, a peer's, and what is to be reached.
+//! Figures: ours, a peer's, and the target.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What one comparison found.
+/// Results of one comparison.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) name: &'static str,
@@ -12,12 +12,12 @@ pub(crate) struct Comparison {
     pub(crate) plot: Plot,
 }
 
-/// How a comparison is drawn.
+/// Kind of plot of a comparison.
 #[derive(Debug)]
 pub(crate) enum Plot {
     /// A bar for each figure and its peer.
     Bars,
-    /// Lines over something that grows.
+    /// Lines over a growing quantity.
     Lines {
         x: &'static str,
         y: &'static str,
@@ -28,22 +28,22 @@ pub(crate) enum Plot {
 /// One figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
-    /// What is measured, and in what.
+    /// Unit, and the measured quantity.
     pub(crate) unit: String,
     pub(crate) ours: f64,
-    /// The peer and its figure.
+    /// Name of the peer, and its figure.
     pub(crate) peer: Option<(String, f64)>,
     pub(crate) target: Option<Target>,
 }
 
-/// What is to be reached.
+/// Target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
-    /// At most so many times the peer's.
+    /// Maximum ratio to the peer's figure.
     RatioAtMost(f64),
-    /// At least so many times the peer's.
+    /// Minimum ratio to the peer's figure.
     RatioAtLeast(f64),
-    /// At most this.
+    /// Maximum.
     AtMost(f64),
 }
 
@@ -57,26 +57,26 @@ impl Figure {
         }
     }
 
-    pub(crate) fn beside(self, peer: impl Into<String>, figure: f64) -> Self {
+    pub(crate) fn compared_with(self, peer: impl Into<String>, figure: f64) -> Self {
         Self {
             peer: Some((peer.into(), figure)),
             ..self
         }
     }
 
-    pub(crate) fn aiming_at(self, target: Target) -> Self {
+    pub(crate) fn with_target(self, target: Target) -> Self {
         Self {
             target: Some(target),
             ..self
         }
     }
 
-    /// Ours by the peer's.
+    /// Returns our figure divided by the peer's.
     pub(crate) fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().map(|(_, peer)| self.ours / peer)
     }
 
-    /// `None` where there is nothing to reach, or no peer to be measured against.
+    /// Returns `true` if the target is met, or `None` without a target or without the peer that it needs.
     pub(crate) fn met(&self) -> Option<bool> {
         match self.target? {
             Target::RatioAtMost(most) => Some(self.ratio()? <= most),
@@ -109,28 +109,12 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// A figure for each peer, or ours alone where there is none. A target counts against the peer it names.
-pub(crate) fn beside_each(unit: &str, ours: f64, peers: &[(&str, f64)], targets: &[(&str, Target)]) -> Vec<Figure> {
-    let figure = Figure::new(unit, ours);
-    if peers.is_empty() {
-        return vec![figure];
-    }
-    let beside = peers.iter().map(|(name, peer)| {
-        let figure = figure.clone().beside(*name, *peer);
-        match targets.iter().find(|(named, _)| named == name) {
-            Some((_, target)) => figure.aiming_at(*target),
-            None => figure,
-        }
-    });
-    beside.collect()
-}
-
-/// Four significant digits.
+/// Rounds to four significant digits.
 pub(crate) fn rounded(figure: f64) -> f64 {
     format!("{figure:.3e}").parse().unwrap_or(figure)
 }
 
-/// The value below which this share of them lies.
+/// Returns the smallest value that is not less than this share of the values.
 pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -144,7 +128,7 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// The one in the middle.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
@@ -158,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_were_measured() {
+    fn percentiles_are_measured_values() {
         let values = [4.0, 1.0, 3.0, 2.0];
         let check = |values: &[f64], share, expected: f64| {
             assert!(
@@ -173,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_met_or_missed_or_cannot_be_judged() {
+    fn a_target_is_met_or_missed_or_has_no_peer() {
         let figure = |ours: f64, peer: Option<f64>, target| Figure {
             peer: peer.map(|peer| ("Python".to_owned(), peer)),
             target: Some(target),
@@ -195,8 +179,8 @@ mod tests {
     #[test]
     fn a_figure_as_json() {
         let figure = Figure::new("ms, p50", 6.123_45)
-            .beside("Python", 200.0)
-            .aiming_at(Target::RatioAtMost(0.03));
+            .compared_with("Python", 200.0)
+            .with_target(Target::RatioAtMost(0.03));
         let expected = json!({
             "name": "start", "unit": "ms, p50", "ours": 6.123, "peer": 200.0, "peer_name": "Python",
             "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,

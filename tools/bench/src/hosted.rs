@@ -1,4 +1,4 @@
-//! One function in processes of its own, behind a Lambda Runtime API.
+//! A function in its own processes, behind a Lambda Runtime API.
 
 use std::{
     collections::BTreeMap,
@@ -14,16 +14,16 @@ use local::{
 use serde_json::Value;
 
 use crate::{
-    certificate::Certificate,
     error::BenchError,
     process,
+    stub::Stub,
     subject::{Role, Subject},
 };
 
-/// The table that the functions are told of.
-pub(crate) const TABLE: &str = "VersionControl";
+/// `TABLE_NAME` of the functions.
+const TABLE: &str = "VersionControl";
 
-/// A function that can be invoked. Its processes end with it.
+/// A function that can be invoked. Its processes end when this value is dropped.
 pub(crate) struct Hosted {
     lambda: Lambda,
     handler: String,
@@ -31,19 +31,19 @@ pub(crate) struct Hosted {
     log: PathBuf,
 }
 
-/// Where a function finds DynamoDB, and what it may trust there.
-#[derive(Clone, Copy)]
-pub(crate) struct Way<'a> {
-    pub(crate) endpoint: &'a str,
-    pub(crate) certificate: Option<&'a Certificate>,
+/// Rate and CPU time of some batches in one process.
+pub(crate) struct Batches {
+    pub(crate) per_second: f64,
+    /// CPU time of an item, in microseconds.
+    pub(crate) cpu_micros: f64,
 }
 
 impl Hosted {
-    /// Hosts a function in at most so many processes, none of which is started yet.
+    /// Hosts a function in at most `processes` processes. Each starts with its first invocation.
     pub(crate) fn new(
         subject: &Subject,
         role: Role,
-        way: Way,
+        stub: &Stub,
         processes: usize,
         logs: &Path,
     ) -> Result<Self, BenchError> {
@@ -61,7 +61,7 @@ impl Hosted {
             program: start.program.clone(),
             arguments: start.arguments.clone(),
             bootstraps: BTreeMap::new(),
-            environment: environment(subject, way),
+            environment: environment(subject, stub),
             concurrency: processes,
             logs: logs.clone(),
         };
@@ -74,43 +74,61 @@ impl Hosted {
         })
     }
 
-    /// Invokes the function, and says when its answer came. An answer that names failures is an error.
+    /// Invokes the function, and returns the time of its response. A response with batch item failures is an error.
     pub(crate) async fn invoke(&self, event: &str) -> Result<Instant, BenchError> {
         let invoked = self.lambda.invoke(&self.handler, event.as_bytes().to_vec()).await;
-        let answered = Instant::now();
-        let invoked = invoked.ok_or_else(|| BenchError::Gone(self.subject.clone()))?;
-        let answer: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
-        let failures = answer.get("batchItemFailures").and_then(Value::as_array);
+        let responded = Instant::now();
+        let invoked = invoked.ok_or_else(|| self.ended())?;
+        let response: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
+        let failures = response.get("batchItemFailures").and_then(Value::as_array);
         if invoked.is_error || failures.is_some_and(|failures| !failures.is_empty()) {
-            return Err(BenchError::Failed {
+            return Err(BenchError::Invocation {
                 subject: self.subject.clone(),
-                said: String::from_utf8_lossy(&invoked.payload).chars().take(200).collect(),
+                response: String::from_utf8_lossy(&invoked.payload).chars().take(200).collect(),
                 log: self.log.clone(),
             });
         }
-        Ok(answered)
+        Ok(responded)
     }
 
-    /// The process that answered last.
-    pub(crate) fn life(&self) -> Result<ProcessInfo, BenchError> {
-        let lives = self.lambda.processes(&self.handler);
-        lives.first().copied().ok_or_else(|| self.gone())
+    /// Invokes the function once, which opens its connections, then measures `count` invocations with `items` items each.
+    pub(crate) async fn batches(&self, event: &str, items: usize, count: usize) -> Result<Batches, BenchError> {
+        self.invoke(event).await?;
+        let cpu_before = self.cpu()?;
+        let began = Instant::now();
+        let mut responded = began;
+        for _ in 0..count {
+            responded = self.invoke(event).await?;
+        }
+        let cpu = self.cpu()?.saturating_sub(cpu_before);
+        #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+        let items = (items * count) as f64;
+        Ok(Batches {
+            per_second: items / responded.duration_since(began).as_secs_f64(),
+            cpu_micros: cpu.as_secs_f64() * 1e6 / items,
+        })
     }
 
-    /// The CPU time that its processes have used so far, user and system.
+    /// Returns the process that responded last.
+    pub(crate) fn process(&self) -> Result<ProcessInfo, BenchError> {
+        let processes = self.lambda.processes(&self.handler);
+        processes.first().copied().ok_or_else(|| self.ended())
+    }
+
+    /// Returns the CPU time of its processes so far, user and system.
     pub(crate) fn cpu(&self) -> Result<Duration, BenchError> {
-        let lives = self.lambda.processes(&self.handler);
-        let times = lives.iter().map(|life| process::cpu_time(life.pid));
-        times.sum::<Option<Duration>>().ok_or_else(|| self.gone())
+        let processes = self.lambda.processes(&self.handler);
+        let times = processes.iter().map(|process| process::cpu_time(process.pid));
+        times.sum::<Option<Duration>>().ok_or_else(|| self.ended())
     }
 
-    /// The most memory that its process has had, in bytes.
+    /// Returns the peak memory of its process, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64, BenchError> {
-        process::peak_memory(self.life()?.pid).ok_or_else(|| self.gone())
+        process::peak_memory(self.process()?.pid).ok_or_else(|| self.ended())
     }
 
-    fn gone(&self) -> BenchError {
-        BenchError::Gone(self.subject.clone())
+    fn ended(&self) -> BenchError {
+        BenchError::ProcessEnded(self.subject.clone())
     }
 }
 
@@ -120,19 +138,19 @@ impl Drop for Hosted {
     }
 }
 
-fn environment(subject: &Subject, way: Way) -> BTreeMap<String, String> {
+fn environment(subject: &Subject, stub: &Stub) -> BTreeMap<String, String> {
     let mut environment = subject.environment.clone();
     let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
     set("TABLE_NAME", TABLE);
-    set("AWS_ENDPOINT_URL_DYNAMODB", way.endpoint);
-    // None of them is to look for credentials or settings elsewhere.
+    set("AWS_ENDPOINT_URL_DYNAMODB", stub.endpoint());
+    // Otherwise the SDKs look for credentials in the instance metadata.
     set("AWS_EC2_METADATA_DISABLED", "true");
     set("PATH", "/usr/local/bin:/usr/bin:/bin");
-    if let Some(certificate) = way.certificate {
+    if let Some(certificate) = stub.certificate() {
         let bundle = certificate.bundle.display().to_string();
         set("SSL_CERT_FILE", &bundle);
         set("AWS_CA_BUNDLE", &bundle);
-        // Node has the roots of all the world within itself.
+        // Node has built-in root certificates.
         set("NODE_EXTRA_CA_CERTS", &certificate.authority.display().to_string());
     }
     environment

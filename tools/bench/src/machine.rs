@@ -1,10 +1,10 @@
-//! What the figures were measured on and with.
+//! The machine and the software of a run.
 
 use std::{fs, process::Command};
 
 use crate::subject::installed;
 
-/// One line each: the date, the machine, the versions of what is compared.
+/// Returns a line for the date, for the machine, and for the version of each language.
 pub(crate) fn facts() -> Vec<String> {
     #[allow(clippy::disallowed_methods, reason = "the date of a measurement")]
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
@@ -23,8 +23,8 @@ pub(crate) fn facts() -> Vec<String> {
             "Machine: {cores} cores of {}, {memory} of memory",
             field(&cpuinfo, "model name")
         ),
-        format!("System: {}", said("uname", &["-sr"])),
-        format!("Rust: {}", said("rustc", &["--version"])),
+        format!("System: {}", first_line("uname", &["-sr"])),
+        format!("Rust: {}", first_line("rustc", &["--version"])),
     ];
     let python = installed().join("python/bin/python");
     if python.exists() {
@@ -32,7 +32,7 @@ pub(crate) fn facts() -> Vec<String> {
                       print(platform.python_version(), 'boto3', boto3.__version__, 'awslambdaric', m.version('awslambdaric'))";
         facts.push(format!(
             "Python: {}",
-            said(&python.display().to_string(), &["-c", script])
+            first_line(&python.display().to_string(), &["-c", script])
         ));
     }
     let sdk = installed().join("node/node_modules/@aws-sdk/client-dynamodb/package.json");
@@ -41,14 +41,14 @@ pub(crate) fn facts() -> Vec<String> {
         let version = package["version"].as_str().unwrap_or("unknown").to_owned();
         facts.push(format!(
             "Node: {} @aws-sdk/client-dynamodb {version}",
-            said("node", &["--version"])
+            first_line("node", &["--version"])
         ));
     }
     facts
 }
 
-/// The first line that a program prints.
-fn said(program: &str, arguments: &[&str]) -> String {
+/// Returns the first line of the output of a program.
+fn first_line(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     text.ok()

@@ -1,4 +1,7 @@
-//! The functions, measured side by side with their peers, in one run, on one machine.
+//! Benchmark of the functions: compares them with their peers in one run on one machine.
+//!
+//! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
+//! a Runtime API, `stub` and `tables` are their DynamoDB, and `figure`, `report` and `plot` present the results.
 
 mod args;
 mod certificate;
@@ -7,15 +10,18 @@ mod dynamodb_local;
 mod error;
 mod events;
 mod figure;
+mod harness;
 mod hosted;
 mod machine;
 mod plot;
 mod process;
 mod progress;
 mod report;
+mod requests;
+mod seed;
 mod stub;
 mod subject;
-mod table;
+mod tables;
 
 use std::process::ExitCode;
 
@@ -28,13 +34,13 @@ fn main() -> ExitCode {
         return local::function::main(&binary);
     }
     let args = Args::parse();
-    let ended = tokio::runtime::Runtime::new()
+    let outcome = tokio::runtime::Runtime::new()
         .map_err(BenchError::from)
         .and_then(|runtime| runtime.block_on(comparisons::run(&args)));
-    match ended {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::say(&format!("error: {}", shared::logging::chain(&error)));
+            report::print_error(&format!("error: {}", shared::logging::chain(&error)));
             ExitCode::from(error.exit_code())
         }
     }

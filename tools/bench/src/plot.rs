@@ -1,8 +1,8 @@
 //! Plots, as SVG.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use plotters::prelude::*;
+use plotters::{drawing::DrawingAreaErrorKind, prelude::*};
 
 use crate::{
     error::BenchError,
@@ -22,20 +22,19 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0xc9, 0xa2, 0x27),
 ];
 
-/// Draws a comparison into this folder, and says where.
-pub(crate) fn draw(comparison: &Comparison, folder: &Path) -> Result<PathBuf, BenchError> {
+/// Draws a comparison into this folder.
+pub(crate) fn draw(comparison: &Comparison, folder: &Path) -> Result<(), BenchError> {
     let path = folder.join(format!("{}.svg", comparison.name.replace(' ', "-")));
     match &comparison.plot {
         Plot::Bars => bars(comparison, &path),
         Plot::Lines { x, y, series } => lines(comparison.name, (x, y), series, &path),
-    }
-    .map_err(|error| BenchError::Plot(error.to_string()))?;
-    Ok(path)
+    }?;
+    Ok(())
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Each figure is a pair of bars, as long as they are to each other: units differ from figure to figure.
+/// Draws each figure and its peer as a pair of bars. Only the bars of a pair have the same scale, because units differ.
 fn bars(comparison: &Comparison, path: &Path) -> Drawn {
     let rows: Vec<_> = comparison.figures.iter().flat_map(bars_of).collect();
     let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -57,24 +56,24 @@ fn bars(comparison: &Comparison, path: &Path) -> Drawn {
         ))?;
         root.draw(&Text::new(row.value.as_str(), (left + length + 6, top), text.clone()))?;
     }
-    Ok(root.present()?)
+    root.present()
 }
 
 struct Bar {
     label: String,
     value: String,
-    /// Of the longer bar of its pair.
+    /// Length relative to the longer bar of its pair.
     share: f64,
     is_ours: bool,
 }
 
 fn bars_of(figure: &Figure) -> Vec<Bar> {
     let peer = figure.peer.as_ref().map_or(0.0, |(_, peer)| *peer);
-    let most = figure.ours.max(peer).max(f64::MIN_POSITIVE);
+    let longest = figure.ours.max(peer).max(f64::MIN_POSITIVE);
     let bar = |label: String, value: f64, is_ours| Bar {
         label,
         value: rounded(value).to_string(),
-        share: value / most,
+        share: value / longest,
         is_ours,
     };
     let mut bars = vec![bar(figure.unit.clone(), figure.ours, true)];
@@ -117,5 +116,5 @@ fn lines(name: &str, axes: (&str, &str), series: &[(String, Vec<(f64, f64)>)], p
         .border_style(BLACK)
         .label_font(FONT)
         .draw()?;
-    Ok(root.present()?)
+    root.present()
 }

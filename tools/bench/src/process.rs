@@ -1,4 +1,4 @@
-//! What a process has used so far, as the kernel counts it. Linux only.
+//! CPU time and memory of other processes, from the Linux kernel.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use nix::{
     unistd::Pid,
 };
 
-/// The CPU time of a living process, of all its threads, user and system, in nanoseconds' resolution.
+/// Returns the CPU time of all threads of a running process, user and system.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?);
     let clock = clock_getcpuclockid(pid).ok()?;
     Some(Duration::from(clock_gettime(clock).ok()?))
 }
 
-/// The most memory that a living process has had resident, in bytes.
+/// Returns the peak resident memory of a running process, in bytes.
 pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_used_something() {
+    fn this_process_uses_cpu_time_and_memory() {
         let itself = std::process::id();
         let before = cpu_time(itself).unwrap();
         let mut sum = 0_u64;
@@ -35,7 +35,7 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(peak_memory(itself).unwrap() > 1024 * 1024);
-        // Beyond what a process number can be.
+        // Not a valid process ID.
         assert_eq!(cpu_time(u32::MAX), None);
         assert_eq!(peak_memory(u32::MAX), None);
     }

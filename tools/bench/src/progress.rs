@@ -1,48 +1,48 @@
-//! How far a run has come, on standard error.
+//! Progress of a run, on standard error.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that moves on a terminal, and plain lines elsewhere.
+use crate::report::print_error;
+
+/// A progress bar on a terminal, otherwise plain lines.
 #[derive(Debug)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    pub(crate) fn new(comparisons: u64) -> Self {
+    pub(crate) fn new(comparisons: usize) -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(None);
         }
         let style = ProgressStyle::with_template("{spinner} {pos}/{len} {wide_msg} {elapsed}");
-        let bar = ProgressBar::new(comparisons).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar =
+            ProgressBar::new(comparisons as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(std::time::Duration::from_millis(100));
         Self(Some(bar))
     }
 
-    /// What is done now.
-    pub(crate) fn doing(&self, what: &str) {
+    /// Shows the current step.
+    pub(crate) fn show(&self, step: &str) {
         match &self.0 {
-            Some(bar) => bar.set_message(what.to_owned()),
-            None => {
-                let _ = writeln!(std::io::stderr(), "{what}");
-            }
+            Some(bar) => bar.set_message(step.to_owned()),
+            None => print_error(step),
         }
     }
 
-    /// A comparison is over.
+    /// Counts a finished comparison.
     pub(crate) fn advance(&self) {
         if let Some(bar) = &self.0 {
             bar.inc(1);
         }
     }
 
-    /// Something to keep in sight.
-    pub(crate) fn note(&self, what: &str) {
+    /// Prints a note that stays visible.
+    pub(crate) fn note(&self, text: &str) {
+        let note = format!("note: {text}");
         match &self.0 {
-            Some(bar) => bar.println(format!("note: {what}")),
-            None => {
-                let _ = writeln!(std::io::stderr(), "note: {what}");
-            }
+            Some(bar) => bar.println(note),
+            None => print_error(&note),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was measured, as a table, and as JSON.
+//! The figures as a table, as Markdown and as JSON.
 
 use std::{
     io::{self, Write as _},
@@ -15,7 +15,7 @@ use crate::{
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 
-/// The table.
+/// Returns the figures as a table for a terminal.
 pub(crate) fn table(comparisons: &[Comparison]) -> String {
     let mut table = Table::new();
     table
@@ -27,12 +27,19 @@ pub(crate) fn table(comparisons: &[Comparison]) -> String {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for comparison in comparisons {
-        for figure in &comparison.figures {
-            table.add_row(row(comparison.name, figure));
-        }
-    }
+    table.add_rows(rows(comparisons));
     table.to_string()
+}
+
+fn rows(comparisons: &[Comparison]) -> impl Iterator<Item = [String; 8]> {
+    let rows_of = |comparison: &Comparison| {
+        comparison
+            .figures
+            .iter()
+            .map(|figure| row(comparison.name, figure))
+            .collect::<Vec<_>>()
+    };
+    comparisons.iter().flat_map(rows_of)
 }
 
 fn row(name: &str, figure: &Figure) -> [String; 8] {
@@ -58,7 +65,7 @@ fn row(name: &str, figure: &Figure) -> [String; 8] {
     ]
 }
 
-/// Every figure, as one list.
+/// Returns a list of all figures.
 pub(crate) fn json(comparisons: &[Comparison]) -> Value {
     let figures = comparisons
         .iter()
@@ -73,7 +80,7 @@ pub(crate) fn write(comparisons: &[Comparison], facts: &[String], folder: &Path)
     Ok(std::fs::write(folder.join("results.md"), markdown(comparisons, facts))?)
 }
 
-/// The facts as a list, and the figures as a table.
+/// Returns the facts as a list, and the figures as a table.
 fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
     let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
     let mut text = format!("- {}\n\n", facts.join("\n- "));
@@ -81,23 +88,16 @@ fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
     text.push_str(&line(
         ["---", "---", "---:", "---", "---:", "---:", "---", "---"].map(str::to_owned),
     ));
-    for comparison in comparisons {
-        text.extend(
-            comparison
-                .figures
-                .iter()
-                .map(|figure| line(row(comparison.name, figure))),
-        );
-    }
+    text.extend(rows(comparisons).map(line));
     text
 }
 
-/// A line on standard error.
-pub(crate) fn say(line: &str) {
+/// Prints a line to standard error.
+pub(crate) fn print_error(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// The answer, on standard output.
+/// Prints the result to standard output.
 pub(crate) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A DynamoDB that knows nothing: it answers every request after a set time, and counts it.
+//! A stub of DynamoDB: it stores nothing, responds to every request after a fixed time, and counts the requests.
 
 use std::{
     convert::Infallible,
@@ -27,9 +27,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{certificate::Certificate, error::BenchError};
 
-/// A stub that serves until it is dropped.
+/// A stub that stops when this value is dropped.
 pub(crate) struct Stub {
     endpoint: String,
+    certificate: Option<Certificate>,
     counts: Arc<Counts>,
     _stop: oneshot::Sender<()>,
 }
@@ -37,13 +38,13 @@ pub(crate) struct Stub {
 #[derive(Default)]
 struct Counts {
     requests: AtomicU64,
-    /// The number that the next update is answered with.
+    /// Version in the response to the last update.
     latest: AtomicU64,
 }
 
 impl Stub {
-    /// Serves on a free port, on a thread of its own, over TLS where a certificate is given.
-    pub(crate) fn serve(delay: Duration, certificate: Option<&Certificate>) -> Result<Self, BenchError> {
+    /// Serves on a free port, on its own thread, over TLS if there is a certificate.
+    pub(crate) fn serve(latency: Duration, certificate: Option<&Certificate>) -> Result<Self, BenchError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
@@ -59,30 +60,36 @@ impl Stub {
         std::thread::Builder::new().name("stub".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::select! {
-                    () = accept(listener, delay, acceptor, counting) => {}
+                    () = accept(listener, latency, acceptor, counting) => {}
                     _ = stopped => {}
                 }
             });
         })?;
         Ok(Self {
             endpoint,
+            certificate: certificate.cloned(),
             counts,
             _stop: stop,
         })
     }
 
-    /// Where it is.
+    /// URL of the stub.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// How many requests came so far.
+    /// Certificate that its clients have to trust.
+    pub(crate) fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
+    }
+
+    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.counts.requests.load(Ordering::Relaxed)
     }
 }
 
-async fn accept(listener: TcpListener, delay: Duration, acceptor: Option<TlsAcceptor>, counts: Arc<Counts>) {
+async fn accept(listener: TcpListener, latency: Duration, acceptor: Option<TlsAcceptor>, counts: Arc<Counts>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
@@ -96,26 +103,26 @@ async fn accept(listener: TcpListener, delay: Duration, acceptor: Option<TlsAcce
             match acceptor {
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        converse(stream, delay, &counts).await;
+                        serve_connection(stream, latency, &counts).await;
                     }
                 }
-                None => converse(stream, delay, &counts).await,
+                None => serve_connection(stream, latency, &counts).await,
             }
         });
     }
 }
 
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, delay: Duration, counts: &Counts) {
-    let service = service_fn(|request| answer(request, delay, counts));
-    // A client that hangs up is no fault.
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, latency: Duration, counts: &Counts) {
+    let service = service_fn(|request| respond(request, latency, counts));
+    // Clients close connections at any time.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
-    delay: Duration,
+    latency: Duration,
     counts: &Counts,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let updates = request
@@ -128,8 +135,8 @@ async fn answer(
         .await
         .map(http_body_util::Collected::to_bytes);
     counts.requests.fetch_add(1, Ordering::Relaxed);
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
     }
     let body = if updates {
         let latest = counts.latest.fetch_add(1, Ordering::Relaxed) + 1;

@@ -1,4 +1,4 @@
-//! What is measured: our functions, and those of the peers that are installed.
+//! The subjects: our functions, and those of the installed peers.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::{error::BenchError, progress::Progress};
 
-/// Which of the two functions.
+/// One of the two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Writer,
@@ -19,7 +19,7 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const BOTH: [Self; 2] = [Self::Stream, Self::Writer];
 
-    /// The function's name.
+    /// Returns the function's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Writer => "writer-fn",
@@ -28,18 +28,18 @@ impl Role {
     }
 }
 
-/// A pair of functions in one make.
+/// Both functions in one implementation.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// Whether it is ours: its records carry what our writer writes.
+    /// `true` for our code: its records contain what our writer writes.
     pub(crate) is_ours: bool,
     writer: Start,
     stream: Start,
     pub(crate) environment: BTreeMap<String, String>,
 }
 
-/// How one function is started.
+/// Command that starts a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
@@ -49,7 +49,7 @@ pub(crate) struct Start {
 }
 
 impl Subject {
-    /// How this function of the pair is started.
+    /// Returns the command that starts this function.
     pub(crate) fn start(&self, role: Role) -> &Start {
         match role {
             Role::Writer => &self.writer,
@@ -58,23 +58,23 @@ impl Subject {
     }
 }
 
-/// All that can be measured here.
+/// All subjects on this machine.
 #[derive(Debug)]
 pub(crate) struct Subjects {
     pub(crate) ours: Subject,
     pub(crate) python: Option<Subject>,
     pub(crate) node: Option<Subject>,
-    /// Our own functions with the SDK's default features and no warming.
+    /// Our functions with the SDK's default features, without warm-up requests.
     pub(crate) plain: Option<Subject>,
 }
 
-/// The names of the peers.
+// Names of the peers.
 pub(crate) const PYTHON: &str = "Python";
 pub(crate) const NODE: &str = "Node";
 pub(crate) const PLAIN: &str = "default features";
 
 impl Subjects {
-    /// Builds ours, where they are not in this folder, and looks for the peers.
+    /// Builds our functions, unless `functions` contains them, and looks for the peers.
     pub(crate) async fn find(functions: Option<&Path>, progress: &Progress) -> Result<Self, BenchError> {
         let bootstrap = |folder: &Path, role: Role| folder.join(role.name()).join("bootstrap");
         let program: Box<dyn Fn(Role) -> PathBuf> = if let Some(folder) = functions {
@@ -84,7 +84,7 @@ impl Subjects {
             }
             Box::new(|role| bootstrap(folder, role))
         } else {
-            progress.doing("building the functions");
+            progress.show("building the functions");
             let built = build().await?;
             Box::new(move |role| built.join(role.name()))
         };
@@ -93,7 +93,7 @@ impl Subjects {
             arguments: Vec::new(),
             handler: role.name().to_owned(),
         });
-        // As template.yaml has it.
+        // As in template.yaml.
         ours.environment = BTreeMap::from([("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned())]);
         let subjects = Self {
             ours,
@@ -108,21 +108,21 @@ impl Subjects {
         ] {
             if !found {
                 progress.note(&format!(
-                    "{name} is not installed, and left out: tools/bench/peers/install {package}"
+                    "{name} is not installed, so its figures are missing: tools/bench/peers/install {package}"
                 ));
             }
         }
         Ok(subjects)
     }
 
-    /// Ours, and the peers in other languages.
+    /// Returns our functions, and the peers in other languages.
     pub(crate) fn languages(&self) -> impl Iterator<Item = &Subject> {
         [Some(&self.ours), self.python.as_ref(), self.node.as_ref()]
             .into_iter()
             .flatten()
     }
 
-    /// Every one of them.
+    /// Returns every subject.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Subject> {
         self.languages().chain(self.plain.as_ref())
     }
@@ -138,7 +138,7 @@ fn pair(name: &'static str, is_ours: bool, start: impl Fn(Role) -> Start) -> Sub
     }
 }
 
-/// Builds the functions as they are deployed, and says where they are.
+/// Builds the functions as they are deployed, and returns their folder.
 async fn build() -> Result<PathBuf, BenchError> {
     let built = Command::new("cargo")
         .args(["build", "--quiet", "--release", "-p", "writer-fn", "-p", "stream-fn"])
@@ -146,21 +146,22 @@ async fn build() -> Result<PathBuf, BenchError> {
         .output()
         .await?;
     if !built.status.success() {
-        let said = String::from_utf8_lossy(&built.stderr).into_owned();
-        return Err(BenchError::Build(said));
+        return Err(BenchError::Build {
+            stderr: String::from_utf8_lossy(&built.stderr).into_owned(),
+        });
     }
-    // They lie beside this program, or, where that is a debug build, one folder further.
-    let itself = std::env::current_exe()?;
-    let target = itself.ancestors().find(|folder| folder.join("release").is_dir());
+    // Beside this program, or, if this is a debug build, in the folder beside its own.
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().find(|folder| folder.join("release").is_dir());
     Ok(target.map_or_else(|| root().join("target/release"), |target| target.join("release")))
 }
 
-/// The repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where peers are installed.
+/// Returns the folder of the installed peers.
 pub(crate) fn installed() -> PathBuf {
     root().join("target/bench/peers")
 }
@@ -212,7 +213,7 @@ fn handler(role: Role) -> &'static str {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "where programs are, as a shell looks for them")]
+#[allow(clippy::disallowed_methods, reason = "the search path of programs")]
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

@@ -1,6 +1,6 @@
-//! Write units a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes.
+//! Write units of a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes.
 //!
-//! It counts a transaction as if its writes were single ones. DynamoDB bills twice that, and so does this comparison.
+//! DynamoDB Local counts the writes of a transaction once. DynamoDB bills them twice, so this comparison doubles them.
 
 use serde_json::json;
 use shared::{
@@ -18,84 +18,70 @@ use shared::{
     },
 };
 
-use super::Bench;
 use crate::{
-    error::BenchError,
-    figure::{Comparison, Figure, Plot, Target},
-    table::{Tables, failed},
+    error::{BenchError, cannot},
+    figure::{Figure, Target},
+    harness::{Bench, Measured},
+    tables::Tables,
 };
 
 const ENTITY: &str = "Equipment#1";
 
-/// How versions are written, and what one is to cost.
-const CASES: [(&str, WriteMode, Idempotence, f64); 6] = [
-    ("stream", WriteMode::Stream, Idempotence::Recent, 2.2),
-    ("inline", WriteMode::Inline, Idempotence::Recent, 2.2),
-    ("transaction", WriteMode::Transaction, Idempotence::Recent, 4.0),
-    ("stream, window 1", WriteMode::Stream, Idempotence::Last, 2.0),
-    ("inline, window 1", WriteMode::Inline, Idempotence::Last, 2.0),
-    ("stream, ledger", WriteMode::Stream, Idempotence::Ledger, 5.0),
-];
-
-#[derive(Clone, Copy)]
-enum Idempotence {
-    /// The default.
-    Recent,
-    Last,
-    Ledger,
-}
-
-impl From<Idempotence> for Idempotency {
-    fn from(idempotence: Idempotence) -> Self {
-        match idempotence {
-            Idempotence::Recent => Self::Recent(Window::default()),
-            Idempotence::Last => Self::Recent(Window::LAST),
-            Idempotence::Ledger => Self::Ledger(Retention::default()),
-        }
-    }
-}
-
-pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
+pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();
-    if let Some(tables) = Tables::start(&bench.progress).await? {
-        // Whole rounds of forgetting.
-        let updates = bench.size(160, 40);
-        for (index, (name, mode, idempotence, target)) in CASES.into_iter().enumerate() {
-            bench.progress.doing(&format!("cost: {name}"));
-            let store = tables.make(&format!("Cost{index}"), VersionDigits::default()).await?;
-            let options = WriteOptions {
-                mode,
-                idempotency: idempotence.into(),
-                skip_unchanged: false,
-            };
-            let units = units(&tables, &store, options, updates).await?;
-            let doubled = match options.idempotency {
-                Idempotency::Recent(_) if mode != WriteMode::Transaction => "",
-                _ => " (transactions doubled)",
-            };
-            let unit = format!("write units a version, {name}{doubled}");
-            let figure = Figure::new(unit, units / f64::from(updates));
-            figures.push(figure.aiming_at(Target::AtMost(target)));
-        }
+    let Some(tables) = Tables::start(&bench.progress).await? else {
+        return Ok(figures.into());
+    };
+    // A multiple of the updates after which a latest item is pruned of old requests.
+    let updates = bench.size(160, 40);
+    let recent = Idempotency::default();
+    let last = Idempotency::Recent(Window::LAST);
+    let ledger = Idempotency::Ledger(Retention::default());
+    for (index, (name, mode, idempotency, max)) in [
+        ("stream", WriteMode::Stream, recent, 2.2),
+        ("inline", WriteMode::Inline, recent, 2.2),
+        ("transaction", WriteMode::Transaction, recent, 4.0),
+        ("stream, window 1", WriteMode::Stream, last, 2.0),
+        ("inline, window 1", WriteMode::Inline, last, 2.0),
+        ("stream, ledger", WriteMode::Stream, ledger, 5.0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.progress.show(&format!("cost: {name}"));
+        let store = tables.create(&format!("Cost{index}"), VersionDigits::default()).await?;
+        let options = WriteOptions {
+            mode,
+            idempotency,
+            skip_unchanged: false,
+        };
+        let units = write_units(&tables, &store, options, updates).await?;
+        let doubled = if mode == WriteMode::Transaction || idempotency == ledger {
+            " (transactions doubled)"
+        } else {
+            ""
+        };
+        let figure = Figure::new(
+            format!("write units a version, {name}{doubled}"),
+            units / f64::from(updates),
+        );
+        figures.push(figure.with_target(Target::AtMost(max)));
     }
-    Ok(Comparison {
-        name: "cost",
-        figures,
-        plot: Plot::Bars,
-    })
+    Ok(figures.into())
 }
 
-/// The write units of so many updates and their versions.
-async fn units(tables: &Tables, store: &Store, options: WriteOptions, updates: u32) -> Result<f64, BenchError> {
+/// Returns the write units of `updates` updates and their versions.
+async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, updates: u32) -> Result<f64, BenchError> {
     tables.meter.take();
     tables.requests.take();
     for number in 0..updates {
         let update = json!({"ID": ENTITY, "State": "x".repeat(515), "N": number});
-        // A request id of the length that they mostly have.
-        let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival).map_err(failed)?;
-        store.write(&update, options).await.map_err(failed)?;
+        // Most request IDs have 36 characters.
+        let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
+        let update = update.map_err(cannot("parse an update"))?;
+        store.write(&update, options).await.map_err(cannot("write an update"))?;
         if options.mode == WriteMode::Stream {
-            record(store).await?;
+            put_version(store, &update.entity).await?;
         }
     }
     let charges = tables.meter.take();
@@ -104,17 +90,19 @@ async fn units(tables: &Tables, store: &Store, options: WriteOptions, updates: u
         operation if operation.starts_with("Get") => 0.0,
         _ => charge.units,
     });
-    let (_, refused) = tables.requests.take();
-    // No item here is above 1 KB.
-    Ok(units.sum::<f64>() + f64::from(refused))
+    let (_, failed_conditions) = tables.requests.take();
+    // Each consumes one unit, because no item here is larger than 1 KB.
+    Ok(units.sum::<f64>() + f64::from(failed_conditions))
 }
 
-/// What stream-fn does with the new image. The stream hands it over; here it is read.
-async fn record(store: &Store) -> Result<(), BenchError> {
-    let entity = EntityId::new(ENTITY).map_err(failed)?;
-    let image = store.get(&entity, &store.digits().latest_key(), true).await;
-    let image = image.map_err(failed)?.unwrap_or_default();
-    let version = VersionItem::from_image(image, store.digits()).map_err(failed)?;
-    store.record_version(&version).await.map_err(failed)?;
+/// Puts the version item as stream-fn does. stream-fn gets the image from the stream; this function reads it.
+async fn put_version(store: &Store, entity: &EntityId) -> Result<(), BenchError> {
+    let image = store.get(entity, &store.digits().latest_key(), true).await;
+    let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
+    let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
+    store
+        .record_version(&version)
+        .await
+        .map_err(cannot("put the version item"))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Reads and an update of an entity with 10, 1,000 and 100,000 versions: how many requests, and how long.
+//! Reads and an update of an entity with 10, 1,000 and 100,000 versions: number of requests and time.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 use shared::{
@@ -14,20 +14,20 @@ use shared::{
     dynamodb::{Store, read::history::HistoryQuery, write::WriteOptions},
 };
 
-use super::{Bench, seed};
 use crate::{
-    error::BenchError,
-    figure::{Comparison, Figure, Plot, Target, median, millis},
-    table::{Tables, failed},
+    error::{BenchError, cannot},
+    figure::{Figure, Plot, Target, median, millis},
+    harness::{Bench, Measured},
+    seed,
+    tables::Tables,
 };
 
-const PAGE: usize = 50;
-/// How much longer a request may take of the longest history than of a short one.
-const AT_MOST: f64 = 1.3;
+const PAGE_SIZE: usize = 50;
+/// Maximum ratio of the time of a request with the longest history to that with a short one.
+const MAX_RATIO: f64 = 1.3;
 
-/// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
+enum Operation {
     Latest,
     Version,
     Page,
@@ -35,8 +35,9 @@ enum Ask {
     Update,
 }
 
-impl Ask {
-    const READS: [Self; 4] = [Self::Latest, Self::Version, Self::Page, Self::AsOf];
+impl Operation {
+    /// The update is last, because it adds no version item to the histories.
+    const ALL: [Self; 5] = [Self::Latest, Self::Version, Self::Page, Self::AsOf, Self::Update];
 
     fn name(self) -> &'static str {
         match self {
@@ -48,8 +49,8 @@ impl Ask {
         }
     }
 
-    /// The most requests it may take.
-    fn requests(self, versions: u64) -> f64 {
+    /// Returns the maximum number of requests.
+    fn max_requests(self, versions: u64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "up to 100,000")]
         match self {
             Self::AsOf => (versions as f64).log2() + 2.0,
@@ -57,10 +58,11 @@ impl Ask {
         }
     }
 
-    /// Asks once: about the version `at`, of `versions`.
-    async fn once(self, store: &Store, versions: u64, at: u64) -> Result<(), BenchError> {
+    /// Runs the operation once, on version `at` of `versions`. An update uses `at` for its request ID.
+    async fn run(self, store: &Store, versions: u64, at: u64) -> Result<(), BenchError> {
         let entity = entity(versions)?;
-        let found = match self {
+        let failed = cannot("read a version");
+        let is_found = match self {
             Self::Latest => store.latest(&entity, true).await.map_err(failed)?.is_some(),
             Self::Version => match Version::new(at) {
                 Some(number) => store.version(&entity, number, true).await.map_err(failed)?.is_some(),
@@ -69,11 +71,11 @@ impl Ask {
             Self::Page => {
                 let query = HistoryQuery {
                     to: Version::new(versions),
-                    limit: Some(PAGE),
+                    limit: Some(PAGE_SIZE),
                     consistent: true,
                     ..HistoryQuery::default()
                 };
-                match store.history(&entity, query).await.map_err(failed)? {
+                match store.history(&entity, query).await.map_err(&failed)? {
                     Some(mut history) => history.next_page().await.map_err(failed)?.is_some(),
                     None => false,
                 }
@@ -85,116 +87,113 @@ impl Ask {
             }
             Self::Update => {
                 let update = json!({"ID": entity.as_str(), "State": "WARNING1"});
-                let update = Update::parse(update, &format!("update-{at}"), Ordering::Arrival).map_err(failed)?;
-                store.write(&update, WriteOptions::default()).await.map_err(failed)?;
+                let update = Update::parse(update, &format!("update-{at}"), Ordering::Arrival);
+                let update = update.map_err(cannot("parse an update"))?;
+                let written = store.write(&update, WriteOptions::default()).await;
+                written.map_err(cannot("write an update"))?;
                 true
             }
         };
-        found
-            .then_some(())
-            .ok_or_else(|| BenchError::Table(format!("{}: not found among {versions}", self.name())))
+        let missing = || BenchError::UnexpectedResult(format!("{}: not found in {versions} versions", self.name()));
+        is_found.then_some(()).ok_or_else(missing)
     }
 }
 
-/// What one ask took: requests, and milliseconds.
-#[derive(Debug, Clone, Copy)]
-struct Took {
-    requests: u32,
-    time: Duration,
+/// One run of an operation.
+struct Run {
+    requests: f64,
+    millis: f64,
 }
 
-pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
+pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+    let mut figures = Vec::new();
     let Some(tables) = Tables::start(&bench.progress).await? else {
-        return Ok(comparison(Vec::new(), Plot::Bars));
+        return Ok(figures.into());
     };
     let sizes: [u64; 3] = bench.size([10, 1_000, 100_000], [10, 100, 1_000]);
-    let store = tables
-        .make("Growth", VersionDigits::new(10).unwrap_or_default())
-        .await?;
+    let digits = VersionDigits::new(10).unwrap_or_default();
+    let store = tables.create("Growth", digits).await?;
     for versions in sizes {
-        bench.progress.doing(&format!("growth: writing {versions} versions"));
+        bench.progress.show(&format!("growth: writing {versions} versions"));
         seed::history(&tables.client, "Growth", &store, &entity(versions)?, versions).await?;
     }
     let rounds: u64 = bench.size(300, 20);
-    let (mut figures, mut series) = (Vec::new(), Vec::new());
-    // Updates come last: their versions are not written down here.
-    for ask in Ask::READS.into_iter().chain([Ask::Update]) {
-        bench.progress.doing(&format!("growth: {}", ask.name()));
-        let mut took = sizes.map(|_| Vec::new());
+    let mut series = Vec::new();
+    for operation in Operation::ALL {
+        let name = operation.name();
+        bench.progress.show(&format!("growth: {name}"));
+        let mut runs = sizes.map(|_| Vec::new());
         for round in 0..rounds {
-            for (versions, took) in sizes.iter().zip(&mut took) {
-                // Here and there in the history. Its newest version would be answered by the latest item.
-                let at = if ask == Ask::Update {
-                    round
-                } else {
-                    1 + round * 7_919 % (versions - 1)
+            for (versions, runs) in sizes.iter().zip(&mut runs) {
+                // Different places in the history, but not its newest version, which is also the latest item.
+                let at = match operation {
+                    Operation::Update => round,
+                    _ => 1 + round * 7_919 % (versions - 1),
                 };
                 tables.requests.take();
                 let began = Instant::now();
-                ask.once(&store, *versions, at).await?;
-                let time = began.elapsed();
-                let (requests, _) = tables.requests.take();
-                took.push(Took { requests, time });
+                operation.run(&store, *versions, at).await?;
+                runs.push(Run {
+                    millis: millis(began.elapsed()),
+                    requests: tables.requests.take().0.into(),
+                });
             }
         }
-        let times = took.each_ref().map(|took| time(ask, took));
+        let times = runs.each_ref().map(|runs| time(operation, runs));
         figures.extend(
             sizes
                 .iter()
-                .zip(&took)
-                .map(|(versions, took)| requests(ask, *versions, took)),
+                .zip(&runs)
+                .map(|(versions, runs)| requests(operation, *versions, runs)),
         );
         // The shortest history has no full page.
-        let base = usize::from(ask == Ask::Page);
-        let unit = if ask == Ask::AsOf { "ms a request" } else { "ms" };
-        let longest = Figure::new(format!("{unit}, {}, {} versions, p50", ask.name(), sizes[2]), times[2]);
-        let beside = longest.beside(format!("{} versions", sizes[base]), times[base]);
-        figures.push(beside.aiming_at(Target::RatioAtMost(AT_MOST)));
+        let base = usize::from(operation == Operation::Page);
+        let unit = if operation == Operation::AsOf {
+            "ms a request"
+        } else {
+            "ms"
+        };
+        figures.push(
+            Figure::new(format!("{unit}, {name}, {} versions, p50", sizes[2]), times[2])
+                .compared_with(format!("{} versions", sizes[base]), times[base])
+                .with_target(Target::RatioAtMost(MAX_RATIO)),
+        );
         #[allow(clippy::cast_precision_loss, reason = "up to 100,000")]
         let points = sizes.iter().zip(times).map(|(versions, time)| (*versions as f64, time));
-        series.push((ask.name().to_owned(), points.collect()));
+        series.push((name.to_owned(), points.collect()));
     }
     let plot = Plot::Lines {
         x: "versions",
         y: "ms, of a time: a request",
         series,
     };
-    Ok(comparison(figures, plot))
-}
-
-fn comparison(figures: Vec<Figure>, plot: Plot) -> Comparison {
-    Comparison {
-        name: "growth",
-        figures,
-        plot,
-    }
+    Ok(Measured { figures, plot })
 }
 
 fn entity(versions: u64) -> Result<EntityId, BenchError> {
-    EntityId::new(format!("Equipment#{versions}")).map_err(failed)
+    EntityId::new(format!("Equipment#{versions}")).map_err(cannot("use the ID of the entity"))
 }
 
-/// The most requests of a read. Of an update the median: every eighth one also forgets requests, whatever the history.
-fn requests(ask: Ask, versions: u64, took: &[Took]) -> Figure {
-    let all: Vec<_> = took.iter().map(|took| f64::from(took.requests)).collect();
-    let (which, figure) = if ask == Ask::Update {
-        ("p50", median(&all))
-    } else {
-        ("at most", all.iter().copied().fold(0.0, f64::max))
+/// Returns the maximum number of requests of a read, or the median of an update: every ninth update takes a second request, with any history.
+fn requests(operation: Operation, versions: u64, runs: &[Run]) -> Figure {
+    let all: Vec<_> = runs.iter().map(|run| run.requests).collect();
+    let (kind, figure) = match operation {
+        Operation::Update => ("p50", median(&all)),
+        _ => ("at most", all.iter().copied().fold(0.0, f64::max)),
     };
-    let most = (ask.requests(versions) * 100.0).floor() / 100.0;
+    let max = (operation.max_requests(versions) * 100.0).floor() / 100.0;
     Figure::new(
-        format!("requests, {}, {versions} versions, {which}", ask.name()),
+        format!("requests, {}, {versions} versions, {kind}", operation.name()),
         figure,
     )
-    .aiming_at(Target::AtMost(most))
+    .with_target(Target::AtMost(max))
 }
 
-/// Milliseconds, of the version of a time for each of its requests, whose number grows.
-fn time(ask: Ask, took: &[Took]) -> f64 {
-    let each = took.iter().map(|took| match ask {
-        Ask::AsOf => millis(took.time) / f64::from(took.requests),
-        _ => millis(took.time),
+/// Returns the median time in milliseconds. A read as of a time takes more requests in a longer history, so its time is that of one request.
+fn time(operation: Operation, runs: &[Run]) -> f64 {
+    let each = runs.iter().map(|run| match operation {
+        Operation::AsOf => run.millis / run.requests,
+        _ => run.millis,
     });
     median(&each.collect::<Vec<_>>())
 }

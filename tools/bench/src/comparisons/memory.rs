@@ -1,30 +1,25 @@
-//! The most memory that stream-fn has resident.
+//! Peak resident memory of stream-fn.
 
 use std::time::Duration;
 
-use super::{Bench, turns::Turns};
 use crate::{
     error::BenchError,
     events,
-    figure::{Comparison, Figure, Plot, Target},
-    hosted::{Hosted, Way},
+    figure::{Figure, Target},
+    harness::{Bench, Measured, in_turn},
     stub::Stub,
     subject::{PYTHON, Role},
 };
 
-/// How far the peak may move between the first tenth of the records and the last: what an allocator does by chance.
-const FLAT: f64 = 1.05;
+/// Maximum growth of the peak from the first tenth of the records to the last: the variance of the allocator.
+const MAX_GROWTH: f64 = 1.05;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
+pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let stub = Stub::serve(Duration::ZERO, None)?;
-    let way = Way {
-        endpoint: stub.endpoint(),
-        certificate: None,
-    };
     let batch = bench.size(1000, 100);
     let peaks = async |subject: &_| {
         let event = events::stream_batch(batch, subject);
-        let hosted = Hosted::new(subject, Role::Stream, way, 1, &bench.logs)?;
+        let hosted = bench.host(subject, Role::Stream, &stub, 1)?;
         for _ in 0..10 {
             hosted.invoke(&event).await?;
         }
@@ -34,23 +29,19 @@ pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
         }
         Ok((megabytes(tenth), megabytes(hosted.peak_memory()?)))
     };
-    let peaks = Turns::take(bench.subjects.languages(), 1, peaks).await?;
-    let whole = 100 * batch;
-    let mut figures = peaks.figures(
-        &format!("MB resident, {whole} records"),
-        |peaks| peaks[0].1,
-        &[(PYTHON, Target::RatioAtMost(0.25))],
-    );
+    let peaks = in_turn(bench.subjects.languages(), 1, peaks).await?;
+    let records = 100 * batch;
+    let target = (PYTHON, Target::RatioAtMost(0.25));
+    let mut figures = peaks.medians(&format!("MB resident, {records} records"), |(_, peak)| *peak, &[target]);
     figures.extend(peaks.first().map(|(tenth, peak)| {
-        Figure::new(format!("MB at {whole} records, beside those at {}", whole / 10), *peak)
-            .beside("vzero, a tenth", *tenth)
-            .aiming_at(Target::RatioAtMost(FLAT))
+        Figure::new(
+            format!("MB at {records} records, beside those at {}", records / 10),
+            *peak,
+        )
+        .compared_with("vzero, a tenth", *tenth)
+        .with_target(Target::RatioAtMost(MAX_GROWTH))
     }));
-    Ok(Comparison {
-        name: "memory",
-        figures,
-        plot: Plot::Bars,
-    })
+    Ok(figures.into())
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a few million")]

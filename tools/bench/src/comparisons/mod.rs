@@ -1,4 +1,4 @@
-//! The comparisons, by name.
+//! The comparisons, and the run of those that the command line names.
 
 mod cold_path;
 mod console;
@@ -8,128 +8,81 @@ mod history_lag;
 mod memory;
 mod package;
 mod scaling;
-mod seed;
 mod start;
-mod stream_cpu;
-mod stream_throughput;
-mod turns;
+mod stream;
 mod writer;
 
-use std::{path::PathBuf, time::Duration};
-
-use tempfile::TempDir;
+use futures::future::{FutureExt as _, LocalBoxFuture, ready};
 
 use crate::{
-    args::Args, certificate::Certificate, error::BenchError, figure::Comparison, machine, plot, progress::Progress,
-    report, subject::Subjects,
+    args::Args,
+    error::BenchError,
+    figure::Comparison,
+    harness::{Bench, Measured},
+    machine, plot, report,
 };
 
-/// How long the stub takes for a call, where it takes any time.
-const CALL: Duration = Duration::from_millis(5);
+type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
-/// What a comparison works with.
-pub(crate) struct Bench {
-    /// Few and small runs.
-    pub(crate) quick: bool,
-    pub(crate) subjects: Subjects,
-    pub(crate) certificate: Certificate,
-    pub(crate) progress: Progress,
-    /// Where functions log to.
-    pub(crate) logs: PathBuf,
-    /// Holds the certificate's files.
-    _folder: TempDir,
-}
-
-impl Bench {
-    /// The first, or, in a quick run, the second.
-    pub(crate) fn size<T>(&self, whole: T, quick: T) -> T {
-        if self.quick { quick } else { whole }
-    }
-}
-
-const NAMES: [&str; 12] = [
-    "start",
-    "cold path",
-    "stream throughput",
-    "stream CPU",
-    "writer",
-    "memory",
-    "package",
-    "scaling",
-    "cost",
-    "history lag",
-    "growth",
-    "console",
+/// Every comparison by its name, in the order of the results.
+const COMPARISONS: [(&str, Measure); 12] = [
+    ("start", |bench| start::measure(bench).boxed_local()),
+    ("cold path", |bench| cold_path::measure(bench).boxed_local()),
+    ("stream throughput", |bench| stream::throughput(bench).boxed_local()),
+    ("stream CPU", |bench| stream::cpu(bench).boxed_local()),
+    ("writer", |bench| writer::measure(bench).boxed_local()),
+    ("memory", |bench| memory::measure(bench).boxed_local()),
+    ("package", |bench| ready(package::measure(bench)).boxed_local()),
+    ("scaling", |bench| scaling::measure(bench).boxed_local()),
+    ("cost", |bench| cost::measure(bench).boxed_local()),
+    ("history lag", |bench| history_lag::measure(bench).boxed_local()),
+    ("growth", |bench| growth::measure(bench).boxed_local()),
+    ("console", |bench| console::measure(bench).boxed_local()),
 ];
 
-async fn measure(name: &'static str, bench: &Bench) -> Result<Comparison, BenchError> {
-    match name {
-        "start" => start::measure(bench).await,
-        "cold path" => cold_path::measure(bench).await,
-        "stream throughput" => stream_throughput::measure(bench).await,
-        "stream CPU" => stream_cpu::measure(bench).await,
-        "writer" => writer::measure(bench).await,
-        "memory" => memory::measure(bench).await,
-        "package" => package::measure(bench),
-        "cost" => cost::measure(bench).await,
-        "history lag" => history_lag::measure(bench).await,
-        "growth" => growth::measure(bench).await,
-        "console" => console::measure(bench).await,
-        _ => scaling::measure(bench).await,
-    }
-}
-
-/// Runs what is asked for.
+/// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.
 pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     if args.list {
-        report::print(&NAMES.join("\n"));
+        report::print(&names().join("\n"));
         return Ok(());
     }
-    let names = chosen(&args.names)?;
+    let chosen = chosen(&args.names)?;
     std::fs::create_dir_all(&args.output)?;
-    let progress = Progress::new(names.len() as u64);
-    let folder = TempDir::with_prefix("bench-")?;
-    let bench = Bench {
-        quick: args.quick,
-        subjects: Subjects::find(args.functions.as_deref(), &progress).await?,
-        certificate: Certificate::make(folder.path())?,
-        logs: args.output.join("logs"),
-        progress,
-        _folder: folder,
-    };
+    let bench = Bench::new(args, chosen.len()).await?;
     let facts = machine::facts();
     let mut done = Vec::new();
-    for name in names {
-        bench.progress.doing(name);
-        let comparison = measure(name, &bench).await?;
+    for (name, measure) in chosen {
+        bench.progress.show(name);
+        let Measured { figures, plot } = measure(&bench).await?;
+        let comparison = Comparison { name, figures, plot };
         plot::draw(&comparison, &args.output)?;
         bench.progress.advance();
         done.push(comparison);
-        // What was measured is kept, whatever comes behind it.
         report::write(&done, &facts, &args.output)?;
     }
     drop(bench);
     report::print(&report::table(&done));
-    report::say(&format!("results and plots: {}", args.output.display()));
+    report::print_error(&format!("results and plots: {}", args.output.display()));
     Ok(())
 }
 
-/// The names that are meant, in the order of the list. `cold-path` is `cold path`.
-fn chosen(wanted: &[String]) -> Result<Vec<&'static str>, BenchError> {
-    if wanted.is_empty() {
-        return Ok(NAMES.to_vec());
+fn names() -> [&'static str; COMPARISONS.len()] {
+    COMPARISONS.map(|(name, _)| name)
+}
+
+/// Returns the named comparisons in the order of the list, or all. `cold-path` is `cold path`.
+fn chosen(wanted: &[String]) -> Result<Vec<(&'static str, Measure)>, BenchError> {
+    let normalized = |name: &str| name.replace(['-', '_'], " ").to_lowercase();
+    let is = |known: &str, name: &String| normalized(known) == normalized(name);
+    if let Some(unknown) = wanted.iter().find(|name| !names().iter().any(|known| is(known, name))) {
+        return Err(BenchError::UnknownComparison {
+            name: unknown.clone(),
+            known: names().join(", "),
+        });
     }
-    let plain = |name: &str| name.replace(['-', '_'], " ").to_lowercase();
-    for name in wanted {
-        if !NAMES.iter().any(|known| plain(known) == plain(name)) {
-            return Err(BenchError::Unknown {
-                name: name.clone(),
-                known: NAMES.join(", "),
-            });
-        }
-    }
-    let is_wanted = |known: &&str| wanted.iter().any(|name| plain(name) == plain(known));
-    Ok(NAMES.into_iter().filter(is_wanted).collect())
+    let is_wanted = |known: &str| wanted.is_empty() || wanted.iter().any(|name| is(known, name));
+    let chosen = COMPARISONS.into_iter().filter(|(known, _)| is_wanted(known));
+    Ok(chosen.collect())
 }
 
 #[cfg(test)]
@@ -137,12 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_however_they_are_joined() {
+    fn names_are_found_with_any_separator_and_case() {
         let check = |wanted: &[&str], expected: Option<&[&str]>| {
             let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(chosen(&wanted).ok().as_deref(), expected, "{wanted:?}");
+            let names = chosen(&wanted).map(|chosen| chosen.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+            assert_eq!(names.ok().as_deref(), expected, "{wanted:?}");
         };
-        check(&[], Some(&NAMES));
+        check(&[], Some(&names()));
         check(&["writer", "start"], Some(&["start", "writer"]));
         check(&["Stream-CPU", "cold path"], Some(&["cold path", "stream CPU"]));
         check(&["start", "stream"], None);

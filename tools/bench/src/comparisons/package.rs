@@ -1,34 +1,30 @@
-//! The size of each function as it is uploaded.
+//! Size of each function as a zip file, as it is uploaded.
 
 use std::{fs, io::Write as _, path::Path};
 
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use super::Bench;
 use crate::{
     error::BenchError,
-    figure::{Comparison, Figure, Plot, Target},
+    figure::{Figure, Target},
+    harness::{Bench, Measured},
     subject::Role,
 };
 
-/// In MB, which are 1,000,000 bytes.
-const MOST: f64 = 4.0;
+/// In MB of 1,000,000 bytes.
+const MAX_SIZE: f64 = 4.0;
 
-pub(super) fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
+pub(super) fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();
     for role in Role::BOTH {
         let zip = bench.logs.join(format!("{}.zip", role.name()));
         let size = pack(&bench.subjects.ours.start(role).program, &zip)?;
-        figures.push(Figure::new(format!("MB, {}", role.name()), size).aiming_at(Target::AtMost(MOST)));
+        figures.push(Figure::new(format!("MB, {}", role.name()), size).with_target(Target::AtMost(MAX_SIZE)));
     }
-    Ok(Comparison {
-        name: "package",
-        figures,
-        plot: Plot::Bars,
-    })
+    Ok(figures.into())
 }
 
-/// Packs a binary as `bootstrap`, as cargo-lambda and SAM do.
+/// Packs a binary as `bootstrap`, as cargo-lambda and SAM do, and returns the size in MB.
 #[allow(clippy::cast_precision_loss, reason = "a few million")]
 fn pack(binary: &Path, zip: &Path) -> Result<f64, BenchError> {
     if let Some(folder) = zip.parent() {

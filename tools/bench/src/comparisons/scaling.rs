@@ -1,78 +1,62 @@
-//! Records a second of several processes of stream-fn side by side, where a call takes 5 ms: does it grow as it should?
+//! Throughput of 1, 2, 4 and 8 concurrent processes of stream-fn, compared with linear scaling, if each request takes 5 ms.
 
 use std::time::Instant;
 
 use futures::future::try_join_all;
 
-use super::{Bench, CALL, stream_throughput::rate};
 use crate::{
     error::BenchError,
     events,
-    figure::{Comparison, Figure, Plot},
-    hosted::{Hosted, Way},
+    figure::{Figure, Plot},
+    harness::{Bench, LATENCY, Measured},
     stub::Stub,
     subject::Role,
 };
 
-const PROCESSES: [usize; 4] = [1, 2, 4, 8];
-/// Small enough that it is the calls that take the time, and not this machine's few cores.
-const BATCH: usize = 100;
+const PROCESSES: [u8; 4] = [1, 2, 4, 8];
+/// Small, so that requests limit the throughput, and not the few cores of this machine.
+const BATCH_SIZE: u8 = 100;
 
-pub(super) async fn measure(bench: &Bench) -> Result<Comparison, BenchError> {
-    let event = events::stream_batch(BATCH, &bench.subjects.ours);
-    let mut points = Vec::new();
+pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+    let event = events::stream_batch(BATCH_SIZE.into(), &bench.subjects.ours);
+    let (mut figures, mut measured) = (Vec::new(), Vec::new());
+    let mut linear: Vec<(f64, f64)> = Vec::new();
     for processes in PROCESSES {
-        bench.progress.doing(&format!("scaling: {processes} processes"));
-        let stub = Stub::serve(CALL, None)?;
-        let way = Way {
-            endpoint: stub.endpoint(),
-            certificate: None,
-        };
-        let hosted = Hosted::new(&bench.subjects.ours, Role::Stream, way, processes, &bench.logs)?;
-        // All at once, so that each has a process of its own.
+        bench.progress.show(&format!("scaling: {processes} processes"));
+        let stub = Stub::serve(LATENCY, None)?;
+        let hosted = bench.host(&bench.subjects.ours, Role::Stream, &stub, processes.into())?;
+        // Concurrent invocations start a process each.
         try_join_all((0..processes).map(|_| hosted.invoke(&event))).await?;
-        let rounds = bench.size(50, 5);
-        let before = hosted.cpu()?;
+        let batches: u8 = bench.size(50, 5);
+        let cpu_before = hosted.cpu()?;
         let began = Instant::now();
         try_join_all((0..processes).map(|_| async {
-            for _ in 0..rounds {
+            for _ in 0..batches {
                 hosted.invoke(&event).await?;
             }
             Ok::<_, BenchError>(())
         }))
         .await?;
-        let took = began.elapsed();
-        let cpu = hosted.cpu()?.saturating_sub(before);
-        points.push((
-            processes,
-            rate(BATCH * rounds * processes, took),
-            cpu.as_secs_f64() / took.as_secs_f64(),
-        ));
+        let seconds = began.elapsed().as_secs_f64();
+        let cores = hosted.cpu()?.saturating_sub(cpu_before).as_secs_f64() / seconds;
+        let processes = f64::from(processes);
+        let rate = f64::from(BATCH_SIZE) * f64::from(batches) * processes / seconds;
+        let expected = linear.first().map_or(rate, |(_, one)| one * processes);
+        measured.push((processes, rate));
+        linear.push((processes, expected));
+        figures.extend([
+            Figure::new(format!("records a second, {processes} processes"), rate)
+                .compared_with("as many times one", expected),
+            Figure::new(format!("cores in use, {processes} processes"), cores),
+        ]);
     }
-    let one = points[0].1;
-    #[allow(clippy::cast_precision_loss, reason = "up to 8")]
-    let as_f64 = |processes: usize| processes as f64;
-    let figures = points.iter().flat_map(|(processes, rate, cores)| {
-        let formula = one * as_f64(*processes);
-        [
-            Figure::new(format!("records a second, {processes} processes"), *rate).beside("as many times one", formula),
-            Figure::new(format!("cores in use, {processes} processes"), *cores),
-        ]
-    });
-    let measured = points.iter().map(|(processes, rate, _)| (as_f64(*processes), *rate));
-    let formula = points
-        .iter()
-        .map(|(processes, ..)| (as_f64(*processes), one * as_f64(*processes)));
-    Ok(Comparison {
-        name: "scaling",
-        figures: figures.collect(),
-        plot: Plot::Lines {
-            x: "processes",
-            y: "records a second",
-            series: vec![
-                ("measured".to_owned(), measured.collect()),
-                ("as many times one".to_owned(), formula.collect()),
-            ],
-        },
-    })
+    let plot = Plot::Lines {
+        x: "processes",
+        y: "records a second",
+        series: vec![
+            ("measured".to_owned(), measured),
+            ("as many times one".to_owned(), linear),
+        ],
+    };
+    Ok(Measured { figures, plot })
 }

@@ -1,4 +1,4 @@
-//! Long histories, put as they are: faster than by so many updates.
+//! Long histories, put as items in batches. That is faster than writing updates.
 
 use std::collections::HashMap;
 
@@ -12,25 +12,25 @@ use shared::{
     dynamodb::Store,
 };
 
-use crate::{error::BenchError, table::failed};
+use crate::error::{BenchError, cannot};
 
-/// The most items of one request.
-const BATCH: usize = 25;
-const AT_ONCE: usize = 4;
-/// When the first version was made, in seconds.
-const BEGAN: i64 = 1_604_260_800;
+/// Maximum number of items of a request.
+const BATCH_SIZE: usize = 25;
+const CONCURRENCY: usize = 4;
+/// Time before the first version, in seconds.
+const START: i64 = 1_604_260_800;
 
-/// When a version was made: a second after the one before.
-pub(super) fn epoch_millis(version: u64) -> i64 {
+/// Returns the time of a version: one second after the previous version.
+pub(crate) fn epoch_millis(version: u64) -> i64 {
     seconds(version) * 1000
 }
 
 fn seconds(version: u64) -> i64 {
-    BEGAN + i64::try_from(version).unwrap_or_default()
+    START + i64::try_from(version).unwrap_or_default()
 }
 
-/// Puts all versions of an entity, and its latest item.
-pub(super) async fn history(
+/// Puts all version items of an entity, and its latest item.
+pub(crate) async fn history(
     client: &Client,
     table: &str,
     store: &Store,
@@ -42,16 +42,16 @@ pub(super) async fn history(
     latest.insert(names::LATEST.to_owned(), AttributeValue::N(versions.to_string()));
     let all = (1..=versions).filter_map(Version::new);
     let items = all.map(|version| item(entity, version.get(), digits.version_key(version)));
-    let batches = stream::iter([Ok(latest)].into_iter().chain(items)).try_chunks(BATCH);
+    let batches = stream::iter([Ok(latest)].into_iter().chain(items)).try_chunks(BATCH_SIZE);
     batches
         .map(|batch| async { put(client, table, batch.map_err(|error| error.1)?).await })
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
 }
 
 fn item(entity: &EntityId, version: u64, sort_key: String) -> Result<HashMap<String, AttributeValue>, BenchError> {
-    let time = jiff::Timestamp::from_second(seconds(version)).map_err(failed)?;
+    let time = jiff::Timestamp::from_second(seconds(version)).map_err(cannot("format a time"))?;
     let item = [
         (names::PK, entity.as_str().to_owned()),
         (names::SK, sort_key),
@@ -65,15 +65,18 @@ fn item(entity: &EntityId, version: u64, sort_key: String) -> Result<HashMap<Str
 }
 
 async fn put(client: &Client, table: &str, items: Vec<HashMap<String, AttributeValue>>) -> Result<(), BenchError> {
-    let mut left = Vec::with_capacity(items.len());
+    let mut unprocessed = Vec::with_capacity(items.len());
     for item in items {
-        let put = PutRequest::builder().set_item(Some(item)).build().map_err(failed)?;
-        left.push(WriteRequest::builder().put_request(put).build());
+        let put = PutRequest::builder()
+            .set_item(Some(item))
+            .build()
+            .map_err(cannot("build a request"))?;
+        unprocessed.push(WriteRequest::builder().put_request(put).build());
     }
-    while !left.is_empty() {
-        let request = client.batch_write_item().request_items(table, left);
-        let answer = request.send().await.map_err(failed)?;
-        left = answer
+    while !unprocessed.is_empty() {
+        let request = client.batch_write_item().request_items(table, unprocessed);
+        let output = request.send().await.map_err(cannot("put items"))?;
+        unprocessed = output
             .unprocessed_items
             .unwrap_or_default()
             .remove(table)

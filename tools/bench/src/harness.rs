@@ -1,0 +1,144 @@
+//! The frame of every comparison.
+//!
+//! A comparison receives a [`Bench`], serves a stub or starts a DynamoDB Local, hosts functions behind a Runtime API with [`Bench::host`], and
+//! returns [`Measured`]. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
+
+use std::{future::Future, path::PathBuf, time::Duration};
+
+use tempfile::TempDir;
+
+use crate::{
+    args::Args,
+    certificate::Certificate,
+    error::BenchError,
+    figure::{Figure, Plot, Target, percentile},
+    hosted::Hosted,
+    progress::Progress,
+    stub::Stub,
+    subject::{Role, Subject, Subjects},
+};
+
+/// Latency of the stub in comparisons of throughput.
+pub(crate) const LATENCY: Duration = Duration::from_millis(5);
+
+/// Settings and subjects of a run.
+pub(crate) struct Bench {
+    /// `true` for few and small measurements.
+    pub(crate) quick: bool,
+    pub(crate) subjects: Subjects,
+    pub(crate) certificate: Certificate,
+    pub(crate) progress: Progress,
+    /// Folder of the functions' logs.
+    pub(crate) logs: PathBuf,
+    /// Holds the certificate's files.
+    _folder: TempDir,
+}
+
+impl Bench {
+    /// Builds or finds the subjects.
+    pub(crate) async fn new(args: &Args, comparisons: usize) -> Result<Self, BenchError> {
+        let progress = Progress::new(comparisons);
+        let folder = TempDir::with_prefix("bench-")?;
+        Ok(Self {
+            quick: args.quick,
+            subjects: Subjects::find(args.functions.as_deref(), &progress).await?,
+            certificate: Certificate::create(folder.path())?,
+            logs: args.output.join("logs"),
+            progress,
+            _folder: folder,
+        })
+    }
+
+    /// Returns `full`, or `quick` in a quick run.
+    pub(crate) fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// Hosts a function in at most `processes` processes. Each starts with its first invocation.
+    pub(crate) fn host(
+        &self,
+        subject: &Subject,
+        role: Role,
+        stub: &Stub,
+        processes: usize,
+    ) -> Result<Hosted, BenchError> {
+        Hosted::new(subject, role, stub, processes, &self.logs)
+    }
+}
+
+/// Result of a comparison.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) plot: Plot,
+}
+
+impl From<Vec<Figure>> for Measured {
+    fn from(figures: Vec<Figure>) -> Self {
+        Self {
+            figures,
+            plot: Plot::Bars,
+        }
+    }
+}
+
+/// The measurements of each subject, ours first.
+pub(crate) struct Measurements<'a, T>(Vec<(&'a Subject, Vec<T>)>);
+
+/// Measures each subject `rounds` times, alternating between them.
+pub(crate) async fn in_turn<'a, T, M, F>(
+    subjects: impl Iterator<Item = &'a Subject>,
+    rounds: usize,
+    mut measure: M,
+) -> Result<Measurements<'a, T>, BenchError>
+where
+    M: FnMut(&'a Subject) -> F,
+    F: Future<Output = Result<T, BenchError>>,
+{
+    let mut all: Vec<_> = subjects.map(|subject| (subject, Vec::with_capacity(rounds))).collect();
+    for _ in 0..rounds {
+        for (subject, measured) in &mut all {
+            measured.push(measure(subject).await?);
+        }
+    }
+    Ok(Measurements(all))
+}
+
+impl<T> Measurements<'_, T> {
+    /// Returns our first measurement.
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.0.first().and_then(|(_, measured)| measured.first())
+    }
+
+    /// Returns a figure for each peer, from the medians of `value`.
+    pub(crate) fn medians(&self, unit: &str, value: impl Fn(&T) -> f64, targets: &[(&str, Target)]) -> Vec<Figure> {
+        self.percentiles(0.5, unit, value, targets)
+    }
+
+    /// Returns a figure for each peer, or ours alone if there is none. A target applies to the peer that it names.
+    pub(crate) fn percentiles(
+        &self,
+        share: f64,
+        unit: &str,
+        value: impl Fn(&T) -> f64,
+        targets: &[(&str, Target)],
+    ) -> Vec<Figure> {
+        let of = |measured: &[T]| percentile(&measured.iter().map(&value).collect::<Vec<_>>(), share);
+        let Some(((_, ours), peers)) = self.0.split_first() else {
+            return Vec::new();
+        };
+        let figure = Figure::new(unit, of(ours));
+        if peers.is_empty() {
+            return vec![figure];
+        }
+        let compared = peers.iter().map(|(peer, measured)| {
+            let target = targets.iter().find(|(name, _)| *name == peer.name);
+            let figure = figure.clone().compared_with(peer.name, of(measured));
+            Figure {
+                target: target.map(|(_, target)| *target),
+                ..figure
+            }
+        });
+        compared.collect()
+    }
+}

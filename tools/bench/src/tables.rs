@@ -1,0 +1,71 @@
+//! Tables on Amazon's DynamoDB Local, for comparisons that need a real DynamoDB.
+
+use aws_sdk_dynamodb::Client;
+use local::{
+    dynamodb::{sdk_config, table},
+    template::Table,
+};
+use shared::{
+    domain::keys::VersionDigits,
+    dynamodb::{Store, client::capacity::Meter},
+};
+
+use crate::{
+    dynamodb_local::DynamoDbLocal,
+    error::{BenchError, cannot},
+    progress::Progress,
+    requests::RequestCounter,
+};
+
+/// A DynamoDB Local of one comparison, and a metered client of it.
+pub(crate) struct Tables {
+    pub(crate) client: Client,
+    pub(crate) meter: Meter,
+    pub(crate) requests: RequestCounter,
+    server: DynamoDbLocal,
+}
+
+impl Tables {
+    /// Starts DynamoDB Local, or notes that it is not installed.
+    pub(crate) async fn start(progress: &Progress) -> Result<Option<Self>, BenchError> {
+        let Some(folder) = DynamoDbLocal::find() else {
+            progress.note(
+                "DynamoDB Local is not installed, so its figures are missing: tools/bench/peers/install dynamodb-local",
+            );
+            return Ok(None);
+        };
+        let server = DynamoDbLocal::start(&folder).await?;
+        let (meter, requests) = (Meter::default(), RequestCounter::default());
+        let config = aws_sdk_dynamodb::config::Builder::from(&sdk_config(server.endpoint()).await)
+            .interceptor(meter.clone())
+            .interceptor(requests.clone())
+            .build();
+        Ok(Some(Self {
+            client: Client::from_conf(config),
+            meter,
+            requests,
+            server,
+        }))
+    }
+
+    /// URL of DynamoDB Local.
+    pub(crate) fn endpoint(&self) -> &str {
+        self.server.endpoint()
+    }
+
+    /// Creates a table with version keys of this width.
+    pub(crate) async fn create(&self, name: &str, digits: VersionDigits) -> Result<Store, BenchError> {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let settings = Table {
+            name: name.to_owned(),
+            attributes: vec![pair("PK", "S"), pair("SK", "S")],
+            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
+            stream_view_type: "NEW_IMAGE".to_owned(),
+            ttl: None,
+        };
+        table::ensure(&self.client, &settings)
+            .await
+            .map_err(cannot("create the table"))?;
+        Ok(Store::new(self.client.clone(), name, digits))
+    }
+}
