@@ -30,7 +30,7 @@ use clap::Parser as _;
 use crate::{args::Args, error::BenchError};
 
 fn main() -> ExitCode {
-    if let Some(binary) = local::function::asked_for() {
+    if let Some(binary) = local::function::requested() {
         return local::function::main(&binary);
     }
     let args = Args::parse();

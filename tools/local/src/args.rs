@@ -6,63 +6,63 @@ use clap::Parser;
 
 /// Runs the versioned table, both functions and the stream between them on this machine.
 ///
-/// Without flags it feeds a few sample updates, shows each entity's items, and serves until Ctrl-C.
+/// Without flags, it feeds sample updates, shows the items of each entity, and serves until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "local", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// Feed, wait until every history is complete, and exit: 0, or 1 with what is missing
+    /// Feed, wait until every history is complete, and exit: 0, or 1 if versions are missing
     #[arg(long)]
     pub once: bool,
 
-    /// With --once, how many seconds to wait for the histories
+    /// With --once, maximum number of seconds to wait for the histories
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub timeout: u64,
 
-    /// Updates to feed, JSON Lines, - for standard input [default: a few samples, where the table is empty]
+    /// Updates to feed, JSON Lines, - for standard input [default: sample updates, if the table is empty]
     #[arg(long, value_name = "FILE")]
     pub feed: Option<PathBuf>,
 
-    /// Write every item as DynamoDB JSON, one a line, by PK then SK
+    /// Write every item as DynamoDB JSON, one per line, by PK then SK
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
 
-    /// The folder for documents of records that failed for good [default: failed, beside the database]
+    /// Folder for failure documents [default: failed, beside the database]
     #[arg(long, value_name = "DIR")]
     pub failed: Option<PathBuf>,
 
-    /// An SQS, such as that of moto: its queue feeds writer-fn. The queues of the template are made there
+    /// SQS endpoint, such as moto: creates the queues of the template there, and delivers updates from a queue to writer-fn
     #[arg(long, value_name = "URL")]
     pub sqs_endpoint: Option<String>,
 
-    /// An S3: failure documents go to the template's bucket there, and word of them to the dead-letter queue of --sqs-endpoint
+    /// S3 endpoint: stores failure documents in the template's bucket there, with event notifications to --sqs-endpoint
     #[arg(long, value_name = "URL", conflicts_with = "failed")]
     pub s3_endpoint: Option<String>,
 
-    /// Keep the database here over restarts, and the mapping's position with it [default: in memory]
+    /// Keep the database and the mapping's position here over restarts [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
-    /// The port of DynamoDB, 0 for a free one
+    /// Port of DynamoDB, 0 for a free one
     #[arg(long, value_name = "PORT", default_value_t = 8000)]
     pub dynamodb_port: u16,
 
-    /// The port of Lambda, 0 for a free one
+    /// Port of Lambda, 0 for a free one
     #[arg(long, value_name = "PORT", default_value_t = 9001)]
     pub lambda_port: u16,
 
-    /// The port of the history browser, 0 for a free one [default: 8100, or a free one]. There is none with --once
+    /// Port of the history browser, 0 for a free one [default: 8100, or a free one]. Not started with --once
     #[arg(long, value_name = "PORT")]
     pub console_port: Option<u16>,
 
-    /// The template to run [default: template.yaml in this folder or one above it]
+    /// Template to run [default: template.yaml in this folder or a parent]
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
-    /// A parameter of the template, as often as needed
+    /// Parameter of the template; can be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
     pub parameters: Vec<(String, String)>,
 
-    /// A function's program, as sam build or cargo lambda build makes it, for each function [default: built in]
+    /// Program of a function, from sam build or cargo lambda build; can be repeated [default: built in]
     #[arg(long = "bootstrap", value_name = "FUNCTION=FILE", value_parser = bootstrap)]
     pub bootstraps: Vec<(String, PathBuf)>,
 }
@@ -70,19 +70,19 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   local                                          sample updates, then serve
-  local --once --feed updates.jsonl --dump out   feed a file, check it, write down the table
+  local --once --feed updates.jsonl --dump out   feed a file, check it, dump the table
   local --data-dir data                          keep everything over restarts
   local --parameter VersionDigits=10             padded version keys
   local --sqs-endpoint http://127.0.0.1:4566 --s3-endpoint http://127.0.0.1:4566
                                                  with the queues and the bucket, on MiniStack";
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("a parameter is given as NAME=VALUE")?;
+fn pair(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn bootstrap(text: &str) -> Result<(String, PathBuf), String> {
-    let (function, file) = text.split_once('=').ok_or("a bootstrap is given as FUNCTION=FILE")?;
+fn bootstrap(text: &str) -> Result<(String, PathBuf), &'static str> {
+    let (function, file) = text.split_once('=').ok_or("use FUNCTION=FILE")?;
     Ok((function.to_owned(), file.into()))
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         Args::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! A feed: JSON Lines of updates, each sent to writer-fn by Invoke.
+//! Feeds updates from JSON Lines to writer-fn. Updates of one entity keep their order; different entities run in parallel.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 
 use crate::lambda::Lambda;
 
-/// How many entities are fed at once.
+/// Number of parallel lanes. Each entity belongs to one lane.
 const LANES: usize = 8;
-/// How many lines wait for a lane.
-const AHEAD: usize = 64;
-/// The function that updates are sent to.
+/// Maximum number of lines queued for a lane.
+const MAX_QUEUED_LINES: usize = 64;
+/// The function that receives the updates.
 pub const WRITER: &str = "writer-fn";
 
-/// One update, and the number of its line.
+/// An update and its line number.
 #[derive(Debug, Clone)]
 pub struct Line {
     number: usize,
@@ -32,16 +32,16 @@ pub struct Line {
     json: String,
 }
 
-/// How a feed went: how many updates had which outcome, and which were refused because they expected another version.
+/// The result of a feed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many updates had which outcome.
+    /// Number of updates by outcome.
     pub outcomes: BTreeMap<String, usize>,
-    /// The lines that met another version than they expected, with the function's words.
+    /// Line numbers and messages of version conflicts.
     pub conflicts: Vec<(usize, String)>,
 }
 
-/// Reads a feed, line by line. Empty lines are skipped.
+/// Parses a feed line by line. Empty lines are skipped.
 pub fn read(reader: impl BufRead) -> impl Iterator<Item = Result<Line, FeedError>> {
     let lines = reader.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines.filter_map(|(number, line)| match line {
@@ -57,36 +57,39 @@ impl Line {
         if !update.is_object() {
             return Err(FeedError::bad(number, "it is not a JSON object"));
         }
-        // An envelope names its entity further in; its order is kept with that of all others without one.
+        // The entity of an envelope is nested: all lines without `ID` share a lane and keep their order.
         let entity = update.get(ID).and_then(Value::as_str).unwrap_or_default().to_owned();
         Ok(Self { number, entity, json })
     }
 }
 
-/// Reads standard input on a thread of its own: whoever writes there may take their time.
+/// Reads standard input on a separate thread, because reads block.
 pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
-    let (send, lines) = mpsc::channel(AHEAD);
+    let (send, lines) = mpsc::channel(MAX_QUEUED_LINES);
     std::thread::spawn(move || {
-        // The feed may end early, and then nobody wants the rest.
+        // The receiver is dropped if the feed ends early.
         let _ = read(std::io::stdin().lock()).try_for_each(|line| send.blocking_send(line));
     });
     lines
 }
 
-/// Sends the updates as they come: those of one entity in their order, different entities side by side. Stops at the
-/// first line that is bad, or that writer-fn finds invalid.
+/// Sends the updates.
+///
+/// # Errors
+///
+/// [`FeedError`] at the first line that is invalid or that writer-fn cannot write.
 pub async fn send(
     lambda: &Lambda,
     mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
     progress: impl Fn(),
 ) -> Result<Summary, FeedError> {
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::channel(AHEAD)).unzip();
-    let deal_out = async move {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::channel(MAX_QUEUED_LINES)).unzip();
+    let dispatch = async move {
         while let Some(line) = lines.next().await.transpose()? {
             let mut hasher = DefaultHasher::new();
             line.entity.hash(&mut hasher);
             let lane = usize::try_from(hasher.finish() % LANES as u64).unwrap_or_default();
-            // A lane ends before this only where the whole feed does.
+            // Fails only if another lane has failed and the feed ends.
             let _ = senders[lane].send(line).await;
         }
         Ok(())
@@ -100,7 +103,7 @@ pub async fn send(
         }
         Ok(outcomes)
     });
-    let ((), lanes) = try_join(deal_out, try_join_all(lanes)).await?;
+    let ((), lanes) = try_join(dispatch, try_join_all(lanes)).await?;
     let mut summary = Summary::default();
     for (number, outcome) in lanes.into_iter().flatten() {
         *summary.outcomes.entry(outcome.name).or_default() += 1;
@@ -119,14 +122,20 @@ struct Outcome {
 
 async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let number = line.number;
-    let Some(invoked) = lambda.invoke(WRITER, line.json.clone().into_bytes()).await else {
+    let Some(output) = lambda.invoke(WRITER, line.json.clone().into_bytes()).await else {
         return Err(FeedError::bad(number, "there is no function writer-fn"));
     };
-    let answer: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
-    let member = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
-    if !invoked.is_error {
-        // A batch has no outcome of its own.
-        let name = answer
+    let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+    let member = |name: &str| {
+        response
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or("unknown")
+            .to_owned()
+    };
+    if !output.is_error {
+        // The response to a batch has no outcome.
+        let name = response
             .get("Outcome")
             .and_then(Value::as_str)
             .unwrap_or("Answered")
@@ -146,31 +155,32 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     }
 }
 
-/// Why a feed was not sent to its end.
+/// An error that ends the feed.
 #[derive(Debug, Error)]
 pub enum FeedError {
-    /// The file or the pipe.
-    #[error("line {number} of the feed cannot be read: {error}")]
+    /// A line cannot be read.
+    #[error("line {number} of the feed cannot be read")]
     Read {
-        /// Which line.
+        /// Line number.
         number: usize,
-        /// Why.
+        /// The cause.
+        #[source]
         error: std::io::Error,
     },
-    /// A line that is no update.
+    /// A line is not an update.
     #[error("line {number} of the feed is bad: {message}")]
     Bad {
-        /// Which line.
+        /// Line number.
         number: usize,
-        /// Why.
+        /// The cause.
         message: String,
     },
-    /// An update that writer-fn could not write.
+    /// writer-fn cannot write an update.
     #[error("line {number} of the feed could not be written: {message}")]
     Failed {
-        /// Which line.
+        /// Line number.
         number: usize,
-        /// Why.
+        /// The cause.
         message: String,
     },
 }
@@ -193,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named_by_its_number() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let check = |feed: &str, message: &str| assert_eq!(all(feed.as_bytes()).unwrap_err().to_string(), message);
         check("{\"ID\":\"a\"}\n\n{", "line 3 of the feed is bad: it is not JSON");
         check("[]", "line 1 of the feed is bad: it is not a JSON object");

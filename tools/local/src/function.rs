@@ -1,4 +1,4 @@
-//! A program that is a function of the stack: it starts itself again, so that nothing else has to be built.
+//! Runs a Lambda function in this program: the stack starts its own executable again, so that no other program is built.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,18 +6,18 @@ use std::{
     process::ExitCode,
 };
 
-/// The hidden argument behind which the program is a function.
+/// Hidden argument before the name of the function to run.
 pub const ARGUMENT: &str = "__function";
 
-/// The function that this process is to be, by its binary's name.
-pub fn asked_for() -> Option<String> {
+/// Returns the binary of the function that this process must run, if any.
+pub fn requested() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     (arguments.next().as_deref() == Some(ARGUMENT)).then(|| arguments.next().unwrap_or_default())
 }
 
-/// Is this function until the process ends.
+/// Runs this function until the process ends.
 pub fn main(binary: &str) -> ExitCode {
-    // The stack holds the other end of this pipe. However it goes, even killed, its functions go with it.
+    // The stack holds the other end of this pipe. When the stack ends, even if it is killed, its functions exit.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
@@ -33,14 +33,14 @@ pub fn main(binary: &str) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // As the function's own program does: into its log.
+            // The function's own program also writes it to the log.
             let _ = writeln!(std::io::stderr(), "Error: {error:?}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// This program's own file. The kernel's name for it stays good when the file is built anew.
+/// Returns the path of this program. `/proc/self/exe` stays valid when the file is rebuilt.
 pub fn this_program() -> PathBuf {
     let itself = PathBuf::from("/proc/self/exe");
     if itself.exists() {

@@ -1,5 +1,5 @@
-//! The whole stack on one machine: an embedded DynamoDB, Lambda's Runtime and Invoke API, and the event source mapping
-//! between a table's stream and a function. With an SQS and an S3 to use, the queues and the bucket as well.
+//! The complete stack on one machine: an embedded DynamoDB, Lambda's Runtime API and Invoke API, and the event source
+//! mapping from the table's stream to a function. With SQS and S3 endpoints, also the queues and the bucket.
 
 pub mod args;
 pub mod dynamodb;

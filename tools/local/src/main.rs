@@ -1,4 +1,4 @@
-//! The command `local`, which is also every function that it starts.
+//! The command `local`. The same program runs each function that it starts.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use clap::Parser as _;
 use local::{args::Args, function, run};
 
 fn main() -> ExitCode {
-    if let Some(binary) = function::asked_for() {
+    if let Some(binary) = function::requested() {
         return function::main(&binary);
     }
     let args = Args::parse();

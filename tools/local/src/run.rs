@@ -1,4 +1,4 @@
-//! What the command does: start, feed, wait, show, dump, serve.
+//! The command: starts the stack, feeds it, waits for the histories, shows and dumps the table, and serves.
 
 use std::{
     fs::File,
@@ -25,22 +25,22 @@ use crate::{
     report::{
         dump,
         history::{self, Collections},
-        screen::{Look, Screen},
+        screen::{Screen, TakeSnapshot},
         show,
-        view::Sight,
+        view::Snapshot,
     },
     stack::{self, Options, Stack, StackError},
     template::{Template, TemplateError},
 };
 
-/// The updates that are fed where no others are given.
+/// Updates to feed without --feed.
 const SAMPLE: &str = include_str!("../sample.jsonl");
-/// The port of the history browser, where it is free.
+/// Default port of the history browser.
 const CONSOLE_PORT: u16 = 8100;
-/// How often the histories are looked at while they are waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Interval between two checks of the histories.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs the command, and says in one line why it could not.
+/// Runs the command, and prints an error in one line.
 pub async fn main(args: Args, program: PathBuf) -> ExitCode {
     let stopped = stop_signal();
     let outcome = tokio::select! {
@@ -69,29 +69,29 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
-    let fed = Arc::new(Fed::default());
-    let screen = Screen::start(look(&stack, fed.clone()));
+    let progress = Arc::new(FeedProgress::default());
+    let screen = Screen::start(take_snapshot(&stack, progress.clone()));
     let console = (!args.once).then(|| console(args, &stack)).transpose()?;
     if let Some(console) = &console {
-        screen.say(&endpoints(&stack, console));
+        screen.print(&endpoints(&stack, console));
     }
-    send(&stack, feed, &fed, &screen).await?;
+    send(&stack, feed, &progress, &screen).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(&stack, within).await?;
-    screen.say(show::collections(&collections).trim_end());
+    screen.print(show::collections(&collections).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(|error| RunError::Dump(path.clone(), error))?;
     }
     let complete = report(&stack, &collections, &screen);
     if args.once {
-        screen.sum_up();
+        screen.finish();
         return Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    screen.say(&how_to_call(&stack));
+    screen.print(&how_to_call(&stack));
     std::future::pending().await
 }
 
-/// The history browser of this table.
+/// Starts the history browser of the table.
 fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     let listener = match args.console_port {
         Some(port) => stack::listen(port)?,
@@ -114,25 +114,25 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     console.map_err(RunError::Console)
 }
 
-/// How far the feed is.
+/// Progress of the feed.
 #[derive(Debug, Default)]
-struct Fed {
+struct FeedProgress {
     sent: AtomicU64,
-    /// 0 where that is not known.
-    of: AtomicU64,
-    /// Whether there is more to come.
-    feeding: AtomicBool,
+    /// Number of updates, or 0 if unknown.
+    total: AtomicU64,
+    /// `true` while updates are sent.
+    active: AtomicBool,
 }
 
-/// All that there is to be seen of a stack.
-fn look(stack: &Stack, fed: Arc<Fed>) -> Look {
+/// Returns the function that takes a snapshot of the stack.
+fn take_snapshot(stack: &Stack, feed: Arc<FeedProgress>) -> TakeSnapshot {
     let (activity, mapping) = (stack.activity.clone(), stack.mapping.clone());
     Arc::new(move || {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let feeding = fed.feeding.load(Ordering::Relaxed);
-        Sight {
+        let active = feed.active.load(Ordering::Relaxed);
+        Snapshot {
             figures: activity.figures(),
-            fed: feeding.then(|| (count(&fed.sent), Some(count(&fed.of)).filter(|of| *of > 0))),
+            fed: active.then(|| (count(&feed.sent), Some(count(&feed.total)).filter(|total| *total > 0))),
             batches: count(&mapping.counters.invocations),
             retries: count(&mapping.counters.retries),
             bisections: count(&mapping.counters.bisections),
@@ -141,7 +141,7 @@ fn look(stack: &Stack, fed: Arc<Fed>) -> Look {
     })
 }
 
-/// The template of the current folder, or of the nearest one above it.
+/// Finds the template in the current folder or the nearest parent.
 fn find_template() -> Result<PathBuf, RunError> {
     let here = std::env::current_dir().map_err(|_| RunError::NoTemplate)?;
     let candidates = here.ancestors().map(|folder| folder.join("template.yaml"));
@@ -151,13 +151,13 @@ fn find_template() -> Result<PathBuf, RunError> {
         .ok_or(RunError::NoTemplate)
 }
 
-/// Where updates come from.
+/// The source of updates.
 enum Feed {
-    /// None were named.
+    /// The sample updates.
     Sample,
-    /// A file, read whole, so that a bad line is found before anything is started.
+    /// A file, parsed completely before the stack starts.
     File(Vec<Line>),
-    /// Read as it comes.
+    /// Standard input, parsed as it arrives.
     StandardInput,
 }
 
@@ -174,17 +174,17 @@ impl Feed {
     }
 }
 
-/// Sends the feed, or the sample where there is none and the table is empty.
-async fn send(stack: &Stack, feed: Feed, fed: &Fed, screen: &Screen) -> Result<(), RunError> {
+/// Sends the feed. The sample is sent only if the table is empty.
+async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Screen) -> Result<(), RunError> {
     let lines = match feed {
         Feed::StandardInput => None,
         Feed::File(lines) => Some(lines),
         Feed::Sample if !stack.store.scan_items().await?.is_empty() => return Ok(()),
         Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
     };
-    fed.of
-        .store(lines.as_ref().map_or(0, Vec::len) as u64, Ordering::Relaxed);
-    fed.feeding.store(true, Ordering::Relaxed);
+    let total = lines.as_ref().map_or(0, Vec::len) as u64;
+    progress.total.store(total, Ordering::Relaxed);
+    progress.active.store(true, Ordering::Relaxed);
     let lines: Pin<Box<dyn Stream<Item = _>>> = if let Some(lines) = lines {
         Box::pin(stream::iter(lines.into_iter().map(Ok)))
     } else {
@@ -192,10 +192,10 @@ async fn send(stack: &Stack, feed: Feed, fed: &Fed, screen: &Screen) -> Result<(
         Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))
     };
     let sent = || {
-        fed.sent.fetch_add(1, Ordering::Relaxed);
+        progress.sent.fetch_add(1, Ordering::Relaxed);
     };
     let summary = feed::send(&stack.lambda, lines, sent).await?;
-    fed.feeding.store(false, Ordering::Relaxed);
+    progress.active.store(false, Ordering::Relaxed);
     let outcomes: Vec<_> = summary
         .outcomes
         .iter()
@@ -205,37 +205,40 @@ async fn send(stack: &Stack, feed: Feed, fed: &Fed, screen: &Screen) -> Result<(
         screen.status(&format!("fed: {}", outcomes.join(", ")));
     }
     for (number, message) in &summary.conflicts {
-        screen.status(&format!("line {number} was refused: {message}"));
+        screen.status(&format!("line {number} was rejected: {message}"));
     }
     Ok(())
 }
 
-/// Waits until every history is complete, or the time is up. Without a bound, a history that can no longer become
-/// complete ends the wait as well: its record is in a failure document.
-async fn wait(stack: &Stack, within: Option<Duration>) -> Result<Collections, RunError> {
-    let began = Instant::now();
+/// Waits until every history is complete or the timeout has passed. Without a timeout, a failure document also ends the wait,
+/// because its record does not complete a history.
+async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, RunError> {
+    let started = Instant::now();
     loop {
         let collections = history::collect(stack.store.scan_items().await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
-        let gave_up = stack.mapping.counters.documents.load(Ordering::Relaxed) > 0;
-        let out_of_time = match within {
-            Some(within) => began.elapsed() >= within,
-            None => gave_up,
+        let failed = stack.mapping.counters.documents.load(Ordering::Relaxed) > 0;
+        let timed_out = match timeout {
+            Some(timeout) => started.elapsed() >= timeout,
+            None => failed,
         };
-        // A version may be there before the answer that says so.
+        // A version may be stored before its invocation has ended.
         let settled = missing.is_empty() && stack.activity.figures().waiting == 0;
-        if settled || out_of_time {
+        if settled || timed_out {
             return Ok(collections);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
-/// Says what is missing, and whether nothing is.
+/// Prints the missing versions. Returns `true` if there are none.
 fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     let missing = history::missing(collections, stack.digits);
     for (pk, missing) in &missing {
-        screen.error(&format!("the history of {pk} is not complete: {}", shortened(missing)));
+        screen.error(&format!(
+            "the history of {pk} is not complete: {}",
+            abbreviated(missing)
+        ));
     }
     let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
     if documents > 0 {
@@ -244,10 +247,10 @@ fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     missing.is_empty()
 }
 
-fn shortened(missing: &[String]) -> String {
-    const MOST: usize = 20;
-    match missing.len().checked_sub(MOST) {
-        Some(more @ 1..) => format!("{} and {more} more", missing[..MOST].join(", ")),
+fn abbreviated(missing: &[String]) -> String {
+    const MAX_SHOWN: usize = 20;
+    match missing.len().checked_sub(MAX_SHOWN) {
+        Some(more @ 1..) => format!("{} and {more} more", missing[..MAX_SHOWN].join(", ")),
         _ => missing.join(", "),
     }
 }
@@ -285,7 +288,7 @@ or, with any credentials and Region:
     )
 }
 
-/// Ctrl-C, or the signal that asks a process to end.
+/// Waits for Ctrl-C or SIGTERM.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
@@ -302,31 +305,31 @@ async fn stop_signal() {
     }
 }
 
-/// Why the command ends early.
+/// An error of the command.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// Neither here nor above.
-    #[error("there is no template.yaml in this folder or one above it: name it with --template")]
+    /// No template in this folder or a parent.
+    #[error("no template.yaml in this folder or a parent: pass --template FILE")]
     NoTemplate,
-    /// The template.
-    #[error("{0} is not a template that can be run")]
+    /// The template cannot be run.
+    #[error("cannot run the template {0}")]
     Template(PathBuf, #[source] TemplateError),
-    /// The file of the feed.
+    /// The feed cannot be read.
     #[error("{0} cannot be read")]
     Feed(PathBuf, #[source] io::Error),
-    /// A line of the feed.
+    /// A line of the feed is invalid.
     #[error(transparent)]
     Line(#[from] FeedError),
-    /// The stack.
+    /// The stack cannot start.
     #[error(transparent)]
     Stack(#[from] StackError),
-    /// The table.
+    /// The table cannot be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// The history browser.
-    #[error("the history browser could not be started")]
+    /// The history browser cannot start.
+    #[error("cannot start the history browser")]
     Console(#[source] io::Error),
-    /// The file of the dump.
+    /// The dump cannot be written.
     #[error("{0} cannot be written")]
     Dump(PathBuf, #[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The stack: everything of the template that runs, wired together.
+//! The stack: creates the resources of the template and connects them.
 
 use std::{
     collections::BTreeMap,
@@ -40,31 +40,31 @@ use crate::{
     },
 };
 
-/// What the Kinesis stream is called that there is none of here.
-const CHANGES: &str = "Changes";
-/// The most processes of one function.
+/// Name of the simulated Kinesis stream.
+const KINESIS_STREAM: &str = "Changes";
+/// Maximum number of processes of one function.
 const CONCURRENCY: usize = 4;
 
-/// What the stack is started with.
+/// Options of the stack.
 #[derive(Debug)]
 pub struct Options {
     /// The template.
     pub template: Template,
-    /// The port of DynamoDB, 0 for a free one.
+    /// Port of DynamoDB, 0 for a free one.
     pub dynamodb_port: u16,
-    /// The port of Lambda, 0 for a free one.
+    /// Port of Lambda, 0 for a free one.
     pub lambda_port: u16,
-    /// Where the database and the mapping's position are kept, in a temporary folder without it.
+    /// Folder of the database and the mapping's position. `None` is a temporary folder.
     pub data_dir: Option<PathBuf>,
-    /// Where failure documents go, a folder beside the database without it.
+    /// Folder for failure documents. `None` is a folder beside the database.
     pub failed: Option<PathBuf>,
-    /// An SQS, whose queue feeds writer-fn.
+    /// SQS endpoint whose queue delivers updates to writer-fn.
     pub sqs_endpoint: Option<String>,
-    /// An S3, whose bucket takes failure documents in place of the folder.
+    /// S3 endpoint whose bucket stores failure documents instead of the folder.
     pub s3_endpoint: Option<String>,
-    /// The program that is a function behind [`function::ARGUMENT`].
+    /// Program that runs a function after [`function::ARGUMENT`].
     pub program: PathBuf,
-    /// Functions that were built, instead of that program: binaries by their names.
+    /// Programs of functions that replace `program`, by binary.
     pub bootstraps: BTreeMap<String, PathBuf>,
 }
 
@@ -73,29 +73,29 @@ pub struct Options {
 pub struct Stack {
     /// The table.
     pub store: Store,
-    /// The width of its version keys.
+    /// Width of the version keys.
     pub digits: VersionDigits,
-    /// The name of the table.
+    /// Name of the table.
     pub table: String,
     /// The functions.
     pub lambda: Lambda,
-    /// What the mapping has done so far.
+    /// The event source mapping of the stream.
     pub mapping: Arc<Mapping<Local>>,
-    /// What became of updates and records so far.
+    /// Counts of updates and records.
     pub activity: Arc<Activity>,
-    /// The folder that failure documents go to where there is no bucket.
+    /// Folder for failure documents if there is no bucket.
     pub failed: PathBuf,
-    /// The queues on the SQS at hand, by their names in the template.
+    /// Queues on the SQS endpoint, with their names in the template.
     pub queues: Vec<(String, Queue)>,
-    /// Where the functions log to.
+    /// Folder of the function logs.
     pub logs: PathBuf,
-    /// Credentials and Region of clients.
+    /// SDK configuration of clients.
     pub config: aws_config::SdkConfig,
     endpoint: String,
     _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
     queue_task: Option<tokio::task::JoinHandle<()>>,
-    _home: Home,
+    _home: DataFolder,
 }
 
 /// The environment of the stack's mapping.
@@ -111,12 +111,20 @@ impl Environment for Local {
 }
 
 impl Stack {
-    /// Starts all of it, with an embedded DynamoDB.
+    /// Starts the stack with an embedded DynamoDB.
+    ///
+    /// # Errors
+    ///
+    /// [`StackError`] if an option is invalid, a port or folder is in use, or a resource cannot be created.
     pub async fn start(options: Options) -> Result<Self, StackError> {
         Self::start_on(options, None).await
     }
 
-    /// Starts all of it, on this DynamoDB, or an embedded one.
+    /// Starts the stack with this DynamoDB, or with an embedded one.
+    ///
+    /// # Errors
+    ///
+    /// Like [`Self::start`]; also if there are no AWS credentials.
     pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, StackError> {
         let Options {
             template,
@@ -130,10 +138,10 @@ impl Stack {
             bootstraps,
         } = options;
         check(&bootstraps, &template)?;
-        // Ports first: nothing is made where one is taken.
+        // Ports first: if one is in use, nothing is created.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
-        let home = Home::open(data_dir)?;
+        let home = DataFolder::open(data_dir)?;
         let failed = failed.unwrap_or_else(|| home.path().join("failed"));
         let logs = home.path().join("logs");
 
@@ -158,7 +166,7 @@ impl Stack {
         let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
         let store = Store::new(client, &template.table.name, digits);
-        // writer-fn does the same at its start; here it can be said in one line.
+        // writer-fn does the same at its start; here, the error is reported in one line.
         store.claim_width().await?;
 
         let host = Host {
@@ -223,7 +231,7 @@ impl Stack {
         })
     }
 
-    /// Where failure documents go: a folder, or `s3://bucket`.
+    /// Returns the location of failure documents: a folder, or `s3://bucket`.
     pub fn failures(&self) -> String {
         match &self.mapping.destination {
             Failures::Folder(Folder(folder)) => folder.display().to_string(),
@@ -231,7 +239,7 @@ impl Stack {
         }
     }
 
-    /// Where DynamoDB is, `http://127.0.0.1:8000`.
+    /// Returns the URL of DynamoDB, such as `http://127.0.0.1:8000`.
     pub fn dynamodb_endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -244,7 +252,7 @@ impl Drop for Stack {
     }
 }
 
-/// That these are functions of the template, and there.
+/// Checks that each bootstrap exists and belongs to a function of the template.
 fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<(), StackError> {
     for (name, path) in bootstraps {
         if !template.functions.iter().any(|function| function.binary == *name) {
@@ -257,15 +265,15 @@ fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<
     Ok(())
 }
 
-/// The Kinesis stream that changes seem to come by, if they do.
+/// Returns the ARN of the simulated Kinesis stream, if the template uses one.
 fn kinesis(template: &Template) -> Option<String> {
     match template.change_stream {
         ChangeStream::DynamoDbStreams => None,
-        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{CHANGES}")),
+        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{KINESIS_STREAM}")),
     }
 }
 
-/// The width that the function of the stream is given.
+/// Returns the width of version keys in the environment of the functions.
 fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
     let functions = template.functions.iter();
     let mut variables = functions.filter_map(|function| function.environment.get("VERSION_DIGITS"));
@@ -274,7 +282,11 @@ fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
         .map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
 }
 
-/// A port of this machine, 0 for a free one.
+/// Binds a port of this machine, 0 for a free one.
+///
+/// # Errors
+///
+/// [`StackError`] if the port is in use or cannot be bound.
 pub fn listen(port: u16) -> Result<TcpListener, StackError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => StackError::PortInUse(port),
@@ -282,16 +294,16 @@ pub fn listen(port: u16) -> Result<TcpListener, StackError> {
     })
 }
 
-/// The folder of a stack.
+/// The data folder of a stack.
 #[derive(Debug)]
-enum Home {
-    /// Given by the user, with the lock that keeps a second stack out.
+enum DataFolder {
+    /// Given by the user. The lock excludes a second stack.
     Kept { path: PathBuf, _lock: File },
-    /// As long-lived as the stack.
+    /// Deleted with the stack.
     Temporary(TempDir),
 }
 
-impl Home {
+impl DataFolder {
     fn open(data_dir: Option<PathBuf>) -> Result<Self, StackError> {
         let Some(path) = data_dir else {
             return Ok(Self::Temporary(TempDir::with_prefix("version-control-")?));
@@ -313,7 +325,7 @@ impl Home {
         }
     }
 
-    /// A database that does not outlive the stack is kept in memory.
+    /// Returns the database file. Without a data folder, the database is in memory.
     fn database(&self) -> Option<PathBuf> {
         match self {
             Self::Kept { path, .. } => Some(path.join("dynamodb.sqlite")),
@@ -322,9 +334,9 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for DataFolder {
     fn drop(&mut self) {
-        // Failure documents are never thrown away.
+        // Failure documents are never deleted.
         if let Self::Temporary(folder) = self {
             let has_documents = folder.path().join("failed").exists();
             folder.disable_cleanup(has_documents);
@@ -332,46 +344,46 @@ impl Drop for Home {
     }
 }
 
-/// Why the stack does not start.
+/// The stack cannot start.
 #[derive(Debug, Error)]
 pub enum StackError {
-    /// A bootstrap for nothing.
+    /// A bootstrap for an unknown function.
     #[error("the template has no function {0}")]
     NoFunction(String),
-    /// A bootstrap that is not there.
+    /// A bootstrap that does not exist.
     #[error("there is no bootstrap {0}: build it with sam build or cargo lambda build")]
     NoBootstrap(PathBuf),
-    /// Somebody else listens there.
+    /// Another process uses the port.
     #[error("port {0} is in use")]
     PortInUse(u16),
-    /// The port cannot be had for another reason.
+    /// The port cannot be bound for another reason.
     #[error("port {0} cannot be used")]
     Port(u16, #[source] io::Error),
-    /// Another stack works in the folder.
+    /// Another stack uses the folder.
     #[error("the data folder {0} is in use by another stack")]
     DataDirInUse(PathBuf),
     /// The folder cannot be used for another reason.
     #[error("the data folder {0} cannot be used")]
     DataDir(PathBuf, #[source] io::Error),
-    /// The database.
+    /// The embedded DynamoDB cannot start.
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
-    /// The table.
+    /// The table cannot be used.
     #[error(transparent)]
     Table(#[from] table::TableError),
-    /// The table was begun with another width of version keys.
+    /// The table was created with another width of version keys.
     #[error(transparent)]
     Width(#[from] WidthError),
-    /// The width of version keys.
-    #[error("the template's VERSION_DIGITS cannot be read")]
+    /// The width of version keys is invalid.
+    #[error("the template's VERSION_DIGITS is invalid")]
     Digits(#[from] InvalidVersionDigits),
-    /// A queue or the bucket.
+    /// A queue or the bucket cannot be used.
     #[error(transparent)]
     ExternalServices(#[from] ExternalServicesError),
-    /// AWS.
+    /// No AWS credentials found.
     #[error(transparent)]
     NoCredentials(#[from] NoCredentials),
-    /// A file or a socket.
+    /// A file or a socket failed.
     #[error("a file or a socket failed")]
     Io(#[from] io::Error),
 }

@@ -54,7 +54,7 @@ const PATHS: [Path; 15] = paths![
 ];
 
 fn main() -> ExitCode {
-    if let Some(binary) = local::function::asked_for() {
+    if let Some(binary) = local::function::requested() {
         return local::function::main(&binary);
     }
     let wanted: Vec<_> = std::env::args()

@@ -1,5 +1,5 @@
-//! Many updates through real function processes that are killed at random, ending in an audit. `tools/soak` runs it on
-//! Amazon's DynamoDB Local.
+//! The soak test: sends updates to real function processes, kills them at random, and audits the table. `tools/soak` runs
+//! it on Amazon's DynamoDB Local.
 
 use std::{collections::BTreeMap, io::Write as _, process::ExitCode, time::Duration};
 
@@ -13,45 +13,44 @@ use local::{
 };
 use shared::dynamodb::write::{WriteMode, WriteOptions};
 
-/// What goes wrong is shown as it is.
 type Failure = Box<dyn std::error::Error>;
 
-/// Sends updates to functions that are killed at random, and audits what is left: 0 without findings, 1 with some.
+/// Sends updates, kills functions at random, and audits the table: exits with 0 without findings, else with 1.
 ///
 /// The last line of standard output is a summary in JSON.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many updates
+    /// Number of updates
     #[arg(long, default_value_t = 10_000)]
     updates: usize,
-    /// Of how many entities
+    /// Number of entities
     #[arg(long, default_value_t = 200)]
     entities: usize,
-    /// What a run is repeated with [default: a random one]
+    /// Seed of the run [default: random]
     #[arg(long)]
     seed: Option<u64>,
-    /// How many updates are under way at once
+    /// Number of updates in flight at once
     #[arg(long, default_value_t = 16)]
     senders: usize,
-    /// How many updates of one entity are under way at once
+    /// Maximum number of updates of one entity in flight at once
     #[arg(long, default_value_t = 3)]
     of_one_entity: usize,
-    /// How many invocations begin, on average, until the next process is killed; 0 for never
+    /// Mean number of invocations between two kills; 0 for no kills
     #[arg(long, default_value_t = 20)]
     kill_one_in: u64,
-    /// How many seconds the histories may take after the last update
+    /// Maximum number of seconds until the histories are complete, after the last update
     #[arg(long, default_value_t = 300)]
     timeout: u64,
-    /// Where DynamoDB is [default: an embedded one]
+    /// Endpoint of DynamoDB [default: embedded]
     #[arg(long, value_name = "URL")]
     dynamodb_url: Option<String>,
-    /// A parameter of the template, as often as needed
+    /// Parameter of the template; can be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    if let Some(binary) = function::asked_for() {
+    if let Some(binary) = function::requested() {
         return function::main(&binary);
     }
     let args = Args::parse();
@@ -111,7 +110,7 @@ async fn run(args: Args) -> Result<bool, Failure> {
     Ok(summary.findings.is_empty())
 }
 
-/// The largest latest item has a version item that fits, in each mode.
+/// Checks in each mode that the version item of the largest latest item fits.
 async fn edges(stack: &Stack) -> Result<Vec<String>, Failure> {
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
     let mut edges = Vec::new();

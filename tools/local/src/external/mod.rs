@@ -1,4 +1,4 @@
-//! S3 and SQS endpoints that run outside of the stack, and the resources that the stack creates there.
+//! S3 and SQS endpoints that run outside of the stack, and the resources of the template there.
 
 pub mod bucket;
 pub(crate) mod services;

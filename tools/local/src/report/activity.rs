@@ -1,4 +1,4 @@
-//! What the stack has done: counted as it happens, for those who look at it.
+//! Counts updates and stream records as the functions and the mapping report them, and measures the lag of history.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,15 +15,16 @@ use crate::{
     mapping::{self, record::Record},
 };
 
-/// The most writes whose time is kept until they are history. Beyond it, the time is that of the stream's record.
-const MOST_WRITES: usize = 10_000;
-/// The most letters of an outcome's name.
-const MOST_LETTERS: usize = 40;
+/// Maximum number of writes whose time is kept until their version is in history. Beyond it, the lag is measured from the
+/// creation time of the stream record.
+const MAX_WRITES: usize = 10_000;
+/// Maximum length of an outcome's name.
+const MAX_NAME_LENGTH: usize = 40;
 
-/// Counts what it is told of.
+/// The counts.
 #[derive(Debug)]
 pub struct Activity {
-    /// What time it is, since 1970.
+    /// Clock: the time since 1970.
     clock: fn() -> Duration,
     counts: Mutex<Counts>,
 }
@@ -32,34 +33,34 @@ pub struct Activity {
 struct Counts {
     applied: BTreeMap<String, u64>,
     refused: BTreeMap<String, u64>,
-    /// When a version of an entity was answered for.
+    /// Time of the response to each write, by entity and version.
     written: HashMap<(String, String), Duration>,
-    /// Records on their way, by when they were written.
+    /// Write time of each record in flight, by sequence number.
     waiting: HashMap<String, Duration>,
     done: u64,
     given_up: u64,
     lag: Option<Duration>,
 }
 
-/// What was counted so far.
+/// The current counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Updates that writer-fn took, by outcome.
+    /// Number of updates that writer-fn accepted, by outcome.
     pub applied: BTreeMap<String, u64>,
-    /// Updates that it did not take, by the kind of error.
+    /// Number of updates that writer-fn rejected, by error type.
     pub refused: BTreeMap<String, u64>,
-    /// Versions that stream-fn wrote down, or found written down.
+    /// Number of versions in history after processing by stream-fn.
     pub versions: u64,
-    /// Records on their way to it.
+    /// Number of records in flight to stream-fn.
     pub waiting: u64,
-    /// Records in failure documents.
+    /// Number of records in failure documents.
     pub given_up: u64,
-    /// From the write of a latest item to its version: of the last version, or of the oldest one on its way, if that is more.
+    /// Time from a write to its version in history: of the last version, or of the oldest record in flight if that is more.
     pub lag: Option<Duration>,
 }
 
 impl Activity {
-    /// Nothing yet, by this clock.
+    /// Creates empty counts with this clock.
     pub fn new(clock: fn() -> Duration) -> Self {
         Self {
             clock,
@@ -67,7 +68,7 @@ impl Activity {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the current counts.
     pub fn figures(&self) -> Figures {
         let now = (self.clock)();
         let counts = self.counts();
@@ -96,13 +97,13 @@ impl InvocationObserver for Activity {
         if binary != WRITER {
             return;
         }
-        let answer: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
         let now = (self.clock)();
         let mut counts = self.counts();
         if output.is_error {
-            *counts.refused.entry(name(&answer["errorType"])).or_default() += messages(event);
-        } else if let Some(failures) = answer["batchItemFailures"].as_array() {
-            // A batch tells what failed, and of the rest only that it did not.
+            *counts.refused.entry(name(&response["errorType"])).or_default() += messages(event);
+        } else if let Some(failures) = response["batchItemFailures"].as_array() {
+            // The response to a batch names only the failed messages.
             let failed = failures.len() as u64;
             let taken = messages(event).saturating_sub(failed);
             if taken > 0 {
@@ -112,12 +113,12 @@ impl InvocationObserver for Activity {
                 *counts.refused.entry("Failed".to_owned()).or_default() += failed;
             }
         } else {
-            let outcome = name(&answer["Outcome"]);
-            if let (Some(entity), "Written") = (answer[ID].as_str(), outcome.as_str()) {
-                if counts.written.len() >= MOST_WRITES {
+            let outcome = name(&response["Outcome"]);
+            if let (Some(entity), "Written") = (response[ID].as_str(), outcome.as_str()) {
+                if counts.written.len() >= MAX_WRITES {
                     counts.written.clear();
                 }
-                let version = answer["Version"].to_string();
+                let version = response["Version"].to_string();
                 counts.written.insert((entity.to_owned(), version), now);
             }
             *counts.applied.entry(outcome).or_default() += 1;
@@ -139,10 +140,10 @@ impl mapping::RecordObserver for Activity {
         let now = (self.clock)();
         let mut counts = self.counts();
         for record in records {
-            // The answer may have come later than the record.
-            let answered = version(record).and_then(|version| counts.written.remove(&version));
+            // The response may arrive after the record.
+            let responded = version(record).and_then(|version| counts.written.remove(&version));
             let taken = counts.waiting.remove(&key(record));
-            let written = answered.or(taken).unwrap_or_else(|| record.created());
+            let written = responded.or(taken).unwrap_or_else(|| record.created());
             counts.lag = Some(now.saturating_sub(written));
         }
         counts.done += records.len() as u64;
@@ -161,26 +162,26 @@ fn key(record: &Record) -> String {
     record.sequence_number().as_str().to_owned()
 }
 
-/// The entity and the version's number that a record brings.
+/// Returns the entity and version number of a record.
 fn version(record: &Record) -> Option<(String, String)> {
     let image = record.json().pointer("/dynamodb/NewImage")?;
     let text = |name: &str, kind: &str| Some(image.get(name)?.get(kind)?.as_str()?.to_owned());
     Some((text(names::PK, "S")?, text(names::LATEST, "N")?))
 }
 
-/// How many updates an event brings.
+/// Counts the updates of an event.
 fn messages(event: &[u8]) -> u64 {
     let event: Value = serde_json::from_slice(event).unwrap_or_default();
     event["Records"].as_array().map_or(1, |records| records.len() as u64)
 }
 
-/// The name of an outcome or an error, as one word.
+/// Returns the name of an outcome or error as one word.
 fn name(value: &Value) -> String {
     let word = value.as_str().unwrap_or("Answered");
     let kept = word
         .chars()
         .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '.');
-    kept.take(MOST_LETTERS).collect()
+    kept.take(MAX_NAME_LENGTH).collect()
 }
 
 #[cfg(test)]
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use crate::mapping::RecordObserver as _;
 
-    /// It is always this time.
+    /// Returns a fixed time.
     fn now() -> Duration {
         Duration::from_millis(1_700_000_000_500)
     }
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_are_counted_by_what_became_of_them() {
+    fn updates_are_counted_by_outcome() {
         let activity = Activity::new(now);
         let batch = json!({"Records": [{}, {}, {}]});
         for (event, answer, is_error) in [
@@ -243,7 +244,7 @@ mod tests {
             ),
             (batch.clone(), json!({"batchItemFailures": []}), false),
             (batch, json!({"errorType": "Sandbox.Timedout"}), true),
-            // What a function should not answer, and a name that is none.
+            // An invalid response, and an invalid name.
             (json!(1), json!([]), false),
             (json!({}), json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
         ] {
@@ -274,10 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn the_lag_is_from_the_answer_to_the_version_and_grows_while_a_record_waits() {
+    fn the_lag_is_from_the_response_to_the_version_and_grows_while_a_record_waits() {
         let activity = Activity::new(now);
         assert_eq!(activity.figures().lag, None);
-        // Answered just now, though the stream counts in seconds.
+        // The response is current, although the stream has a resolution of seconds.
         invoke(
             &activity,
             json!({}),
@@ -295,7 +296,7 @@ mod tests {
             (activity.figures().versions, activity.figures().lag),
             (1, Some(Duration::ZERO))
         );
-        // Written by somebody else ten seconds ago, and not done yet.
+        // Written by another client ten seconds ago, and not done yet.
         activity.queued(&[&other]);
         assert_eq!(activity.figures().lag, Some(Duration::from_millis(10_500)));
         activity.failed(&[other]);
@@ -305,9 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_never_become_history_are_not_kept_for_ever() {
+    fn writes_that_never_become_history_are_dropped() {
         let activity = Activity::new(now);
-        for number in 0..=MOST_WRITES {
+        for number in 0..=MAX_WRITES {
             invoke(
                 &activity,
                 json!({}),

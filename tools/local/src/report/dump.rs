@@ -1,13 +1,13 @@
-//! Every item of the table as DynamoDB JSON, one a line, by partition key, then sort key.
+//! Dumps every item of the table as DynamoDB JSON, one per line, ordered by partition key and sort key.
 
 use std::{collections::BTreeMap, io, path::Path};
 
 use super::history::Collections;
 use crate::mapping::destination::write_whole;
 
-/// Writes the dump.
+/// Writes the dump to a file.
 pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
-    // A path without a folder is in the current one.
+    // `write_whole` needs a path with a folder.
     let whole = std::path::absolute(path)?;
     write_whole(&whole, lines(collections)?.as_bytes())
 }

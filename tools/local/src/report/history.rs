@@ -1,4 +1,4 @@
-//! What the table holds: entities, and whether their histories are complete.
+//! The item collections of the table, and the completeness of their histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use shared::domain::{
     version_item::VersionItem,
 };
 
-/// All items of one partition key, by sort key.
+/// All items of one partition key, ordered by sort key.
 #[derive(Debug, Default)]
 pub struct Collection {
     items: Vec<(String, Item)>,
 }
 
-/// Every item collection of a table, by partition key.
+/// All item collections of a table, by partition key.
 pub type Collections = BTreeMap<String, Collection>;
 
-/// Sorts the items of a table into their collections.
+/// Groups the items of a table by partition key.
 pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
     let mut collections = Collections::new();
     for item in items {
@@ -29,7 +29,7 @@ pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
     collections
 }
 
-/// The latest item first, then the versions in their order, then all else by its key.
+/// Returns the sort order: the latest item, then the versions by number, then other items by sort key.
 fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
     match digits.version_of(sk) {
         _ if sk == digits.latest_key() => (0, 0, String::new()),
@@ -39,12 +39,12 @@ fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
 }
 
 impl Collection {
-    /// The items, each with its sort key.
+    /// Returns the items with their sort keys.
     pub fn items(&self) -> &[(String, Item)] {
         &self.items
     }
 
-    /// What is missing of the entity's history. Nothing is, where there is no latest item.
+    /// Returns the missing or differing versions of the entity. Returns none if there is no latest item.
     pub fn missing(&self, digits: VersionDigits) -> Vec<String> {
         let find = |sk: &str| self.items.iter().find(|(other, _)| other == sk).map(|(_, item)| item);
         let Some(latest) = find(&digits.latest_key()) else {
@@ -54,10 +54,10 @@ impl Collection {
             Ok(version_item) => version_item,
             Err(error) => return vec![format!("{} makes no version: {error}", digits.latest_key())],
         };
-        let there: BTreeSet<Version> = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk)).collect();
+        let present: BTreeSet<Version> = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk)).collect();
         let absent = (1..=version_item.version().get())
             .filter_map(Version::new)
-            .filter(|version| !there.contains(version));
+            .filter(|version| !present.contains(version));
         let mut missing: Vec<_> = absent.map(|version| digits.version_key(version)).collect();
         let newest = find(&digits.version_key(version_item.version()));
         if newest.is_some_and(|newest| !same_item(newest, version_item.item())) {
@@ -71,7 +71,7 @@ impl Collection {
     }
 }
 
-/// What is missing of the histories of a table, by partition key.
+/// Returns the missing or differing versions of a table, by partition key.
 pub fn missing(collections: &Collections, digits: VersionDigits) -> BTreeMap<String, Vec<String>> {
     let missing = collections
         .iter()
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_heads_that_differ_are_missing() {
+    fn gaps_and_differing_latest_items_are_reported() {
         check(json!([]), &[]);
         check(
             json!([
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_in_their_own_order() {
+    fn versions_are_ordered_by_number() {
         let items = ["v10", "v9", "Metadata", "v0", "v1"].map(|sk| serde_json::from_value(item("a", sk, "")).unwrap());
         let collections = collect(items.to_vec(), VersionDigits::default());
         let order: Vec<_> = collections["a"].items().iter().map(|(sk, _)| sk.as_str()).collect();

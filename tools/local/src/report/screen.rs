@@ -1,4 +1,5 @@
-//! Where the command speaks: on a terminal above a block that is redrawn, elsewhere in lines.
+//! Standard output of the command. On a terminal, text appears above a progress block that is redrawn; elsewhere, progress
+//! appears as `status` lines.
 
 use std::{
     io::{self, Write as _},
@@ -12,50 +13,50 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::view::Sight;
+use super::view::Snapshot;
 
-/// How often the block is looked at.
-const DRAW_EVERY: Duration = Duration::from_millis(200);
-/// How often there may be a line.
-const LINE_EVERY: Duration = Duration::from_secs(1);
+/// Interval between two updates of the block.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// Minimum interval between two status lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is seen now.
-pub type Look = Arc<dyn Fn() -> Sight + Send + Sync>;
+/// Returns the current progress.
+pub type TakeSnapshot = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
-/// Shows what is seen until it is dropped.
+/// Shows the progress until it is dropped.
 pub struct Screen {
     shown: Arc<Shown>,
     drawing: JoinHandle<()>,
 }
 
-/// What is on the terminal, or was said last.
+/// The state of the output.
 struct Shown {
-    look: Look,
-    /// Where it is a terminal.
+    take: TakeSnapshot,
+    /// The block, if the output is a terminal.
     block: Option<Mutex<Block>>,
-    last: Mutex<Sight>,
+    last: Mutex<Snapshot>,
 }
 
-/// Rows of a terminal, the last that there are.
+/// The last rows of a terminal.
 struct Block {
     terminal: Term,
     rows: Vec<String>,
 }
 
 impl Screen {
-    /// Begins to show what is seen.
-    pub fn start(look: Look) -> Self {
+    /// Starts to show the progress.
+    pub fn start(take: TakeSnapshot) -> Self {
         let terminal = Term::buffered_stdout();
-        // A terminal that cannot move its cursor is none.
+        // A dumb terminal cannot move the cursor.
         let block = (terminal.is_term() && !console::is_dumb()).then(|| {
             Mutex::new(Block {
                 terminal,
                 rows: Vec::new(),
             })
         });
-        let every = if block.is_some() { DRAW_EVERY } else { LINE_EVERY };
+        let every = if block.is_some() { DRAW_INTERVAL } else { LINE_INTERVAL };
         let shown = Arc::new(Shown {
-            look,
+            take,
             block,
             last: Mutex::default(),
         });
@@ -71,32 +72,32 @@ impl Screen {
         Self { shown, drawing }
     }
 
-    /// Says what was asked for. Who no longer listens need not be told.
-    pub fn say(&self, text: &str) {
-        self.shown.around(|| {
+    /// Prints to standard output. Write errors are ignored.
+    pub fn print(&self, text: &str) {
+        self.shown.without_block(|| {
             let _ = writeln!(io::stdout(), "{text}");
         });
     }
 
-    /// Says how it goes.
+    /// Prints to standard error.
     pub fn status(&self, text: &str) {
-        self.shown.around(|| {
+        self.shown.without_block(|| {
             let _ = writeln!(io::stderr(), "{text}");
         });
     }
 
-    /// Says what is wrong.
+    /// Prints an error to standard error.
     pub fn error(&self, text: &str) {
         self.status(&format!("error: {text}"));
     }
 
-    /// Shows no more. What is seen at the end stays: the block, or a line of its own kind.
-    pub fn sum_up(self) {
+    /// Stops updating. The block stays, or a `summary` line is printed.
+    pub fn finish(self) {
         self.drawing.abort();
         if self.shown.block.is_none() {
-            let sight = (self.shown.look)();
-            let _ = writeln!(io::stdout(), "summary {}", sight.line());
-            *locked(&self.shown.last) = sight.without_lag();
+            let snapshot = (self.shown.take)();
+            let _ = writeln!(io::stdout(), "summary {}", snapshot.line());
+            *locked(&self.shown.last) = snapshot.without_lag();
         }
     }
 }
@@ -110,37 +111,37 @@ impl Drop for Screen {
 
 impl Shown {
     fn update(&self) {
-        let sight = (self.look)();
-        let line = sight.line();
-        let seen = sight.clone().without_lag();
+        let snapshot = (self.take)();
+        let line = snapshot.line();
+        let seen = snapshot.clone().without_lag();
         let mut last = locked(&self.last);
         if let Some(block) = &self.block {
-            locked(block).show(&sight);
+            locked(block).show(&snapshot);
         } else if *last != seen {
             let _ = writeln!(io::stdout(), "status {line}");
         }
         *last = seen;
     }
 
-    /// Keeps the block out of the way of what is said.
-    fn around(&self, say: impl FnOnce()) {
+    /// Removes the block while text is printed.
+    fn without_block(&self, print: impl FnOnce()) {
         let Some(block) = &self.block else {
-            return say();
+            return print();
         };
         let mut block = locked(block);
         let rows = block.clear();
         let _ = block.terminal.flush();
-        say();
+        print();
         block.draw(rows);
     }
 }
 
 impl Block {
-    fn show(&mut self, sight: &Sight) {
+    fn show(&mut self, snapshot: &Snapshot) {
         let (height, width) = self.terminal.size();
-        // An empty row keeps it apart from what was said.
+        // An empty row separates the block from the text above.
         let mut rows = vec![String::new()];
-        rows.extend(sight.block(usize::from(width), console::colors_enabled()));
+        rows.extend(snapshot.block(usize::from(width), console::colors_enabled()));
         rows.truncate(usize::from(height).saturating_sub(1));
         if rows != self.rows {
             self.clear();
@@ -148,7 +149,7 @@ impl Block {
         }
     }
 
-    /// Writes the rows at once, so that nobody sees half of them.
+    /// Writes all rows in one flush, to avoid flicker.
     fn draw(&mut self, rows: Vec<String>) {
         for row in &rows {
             let _ = self.terminal.write_line(row);
@@ -157,7 +158,7 @@ impl Block {
         self.rows = rows;
     }
 
-    /// Takes the rows away. A terminal that became narrower has broken them.
+    /// Removes the rows. They are wrapped if the terminal has become narrower.
     fn clear(&mut self) -> Vec<String> {
         let (_, width) = self.terminal.size();
         let width = usize::from(width).max(1);

@@ -1,4 +1,4 @@
-//! Item collections as tables, as the pattern is usually pictured.
+//! Renders item collections as tables.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -7,18 +7,18 @@ use shared::domain::{AttributeValue, Item, names};
 
 use super::history::{Collection, Collections};
 
-/// The most entities that are shown.
+/// Maximum number of entities shown.
 const MAX_ENTITIES: usize = 20;
-/// The most items of one entity that are shown.
+/// Maximum number of items shown per entity.
 const MAX_ITEMS: usize = 24;
-/// The most attributes that have a column of their own.
+/// Maximum number of attribute columns.
 const MAX_COLUMNS: usize = 8;
-/// The most characters of a text that are shown.
+/// Maximum number of characters shown of a string.
 const MAX_CHARACTERS: usize = 80;
-/// The width without a terminal.
+/// Width of the output if it is not a terminal.
 const WIDTH: u16 = 140;
 
-/// The tables of all entities. What does not fit is counted.
+/// Returns the tables of all entities. Entities and items over the maximum are counted.
 pub fn collections(collections: &Collections) -> String {
     let mut text = String::new();
     for (pk, collection) in collections.iter().take(MAX_ENTITIES) {
@@ -45,9 +45,9 @@ fn table(pk: &str, collection: &Collection) -> Table {
     table.set_header(header);
     let items = collection.items();
     let left_out = items.len().saturating_sub(MAX_ITEMS);
-    let head = if left_out > 0 { MAX_ITEMS / 2 } else { items.len() };
+    let first = if left_out > 0 { MAX_ITEMS / 2 } else { items.len() };
     let pk = &shown(pk);
-    for (sk, item) in &items[..head] {
+    for (sk, item) in &items[..first] {
         table.add_row(row(pk, sk, item, &columns));
     }
     if left_out > 0 {
@@ -57,14 +57,14 @@ fn table(pk: &str, collection: &Collection) -> Table {
             Cell::new(""),
             Cell::new(format!("{left_out} more items")),
         ]);
-        for (sk, item) in &items[head + left_out..] {
+        for (sk, item) in &items[first + left_out..] {
             table.add_row(row(pk, sk, item, &columns));
         }
     }
     table
 }
 
-/// The attributes with columns of their own, those of the most items first.
+/// Returns the attributes shown as columns, the most frequent first.
 fn columns(collection: &Collection) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in collection.items().iter().flat_map(|(_, item)| item.keys()) {
@@ -73,7 +73,7 @@ fn columns(collection: &Collection) -> Vec<String> {
         }
     }
     let mut columns: Vec<_> = counts.into_iter().collect();
-    // The request id is long, and rarely what one looks for.
+    // The request id comes last: it is long and rarely needed.
     columns.sort_by_key(|(name, count)| (*name == names::REQUEST_ID, std::cmp::Reverse(*count)));
     let mut columns: Vec<_> = columns.into_iter().map(|(name, _)| name.to_owned()).collect();
     columns.truncate(MAX_COLUMNS);
@@ -87,7 +87,7 @@ fn row(pk: &str, sk: &str, item: &Item, columns: &[String]) -> Vec<String> {
     row
 }
 
-/// Texts and numbers as they are, nested values the way JSON would have them. For the eye: types are in the dump.
+/// Formats a value without its type: strings and numbers plain, nested values similar to JSON.
 fn value(value: &AttributeValue) -> String {
     use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, S, Ss};
     let list = |values: Vec<String>| format!("[{}]", values.join(", "));
@@ -110,7 +110,7 @@ fn value(value: &AttributeValue) -> String {
     }
 }
 
-/// A text that fits a cell, and moves no cursor.
+/// Truncates a string and escapes control characters.
 fn shown(text: &str) -> String {
     let cut = text.chars().count() > MAX_CHARACTERS;
     let visible = text
@@ -132,7 +132,7 @@ mod tests {
     use crate::report::history::collect;
 
     #[test]
-    fn values_are_for_the_eye() {
+    fn values_are_shown_without_types() {
         let check = |json: serde_json::Value, text: &str| {
             assert_eq!(value(&serde_json::from_value(json).unwrap()), text);
         };

@@ -1,4 +1,4 @@
-//! What the stack has done, as it is shown: a block of a terminal, and a line elsewhere. Pure.
+//! Renders the progress of the stack: as a block for a terminal, or as one line for other outputs.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -6,46 +6,46 @@ use console::Style;
 
 use super::activity::Figures;
 
-/// The width of the names in front.
-const NAMES: usize = 10;
-/// Between two things of a row.
-const BETWEEN: &str = " · ";
+/// Width of the column of names.
+const NAME_WIDTH: usize = 10;
+/// Separator of the values of a row.
+const SEPARATOR: &str = " · ";
 
-/// All that is shown.
+/// The progress of the stack at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sight {
-    /// What became of updates and records.
+pub struct Snapshot {
+    /// Counts of updates and records.
     pub figures: Figures,
-    /// Updates of the feed that were sent, and how many there are, where that is known.
+    /// Number of updates of the feed sent so far, and their total number if known.
     pub fed: Option<(u64, Option<u64>)>,
-    /// Batches that stream-fn was invoked with.
+    /// Number of invocations of stream-fn.
     pub batches: u64,
-    /// Those of them that had to be repeated, in whole or in part.
+    /// Number of batches that were retried in whole or in part.
     pub retries: u64,
-    /// Those of them that were halved.
+    /// Number of batches that were bisected.
     pub bisections: u64,
-    /// Failure documents.
+    /// Number of failure documents.
     pub documents: u64,
 }
 
-/// How something is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Plain,
     Bad,
 }
 
-type Said = (String, Tone);
+/// A text and its style.
+type Span = (String, Tone);
 
-impl Sight {
-    /// Updates of any outcome.
+impl Snapshot {
+    /// Returns the number of updates.
     fn updates(&self) -> u64 {
         self.figures.applied.values().chain(self.figures.refused.values()).sum()
     }
 
-    /// The rows of a terminal of this width.
+    /// Returns the rows for a terminal of this width.
     pub fn block(&self, width: usize, colours: bool) -> Vec<String> {
-        let counted = |counts: &BTreeMap<String, u64>, tone| -> Vec<Said> {
+        let counted = |counts: &BTreeMap<String, u64>, tone| -> Vec<Span> {
             let counted = counts.iter();
             counted
                 .map(|(name, count)| (format!("{} {name}", grouped(*count)), tone))
@@ -64,22 +64,21 @@ impl Sight {
             updates.push(plain("none yet".to_owned()));
         }
         rows.push(("updates", updates));
-        let mut history = vec![plain(many(self.figures.versions, "version"))];
+        let mut history = vec![plain(plural(self.figures.versions, "version"))];
         if self.figures.waiting > 0 {
-            history.push(plain(format!("{} on their way", grouped(self.figures.waiting))));
+            history.push(plain(format!("{} in flight", grouped(self.figures.waiting))));
         }
-        history.extend(self.figures.lag.map(|lag| plain(format!("lag {}", spoken(lag)))));
+        history.extend(self.figures.lag.map(|lag| plain(format!("lag {}", short(lag)))));
         rows.push(("history", history));
         rows.push((
             "stream",
             vec![
-                plain(if self.batches == 1 {
-                    "1 batch".to_owned()
-                } else {
-                    format!("{} batches", grouped(self.batches))
+                plain(match self.batches {
+                    1 => "1 batch".to_owned(),
+                    batches => format!("{} batches", grouped(batches)),
                 }),
                 plain(format!("{} retries", grouped(self.retries))),
-                plain(format!("{} halved", grouped(self.bisections))),
+                plain(format!("{} bisected", grouped(self.bisections))),
             ],
         ));
         rows.push((
@@ -87,16 +86,16 @@ impl Sight {
             match self.documents {
                 0 => vec![plain("none".to_owned())],
                 documents => vec![
-                    bad(many(documents, "document")),
-                    bad(many(self.figures.given_up, "record")),
+                    bad(plural(documents, "document")),
+                    bad(plural(self.figures.given_up, "record")),
                 ],
             },
         ));
-        let rows = rows.iter().flat_map(|(name, said)| row(name, said, width, colours));
+        let rows = rows.iter().flat_map(|(name, spans)| row(name, spans, width, colours));
         rows.collect()
     }
 
-    /// One line, of `name=value` apart by spaces, that a program can read.
+    /// Returns one machine-readable line: `name=value` pairs separated by spaces.
     pub fn line(&self) -> String {
         let mut line = format!(
             "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} failures={}",
@@ -118,7 +117,7 @@ impl Sight {
         line
     }
 
-    /// What a line would say, but for the time that goes by.
+    /// Removes the lag, which changes even if nothing happens.
     #[must_use]
     pub fn without_lag(mut self) -> Self {
         self.figures.lag = None;
@@ -126,21 +125,21 @@ impl Sight {
     }
 }
 
-/// A name, and what is said of it, on as many rows as that takes. Nothing is wider than the terminal.
-fn row(name: &str, said: &[Said], width: usize, colours: bool) -> Vec<String> {
+/// Renders a name and its values, wrapped at the width of the terminal.
+fn row(name: &str, spans: &[Span], width: usize, colours: bool) -> Vec<String> {
     let style = |tone| match tone {
         Tone::Plain => Style::new(),
         Tone::Bad => Style::new().red(),
     };
-    // Where there is no room for names in front, they stand above.
-    let front = if width < 3 * NAMES { 1 } else { NAMES };
+    // On a narrow terminal, the name has a row of its own.
+    let front = if width < 3 * NAME_WIDTH { 1 } else { NAME_WIDTH };
     let room = width.saturating_sub(front).max(1);
     let mut rows = Vec::new();
     let mut row = String::new();
     let mut used = 0;
-    for (text, tone) in said {
+    for (text, tone) in spans {
         let text = cut(text, room);
-        let between = if used == 0 { "" } else { BETWEEN };
+        let between = if used == 0 { "" } else { SEPARATOR };
         let wide = between.chars().count() + text.chars().count();
         if used > 0 && used + wide > room {
             rows.push(std::mem::take(&mut row));
@@ -154,7 +153,7 @@ fn row(name: &str, said: &[Said], width: usize, colours: bool) -> Vec<String> {
     rows.push(row);
     let dim = Style::new().dim().force_styling(colours);
     let indent = " ".repeat(front);
-    if front < NAMES {
+    if front < NAME_WIDTH {
         let above = dim.apply_to(cut(name, width)).to_string();
         return std::iter::once(above)
             .chain(rows.iter().map(|row| format!("{indent}{row}")))
@@ -165,7 +164,7 @@ fn row(name: &str, said: &[Said], width: usize, colours: bool) -> Vec<String> {
     fronts.zip(&rows).map(|(front, row)| format!("{front}{row}")).collect()
 }
 
-/// The text, or as much of it as there is room for.
+/// Truncates a text to this number of characters.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
@@ -174,7 +173,7 @@ fn cut(text: &str, room: usize) -> String {
     kept.chain(['…']).collect()
 }
 
-/// A count, in groups of three digits.
+/// Formats a count in groups of three digits.
 fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -187,14 +186,14 @@ fn grouped(count: u64) -> String {
     text
 }
 
-/// So many of something.
-fn many(count: u64, what: &str) -> String {
+/// Returns a count with its noun.
+fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", grouped(count))
 }
 
-/// A time, as short as it can be said.
-fn spoken(time: Duration) -> String {
+/// Formats a duration in one unit.
+fn short(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{} ms", time.as_millis()),
         seconds @ 10..120 => format!("{seconds} s"),
@@ -216,8 +215,8 @@ mod tests {
             .collect()
     }
 
-    fn busy() -> Sight {
-        Sight {
+    fn busy() -> Snapshot {
+        Snapshot {
             figures: Figures {
                 applied: counts(&[("Duplicate", 3), ("Written", 1_234_567)]),
                 refused: counts(&[("VersionConflict", 1)]),
@@ -241,25 +240,25 @@ mod tests {
             [
                 "feed      50 of 200 sent",
                 "updates   3 Duplicate · 1,234,567 Written · 1 VersionConflict",
-                "history   1,234,560 versions · 7 on their way · lag 214 ms",
-                "stream    61 batches · 12 retries · 2 halved",
+                "history   1,234,560 versions · 7 in flight · lag 214 ms",
+                "stream    61 batches · 12 retries · 2 bisected",
                 "failures  1 document · 2 records",
             ]
         );
         assert_eq!(
-            Sight::default().block(80, false),
+            Snapshot::default().block(80, false),
             [
                 "updates   none yet",
                 "history   0 versions",
-                "stream    0 batches · 0 retries · 0 halved",
+                "stream    0 batches · 0 retries · 0 bisected",
                 "failures  none",
             ]
         );
-        // Fed to its end, it says nothing more of the feed; one without an end, always.
+        // A complete feed is not shown; a feed of unknown length always is.
         let fed = |fed| {
-            Sight {
+            Snapshot {
                 fed,
-                ..Sight::default()
+                ..Snapshot::default()
             }
             .block(80, false)[0]
                 .clone()
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_what_is_bad_and_for_names() {
+    fn colours_mark_failures_and_names() {
         let block = busy().block(80, true).join("\n");
         assert!(block.contains("\u{1b}[31m1 VersionConflict\u{1b}[0m"), "{block:?}");
         assert!(
@@ -303,16 +302,16 @@ mod tests {
              Duplicate=3 Written=1234567 VersionConflict=1"
         );
         assert_eq!(
-            Sight::default().line(),
+            Snapshot::default().line(),
             "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 failures=0"
         );
     }
 
     #[test]
     fn times_are_short() {
-        let spoken = |millis| spoken(Duration::from_millis(millis));
+        let short = |millis| short(Duration::from_millis(millis));
         assert_eq!(
-            [0, 9_999, 10_000, 119_999, 120_000, 7_199_999, 7_200_000].map(spoken),
+            [0, 9_999, 10_000, 119_999, 120_000, 7_199_999, 7_200_000].map(short),
             ["0 ms", "9999 ms", "10 s", "119 s", "2 min", "119 min", "2 h"]
         );
     }
@@ -328,7 +327,7 @@ mod tests {
         ) {
             let [versions, waiting, batches, retries, bisections, documents] = numbers;
             let lag = lag.map(|lag| Duration::from_millis(lag.into()));
-            let sight = Sight {
+            let snapshot = Snapshot {
                 figures: Figures { applied, refused, versions, waiting, given_up: documents, lag },
                 fed: Some((retries, None)),
                 batches,
@@ -336,13 +335,12 @@ mod tests {
                 bisections,
                 documents,
             };
-            for row in sight.block(width, true) {
+            for row in snapshot.block(width, true) {
                 let row = console::strip_ansi_codes(&row);
                 prop_assert!(row.chars().count() <= width.max(2), "{row:?}");
                 prop_assert!(!row.contains('\n'));
             }
-            // As a program reads it.
-            for pair in sight.without_lag().line().split(' ') {
+            for pair in snapshot.without_lag().line().split(' ') {
                 prop_assert!(pair.split_once('=').is_some_and(|(_, value)| value == "-" || value.parse::<u64>().is_ok()), "{pair}");
             }
         }

@@ -142,7 +142,7 @@ fn whatever_is_wrong_is_one_clear_line() {
         ),
         (
             &["--template", "/no/such/template"],
-            "/no/such/template is not a template that can be run".to_owned(),
+            "cannot run the template /no/such/template".to_owned(),
         ),
         (
             &["--parameter", "VersionDigits=99"],

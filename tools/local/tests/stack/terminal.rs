@@ -171,7 +171,7 @@ fn a_narrow_terminal_is_not_torn() {
         "history   8 versions",
         "          lag ",
         "stream    ",
-        "          0 halved",
+        "          0 bisected",
         "failures  none",
     ];
     // A lag of one digit would have room for it.
@@ -180,7 +180,7 @@ fn a_narrow_terminal_is_not_torn() {
         "updates   8 Written",
         "history   8 versions · lag ",
         "stream    ",
-        "          0 halved",
+        "          0 bisected",
         "failures  none",
     ];
     let rows = terminal.until(|rows| ends(rows, &end) || ends(rows, &wide));
