@@ -24,9 +24,9 @@ pub struct Deadline {
 
 impl Deadline {
     /// The time kept for the answer itself.
-    const FOR_THE_ANSWER: Duration = Duration::from_millis(500);
+    const RESPONSE_TIME: Duration = Duration::from_millis(500);
     /// The time that one request is given when it starts late.
-    const FOR_A_REQUEST: Duration = Duration::from_secs(2);
+    const REQUEST_TIME: Duration = Duration::from_secs(2);
 
     /// What an invocation is taken to have where nobody says when it ends.
     const UNKNOWN: Duration = Duration::from_secs(30);
@@ -45,8 +45,8 @@ impl Deadline {
     /// For an invocation that has this much time left. With little of it, half is kept for each part.
     pub fn after(left: Duration) -> Self {
         let now = Instant::now();
-        let finish = left.saturating_sub(Self::FOR_THE_ANSWER.min(left / 4));
-        let start = finish.saturating_sub(Self::FOR_A_REQUEST.min(finish / 2));
+        let finish = left.saturating_sub(Self::RESPONSE_TIME.min(left / 4));
+        let start = finish.saturating_sub(Self::REQUEST_TIME.min(finish / 2));
         Self {
             start_by: now + start,
             finish_by: now + finish,

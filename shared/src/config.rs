@@ -126,7 +126,7 @@ pub enum ConfigError {
 mod tests {
     use super::*;
     use crate::{
-        domain::{ledger::Retention, recent::Window},
+        domain::{ledger::Retention, recent_requests::Window},
         dynamodb::write::modes::WriteMode,
     };
 

@@ -20,7 +20,7 @@ use shared::{
     dynamodb::{
         Store,
         client::{error::ErrorKind, retries, timeouts},
-        maintain::purge::{PurgeError, Tally},
+        maintain::purge::{ItemCounts, PurgeError},
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
@@ -55,7 +55,7 @@ fn answering(answers: &[Value]) -> (Store, StaticReplayClient) {
     )
 }
 
-/// The operations that were asked for, in their order.
+/// The operations that were sent, in their order.
 fn operations(http: &StaticReplayClient) -> Vec<String> {
     let target = |request: &aws_sdk_dynamodb::config::http::HttpRequest| {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
@@ -362,7 +362,7 @@ fn round(latest: Option<&str>, keys: &[&str], then: &[Value]) -> Vec<Value> {
 
 async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec<String>) {
     let (store, http) = answering(&rounds.concat());
-    let mut deleted = Tally::new();
+    let mut deleted = ItemCounts::new();
     let done = store.purge(&EntityId::new("E").unwrap(), &mut deleted).await;
     let counts = [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default());
     (done, counts.to_vec(), operations(&http))

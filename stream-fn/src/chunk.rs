@@ -10,7 +10,7 @@ use shared::{
     domain::version_item::VersionItem,
     dynamodb::{
         Store,
-        put::put_versions::{InBatch, batches},
+        put::put_versions::{BatchOutcome, batches},
     },
 };
 
@@ -84,11 +84,11 @@ async fn insert(
         return vec![(index, Some(put(store, versions[index], deadline).await))];
     }
     let batched: Vec<_> = batch.iter().map(|index| versions[*index]).collect();
-    let inserted = store.record_batch(&batched, deadline).await;
+    let inserted = store.put_versions(&batched, deadline).await;
     let outcomes = inserted.into_iter().map(|inserted| match inserted {
-        InBatch::Done(outcome) => Some(outcome.into()),
-        InBatch::Alone => None,
-        InBatch::NotReached => Some(RecordFailure::NotReached.into()),
+        BatchOutcome::Done(outcome) => Some(outcome.into()),
+        BatchOutcome::Alone => None,
+        BatchOutcome::NotReached => Some(RecordFailure::NotReached.into()),
     });
     batch.into_iter().zip(outcomes).collect()
 }
@@ -97,7 +97,7 @@ async fn put(store: &Store, version: &VersionItem, deadline: Deadline) -> Outcom
     if !deadline.allows_start() {
         return RecordFailure::NotReached.into();
     }
-    match tokio::time::timeout_at(deadline.finish_by, store.record_version(version)).await {
+    match tokio::time::timeout_at(deadline.finish_by, store.put_version(version)).await {
         Ok(outcome) => outcome.into(),
         Err(_) => RecordFailure::NotReached.into(),
     }

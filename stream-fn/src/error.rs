@@ -5,7 +5,7 @@ use shared::{
     domain::{attributes::InvalidAttributeValue, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        put::put_version::RecordError,
+        put::put_version::PutError,
     },
     logging::chain,
 };
@@ -52,7 +52,7 @@ pub enum RecordFailure {
     Throttled(#[source] ServiceError),
     /// The request failed for another reason.
     #[error("the version could not be written")]
-    Internal(#[source] RecordError),
+    Internal(#[source] PutError),
 }
 
 impl RecordFailure {
@@ -73,10 +73,10 @@ impl RecordFailure {
     }
 }
 
-impl From<RecordError> for RecordFailure {
-    fn from(error: RecordError) -> Self {
+impl From<PutError> for RecordFailure {
+    fn from(error: PutError) -> Self {
         match error {
-            RecordError(error) if error.kind == ErrorKind::Throttled => Self::Throttled(error),
+            PutError(error) if error.kind == ErrorKind::Throttled => Self::Throttled(error),
             error => Self::Internal(error),
         }
     }

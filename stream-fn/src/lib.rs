@@ -75,7 +75,7 @@ impl HistoryWriter {
     /// Sends one cheap request and ignores its result. Lambda gives a function a full CPU only during its start, so the
     /// connection, and everything else that a first request sets up, is made there and not in the first invocation.
     async fn warm_up(&self) {
-        let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.kept_digits()).await;
+        let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_digits()).await;
     }
 
     /// Processes one invocation, and returns the records that failed or were not processed in time. `request_id` is the

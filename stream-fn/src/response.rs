@@ -3,7 +3,7 @@
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
     domain::{request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem},
-    dynamodb::put::put_version::{RecordError, RecordOutcome},
+    dynamodb::put::put_version::{PutError, PutOutcome},
 };
 
 use crate::error::{Error, RecordFailure};
@@ -58,12 +58,12 @@ impl From<RecordFailure> for Outcome {
     }
 }
 
-impl From<Result<RecordOutcome, RecordError>> for Outcome {
-    fn from(put: Result<RecordOutcome, RecordError>) -> Self {
+impl From<Result<PutOutcome, PutError>> for Outcome {
+    fn from(put: Result<PutOutcome, PutError>) -> Self {
         match put {
-            Ok(RecordOutcome::Recorded) => Self::Recorded,
-            Ok(RecordOutcome::AlreadyRecorded) => Self::AlreadyRecorded,
-            Ok(RecordOutcome::Conflict) => RecordFailure::Conflict.into(),
+            Ok(PutOutcome::Recorded) => Self::Recorded,
+            Ok(PutOutcome::AlreadyRecorded) => Self::AlreadyRecorded,
+            Ok(PutOutcome::Conflict) => RecordFailure::Conflict.into(),
             Err(error) => RecordFailure::from(error).into(),
         }
     }

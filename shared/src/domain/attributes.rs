@@ -1,4 +1,4 @@
-//! Attribute values: from plain JSON, and compared by what they mean.
+//! Attribute values: conversion from plain JSON, and comparison by value.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,12 @@ use super::{
     number::{Decimal, InvalidNumber},
 };
 
-/// Turns plain JSON into an attribute value: string S, number N, `true` BOOL, list L, map M, `null` NULL.
+/// Converts plain JSON to an attribute value: string S, number N, `true` BOOL, list L, map M, `null` NULL. Every digit
+/// of a number is kept.
 ///
-/// Every digit of a number is kept as it was written.
+/// # Errors
+///
+/// Returns [`InvalidNumber`] if DynamoDB cannot store a number exactly.
 ///
 /// ```
 /// use shared::domain::{AttributeValue, attributes};
@@ -28,7 +31,7 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
         Value::Number(number) => {
             let text = number.to_string();
             let is_zero = Decimal::parse(&text)?.to_u64() == Some(0);
-            // DynamoDB looks at the exponent even of zero.
+            // DynamoDB checks the exponent even of zero.
             AttributeValue::N(if is_zero { "0".to_owned() } else { text })
         }
         Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
@@ -41,7 +44,15 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
     })
 }
 
-/// Whether two items are the same to DynamoDB: numbers by value, sets in any order, all else to the letter.
+/// Returns the value of a string attribute, `None` if it is missing or of another type.
+pub fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    match item.get(name)? {
+        AttributeValue::S(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns `true` if DynamoDB treats two items as equal: numbers are compared by value, sets in any order.
 pub fn same_item(a: &Item, b: &Item) -> bool {
     same_map(a, b)
 }
@@ -50,7 +61,7 @@ fn same_map(a: &HashMap<String, AttributeValue>, b: &HashMap<String, AttributeVa
     a.len() == b.len() && (a.iter()).all(|(name, value)| b.get(name).is_some_and(|other| same_value(value, other)))
 }
 
-/// Whether two values are the same to DynamoDB: numbers by their value, sets in any order.
+/// Returns `true` if DynamoDB treats two values as equal, see [`same_item`].
 pub fn same_value(a: &AttributeValue, b: &AttributeValue) -> bool {
     use AttributeValue::{Bs, L, M, N, Ns, Ss};
     match (a, b) {
@@ -71,12 +82,16 @@ fn same_number(a: &str, b: &str) -> bool {
     }
 }
 
-/// DynamoDB's sets have no repeated members, so equal lengths and inclusion one way are enough.
+/// A DynamoDB set has no duplicates, so equal lengths and inclusion in one direction are enough.
 fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().all(|a| b.iter().any(|b| same(a, b)))
 }
 
-/// Reads one attribute value of DynamoDB's own JSON, `{"N":"1"}`.
+/// Reads an attribute value in DynamoDB JSON, `{"N":"1"}`.
+///
+/// # Errors
+///
+/// Returns [`InvalidAttributeValue`] if the text is not an attribute value.
 ///
 /// ```
 /// use shared::domain::attributes;
@@ -86,11 +101,11 @@ fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 /// assert!(attributes::from_dynamodb_json(r#"{"X":"1"}"#).is_err());
 /// ```
 pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttributeValue> {
-    // The parser's own words can hold the value.
+    // The parser's message can hold the value.
     serde_json::from_str(text).map_err(|_| InvalidAttributeValue)
 }
 
-/// Not an attribute value of DynamoDB: an unknown type, a value of another type, or bad base64.
+/// The text is not an attribute value: unknown type, value of another type, or invalid base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("it is of an unknown type, its value is not of that type, or it is not valid base64")]
 pub struct InvalidAttributeValue;
@@ -107,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_compared_by_what_they_mean() {
+    fn items_are_compared_by_value() {
         let check = |a: Value, b: Value, same: bool| {
             assert_eq!(same_item(&item(a.clone()), &item(b.clone())), same, "{a} and {b}");
             assert_eq!(same_item(&item(b.clone()), &item(a.clone())), same, "{b} and {a}");
@@ -156,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_attribute_values_are_refused_without_telling_them() {
+    fn errors_do_not_hold_invalid_values() {
         for text in [
             "",
             "{}",
@@ -175,7 +190,7 @@ mod tests {
             let error = from_dynamodb_json(text).unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"), "{text}");
         }
-        // Deeper than the parser goes: an error, and no overflow of the stack.
+        // Deeper than the parser allows: an error, not a stack overflow.
         let deep = format!("{}{}", r#"{"L":["#.repeat(10_000), "]}".repeat(10_000));
         assert!(from_dynamodb_json(&deep).is_err());
     }

@@ -1,12 +1,12 @@
-//! Whether an entity's items are what they should be: every version from the floor to `Latest`, none beyond, and the
-//! latest item the same as its newest version.
+//! Consistency of an entity's items. A consistent entity has every version from the floor to `Latest`, none beyond, and
+//! a latest item that equals its newest version. [`Collection::check`] reports the deviations as [`Discrepancies`].
 
 use serde_json::{Value, json};
 
 use super::{
     AttributeValue, Item,
     entity::EntityId,
-    keys::{FLOOR_KEY, VersionDigits},
+    keys::{FLOOR_KEY, VersionDigits, sort_key_of},
     marks::{is_marked, is_pinned},
     names,
     number::Decimal,
@@ -15,27 +15,27 @@ use super::{
     version_set::VersionSet,
 };
 
-/// What was seen of an entity's items. It stays small, however many versions there are.
+/// Summary of an entity's items. Its size does not grow with the number of versions, as long as they are dense.
 #[derive(Clone, Default)]
 pub struct Collection {
     latest: Option<Item>,
-    /// The version item that the latest item says it is.
+    /// Version item with the latest item's number.
     newest: Option<Item>,
     versions: VersionSet,
     items: u64,
-    /// The versions that are marked or pinned: below the floor, all should be.
+    /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     floor: Option<Version>,
 }
 
 impl Collection {
-    /// Adds one of the entity's items, in any order. What is no version counts for nothing.
+    /// Adds one of the entity's items, in any order.
     pub fn add(&mut self, item: Item, digits: VersionDigits) {
         self.items += 1;
-        let Some(AttributeValue::S(key)) = item.get(names::SK) else {
+        let Some(key) = sort_key_of(&item) else {
             return;
         };
-        if *key == digits.latest_key() {
+        if key == digits.latest_key() {
             self.latest = Some(item);
         } else if key == FLOOR_KEY {
             self.floor = floor_of(&item);
@@ -44,80 +44,80 @@ impl Collection {
             if is_marked(&item) || is_pinned(&item) {
                 self.settled.insert(version.get());
             }
-            if self.head() == Some(Ok(version)) {
+            if self.latest_version() == Some(Ok(version)) {
                 self.newest = Some(item);
             }
         }
     }
 
-    /// Whether there is anything of an entity: its latest item, or versions.
+    /// Returns `true` if there is a latest item or a version.
     pub fn is_entity(&self) -> bool {
         self.latest.is_some() || !self.versions.is_empty()
     }
 
-    /// The version that the latest item says it is, `None` without a latest item.
-    pub fn head(&self) -> Option<Result<Version, InvalidImage>> {
+    /// Returns the version number of the latest item, `None` without a latest item.
+    pub fn latest_version(&self) -> Option<Result<Version, InvalidImage>> {
         self.latest.as_ref().map(latest_of)
     }
 
-    /// Where history begins, 1 unless it was pruned.
+    /// Returns the first version of history, 1 unless it was pruned.
     pub fn floor(&self) -> Version {
         self.floor.unwrap_or(Version::FIRST)
     }
 
-    /// How many items were added, of all kinds.
+    /// Returns the number of items that were added.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// The versions that are there.
+    /// Returns the versions that were added.
     pub fn versions(&self) -> &VersionSet {
         &self.versions
     }
 
-    /// The versions that are neither marked nor pinned.
+    /// Returns the versions that are neither marked nor pinned.
     pub fn unsettled(&self) -> VersionSet {
         self.versions.without(&self.settled)
     }
 
-    /// Whether the latest item and its version were both there, but were not held against each other, because the version
-    /// came first.
+    /// Returns `true` if the latest item and its version were both added but not compared, because the version was added
+    /// first.
     pub fn is_uncompared(&self) -> bool {
-        let head = self.head().and_then(Result::ok);
-        self.newest.is_none() && head.is_some_and(|head| self.versions.contains(head.get()))
+        let latest = self.latest_version().and_then(Result::ok);
+        self.newest.is_none() && latest.is_some_and(|latest| self.versions.contains(latest.get()))
     }
 
-    /// What is wrong, if these are all items of the entity, and nothing was under way while they were read.
-    pub fn judge(&self, digits: VersionDigits) -> Judgement {
-        let mut judgement = Judgement::default();
+    /// Returns the discrepancies, provided that all items of the entity were added and none changed while they were read.
+    pub fn check(&self, digits: VersionDigits) -> Discrepancies {
+        let mut found = Discrepancies::default();
         let (versions, floor) = (&self.versions, self.floor().get());
-        match self.head() {
-            None => judgement.orphans = versions.clone(),
-            Some(Err(why)) => judgement.no_version = Some(why),
-            Some(Ok(head)) => {
-                judgement.missing = versions.gaps(floor, head.get());
-                judgement.strays = head
+        match self.latest_version() {
+            None => found.orphans = versions.clone(),
+            Some(Err(why)) => found.no_version = Some(why),
+            Some(Ok(number)) => {
+                found.missing = versions.gaps(floor, number.get());
+                found.strays = number
                     .get()
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| versions.within(beyond, u64::MAX));
-                judgement.unpruned = self.unsettled().within(1, floor - 1);
+                found.unpruned = self.unsettled().within(1, floor - 1);
                 if let (Some(latest), Some(newest)) = (&self.latest, &self.newest)
                     && !is_same(latest, newest, digits)
                 {
-                    judgement.head_differs = Some(head);
+                    found.latest_differs = Some(number);
                 }
             }
         }
-        judgement
+        found
     }
 }
 
-/// Whether a latest item and the item of its version are the same, as far as they should be.
+/// Returns `true` if a latest item and the item of its version are equal, except for bookkeeping attributes.
 pub fn is_same(latest: &Item, newest: &Item, digits: VersionDigits) -> bool {
     VersionItem::from_image(latest.clone(), digits).is_ok_and(|made| made.is_same_as(newest))
 }
 
-/// The version that the item `floor` names.
+/// Returns the version in the item `floor`.
 pub fn floor_of(item: &Item) -> Option<Version> {
     match item.get(names::FLOOR) {
         Some(AttributeValue::N(floor)) => Version::new(Decimal::parse(floor).ok()?.to_u64()?),
@@ -125,34 +125,34 @@ pub fn floor_of(item: &Item) -> Option<Version> {
     }
 }
 
-/// What is wrong with an entity, as sets of versions.
+/// Deviations from a consistent entity, as sets of versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Judgement {
-    /// Not there, from the floor to `Latest`. They may be on their way.
+pub struct Discrepancies {
+    /// Missing versions from the floor to `Latest`. Their stream records may not be processed yet.
     pub missing: VersionSet,
-    /// There, beyond `Latest`.
+    /// Versions beyond `Latest`.
     pub strays: VersionSet,
-    /// There, without a latest item.
+    /// Versions without a latest item.
     pub orphans: VersionSet,
-    /// There, below the floor, neither marked nor pinned.
+    /// Versions below the floor that are neither marked nor pinned.
     pub unpruned: VersionSet,
-    /// Another item than the latest one.
-    pub head_differs: Option<Version>,
-    /// Why the latest item makes no version.
+    /// Latest version, if its item differs from the latest item.
+    pub latest_differs: Option<Version>,
+    /// Reason why the latest item has no valid version.
     pub no_version: Option<InvalidImage>,
 }
 
-impl Judgement {
-    /// Whether all is well.
+impl Discrepancies {
+    /// Returns `true` if there are no discrepancies.
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
     }
 
-    /// One finding for each run of versions. What is missing counts as a gap.
+    /// Returns one finding for each range of versions. Missing versions are reported as gaps.
     pub fn findings(&self) -> Vec<Finding> {
         let single = [
             self.no_version.map(|why| Finding::NoVersion { why }),
-            self.head_differs.map(|version| Finding::HeadDiffers { version }),
+            self.latest_differs.map(|version| Finding::HeadDiffers { version }),
         ];
         let runs = runs(&self.missing, |from, to| Finding::Gap { from, to })
             .chain(runs(&self.strays, |from, to| Finding::Stray { from, to }))
@@ -167,59 +167,59 @@ fn runs(set: &VersionSet, finding: impl Fn(Version, Version) -> Finding) -> impl
         .filter_map(move |(from, to)| Some(finding(Version::new(from)?, Version::new(to)?)))
 }
 
-/// What an audit found.
+/// Finding of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
-    /// These versions are not there, and did not come within the lag.
+    /// Versions are missing and did not arrive within the lag.
     Gap {
-        /// The first.
+        /// First version.
         from: Version,
-        /// The last.
+        /// Last version.
         to: Version,
     },
-    /// These versions are there, beyond `Latest`.
+    /// Versions exist beyond `Latest`.
     Stray {
-        /// The first.
+        /// First version.
         from: Version,
-        /// The last.
+        /// Last version.
         to: Version,
     },
-    /// The item of the latest version is another than the latest item.
+    /// The item of the latest version differs from the latest item.
     HeadDiffers {
-        /// The latest version.
+        /// Latest version.
         version: Version,
     },
-    /// Versions were missing, and came within the lag. Nothing is wrong.
+    /// Versions were missing but arrived within the lag. This is not an error.
     Lagging {
-        /// The newest version that was there with all before it, 0 for none.
+        /// Newest version without a gap before it, 0 for none.
         through: u64,
-        /// The latest version.
-        head: Version,
+        /// Latest version.
+        latest: Version,
     },
-    /// The latest item makes no version: something else than a writer wrote it.
+    /// The latest item has no valid version: another client wrote it.
     NoVersion {
-        /// Why.
+        /// Reason.
         why: InvalidImage,
     },
-    /// These versions are there, and there is no latest item.
+    /// Versions exist, but there is no latest item.
     Orphan {
-        /// The first.
+        /// First version.
         from: Version,
-        /// The last.
+        /// Last version.
         to: Version,
     },
-    /// These versions are there below the floor, and will stay: pruning was broken off, or something wrote them again. `vzero
-    /// prune` takes them away.
+    /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
+    /// them.
     Unpruned {
-        /// The first.
+        /// First version.
         from: Version,
-        /// The last.
+        /// Last version.
         to: Version,
     },
 }
 
 impl Finding {
-    /// The name of its kind.
+    /// Returns the name of the finding's kind.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Gap { .. } => "Gap",
@@ -232,7 +232,7 @@ impl Finding {
         }
     }
 
-    /// Whether somebody has to do something about it.
+    /// Returns `true` if the finding requires an action.
     pub fn is_wrong(&self) -> bool {
         !matches!(self, Self::Lagging { .. })
     }
@@ -248,8 +248,8 @@ impl Finding {
                 json!({"ID": id, "Finding": finding, "From": from, "To": to})
             }
             Self::HeadDiffers { version } => json!({"ID": id, "Finding": finding, "Version": version}),
-            Self::Lagging { through, head } => {
-                json!({"ID": id, "Finding": finding, "Through": through, "Head": head})
+            Self::Lagging { through, latest } => {
+                json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})
             }
             Self::NoVersion { why } => json!({"ID": id, "Finding": finding, "Why": why.to_string()}),
         }

@@ -1,4 +1,4 @@
-//! Items that were there before versioning, as the updates that make them version 1.
+//! Backfill: converts an existing item to the update that makes it version 1 of an entity.
 
 use std::{
     collections::BTreeMap,
@@ -18,10 +18,10 @@ use super::{
     view::time_of,
 };
 
-/// What the request ids of a backfill begin with.
+/// Prefix of the request ids of a backfill.
 pub const REQUEST_PREFIX: &str = "backfill#";
 
-/// How an entity is named after the attributes of an item: `{PK}#{SK}`.
+/// Template of an entity's partition key, with attribute names in braces: `{PK}#{SK}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Part>);
 
@@ -32,12 +32,12 @@ enum Part {
 }
 
 impl Template {
-    /// The entity is named as this attribute says.
+    /// Returns the template that consists of one attribute.
     pub fn attribute(name: &str) -> Self {
         Self(vec![Part::Attribute(name.to_owned())])
     }
 
-    /// Whether it names this attribute.
+    /// Returns `true` if the template refers to this attribute.
     pub fn names(&self, name: &str) -> bool {
         (self.0.iter()).any(|part| matches!(part, Part::Attribute(attribute) if attribute == name))
     }
@@ -92,31 +92,36 @@ impl FromStr for Template {
     }
 }
 
-/// Not a text with attributes in braces.
+/// The text is not a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("it is a text with attributes in braces, such as {{PK}}#{{SK}}")]
+#[error("a template is a text with attribute names in braces, such as {{PK}}#{{SK}}")]
 pub struct InvalidTemplate;
 
-/// How items become updates.
+/// Mapping of items to updates.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    /// The table that they are from.
+    /// Name of the items' table.
     pub table: String,
-    /// The names of its keys.
+    /// Names of the table's key attributes.
     pub keys: Vec<String>,
-    /// How their entities are named.
+    /// Template of the entity's partition key.
     pub id: Template,
-    /// Attributes that get another name.
+    /// Attributes to rename: old name to new name.
     pub rename: BTreeMap<String, String>,
-    /// Whether updates have a time.
+    /// Ordering of the target table's updates.
     pub ordering: Ordering,
 }
 
-/// Names that a version keeps the books with, besides those that are reserved.
+/// Bookkeeping attributes that an update may set, but an item must not have.
 const OWN: [&str; 2] = [names::REQUEST_ID, names::DELETED];
 
 impl Mapping {
-    /// The update that makes an item version 1 of its entity, if that has no version yet. Values keep their types.
+    /// Returns the update that makes an item version 1 of its entity, provided that the entity has no version. Values keep
+    /// their types.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refusal`] if the item cannot become a version, with the reason.
     pub fn update(&self, item: &Item) -> Result<Update, Refusal> {
         let entity = EntityId::new(self.id.fill(item)?)?;
         let mut timestamp = None;
@@ -147,11 +152,15 @@ impl Mapping {
             deleted: false,
             timestamp,
             changes,
-            asked: None,
+            request_payload: None,
         })
     }
 
-    /// The same for the same item in every run, and another for every other item.
+    /// Returns the request id of an item: equal in every run, and different for every item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refusal::NoText`] if a key attribute is missing, [`Refusal::RequestId`] if the table name is too long.
     pub fn request_id(&self, item: &Item) -> Result<RequestId, Refusal> {
         let mut hash = Sha256::new();
         for name in &self.keys {
@@ -168,54 +177,54 @@ impl Mapping {
         let digest: [u8; 32] = hash.finalize().into();
         let mut id = format!("{REQUEST_PREFIX}{}#", self.table);
         for byte in digest {
-            // A String takes all that is written.
+            // Writing to a String cannot fail.
             let _ = write!(id, "{byte:02x}");
         }
         Ok(RequestId::new(id)?)
     }
 }
 
-/// What keeps an item from being brought under versioning. It tells names, and no values.
+/// Reason why an item cannot be brought under versioning. It holds names, but no values.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The name of its entity needs an attribute that is neither text nor number.
+    /// The template needs an attribute that is neither a string nor a number.
     #[error("{name} is neither a string nor a number")]
     NoText {
-        /// Which.
+        /// Name of the attribute.
         name: String,
     },
-    /// The name of its entity is no partition key.
+    /// The template's result is not a valid partition key.
     #[error("it has no partition key")]
     Id(#[from] InvalidEntityId),
-    /// It has an attribute that versions keep the books with.
+    /// The item has a bookkeeping attribute.
     #[error("{name} is reserved: give it another name")]
     Reserved {
-        /// Which.
+        /// Name of the attribute.
         name: &'static str,
     },
-    /// Another item made its entity.
+    /// Another item of the table has the same partition key in the target.
     #[error("another item of the table has the name of its entity")]
     SameName,
-    /// Two attributes would have this name.
+    /// Two attributes would have the same name.
     #[error("two attributes would be {name}")]
     Twice {
-        /// Which.
+        /// Name of the attribute.
         name: String,
     },
-    /// More than one update takes.
+    /// The item has more attributes than one update can set.
     #[error("it has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
     TooManyAttributes {
-        /// How many.
+        /// Number of attributes.
         count: usize,
     },
-    /// Updates are ordered by time, and it has none.
+    /// Updates are ordered by time, and the item has no time.
     #[error("it has neither a Timestamp nor a Time that can be read, and updates are ordered by time")]
     NoTime,
-    /// The name of the table is too long for it.
+    /// The table name is too long for a request id.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
-    /// DynamoDB did not take it.
-    #[error("DynamoDB refuses it, as too large or for something else about it")]
+    /// DynamoDB rejected the item.
+    #[error("DynamoDB rejects it: it is too large or otherwise invalid")]
     Rejected,
 }
 
@@ -316,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_of_one_item() {
+    fn request_ids_of_different_items_differ() {
         let mapping = mapping(&["A", "B"], "{A}{B}", &[], Ordering::Arrival);
         let id = |a: Value, b: Value| {
             let item = serde_json::from_value(json!({"A": a, "B": b})).unwrap();
@@ -331,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template() {
+    fn invalid_templates() {
         for text in ["", "text", "{", "}", "{}", "{a}}", "}{a}", "{{a}}", "{a", "a{b}c}"] {
             assert_eq!(text.parse::<Template>(), Err(InvalidTemplate), "{text}");
         }

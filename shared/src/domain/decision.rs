@@ -1,7 +1,7 @@
-//! What an update comes to, given the latest item it meets.
+//! Decides an update against the stored latest item.
 //!
-//! The conditions that are sent say the same in DynamoDB's words; this reads the item that a failed condition brought
-//! back, and plans a transaction from an item that was read.
+//! The condition expressions of the requests express the same rules. This module explains a failed condition from the item
+//! that DynamoDB returns with it, and plans a transaction from an item that was read.
 
 use super::{
     AttributeValue, Item,
@@ -9,40 +9,43 @@ use super::{
     keys::VersionDigits,
     names,
     number::Decimal,
-    recent,
+    recent_requests,
     request_id::RequestHash,
     update::{Change, ExpectedVersion, Update},
     version::Version,
     version_item::{InvalidImage, latest_of},
 };
 
-/// What an update comes to.
+/// Decision on an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It makes the next version.
+    /// It creates the next version.
     Apply,
-    /// It made this version before.
+    /// It was applied before.
     Duplicate {
-        /// That version.
+        /// Version that it created.
         version: Version,
     },
-    /// It expects another version.
+    /// It expects another latest version.
     Conflict {
-        /// The expected one, 0 for none.
+        /// Expected version, 0 for none.
         expected: u64,
-        /// The one that is there, 0 for none.
+        /// Stored version, 0 for none.
         latest: u64,
     },
-    /// It is older than what is stored.
+    /// It is older than the latest item.
     Stale {
-        /// The latest version.
+        /// Latest version.
         version: Version,
     },
 }
 
-/// Decides an update against the stored latest item.
+/// Decides an update against the stored latest item. A duplicate is detected first: after a previous delivery of the same
+/// request, the other rules can fail too.
 ///
-/// One's own earlier success comes first: after it, all else may fail as well.
+/// # Errors
+///
+/// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one.
 pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, InvalidImage> {
     let Some(stored) = stored else {
         return Ok(match update.expected {
@@ -53,10 +56,10 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
             _ => Decision::Apply,
         });
     };
-    if let Some(version) = recent::version_of(stored, &RequestHash::of(&update.request_id)) {
+    if let Some(version) = recent_requests::version_of(stored, &RequestHash::of(&update.request_id)) {
         return Ok(Decision::Duplicate { version });
     }
-    // All that a latest item without a map remembers.
+    // A latest item without a map has only the last request.
     let request_id = AttributeValue::S(update.request_id.as_str().to_owned());
     if stored.get(names::REQUEST_ID) == Some(&request_id) {
         let version = latest_of(stored)?;
@@ -82,12 +85,15 @@ fn is_older(update: &Update, stored: &Item) -> bool {
     let (Some(timestamp), Some(AttributeValue::N(stored))) = (update.timestamp, stored.get(names::TIMESTAMP)) else {
         return false;
     };
-    // A number too large for a time is later than any.
+    // A number too large for a time is later than any time.
     Decimal::parse(stored).is_ok_and(|stored| stored.to_i64().is_none_or(|stored| stored > timestamp.get()))
 }
 
-/// The latest item after the update: what the `UpdateItem` makes of it, but for what it remembers of requests, which is
-/// part of no version.
+/// Returns the latest item after the update: the result of the `UpdateItem`, except for the recent requests.
+///
+/// # Errors
+///
+/// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
 pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
@@ -122,7 +128,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> R
     Ok(item)
 }
 
-/// Whether two latest items differ in nothing but which update made them.
+/// Returns `true` if two latest items differ only in version and requests.
 pub fn is_unchanged(before: &Item, after: &Item) -> bool {
     let bare = |item: &Item| {
         let mut item = item.clone();
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_decided_by_the_item_it_meets() {
+    fn an_update_is_decided_by_the_stored_item() {
         let plain = json!({"ID": "E"});
         let expects = |version: u64| json!({"ID": "E", "ExpectedVersion": version});
         let at_5 = json!({"ID": "E", "Timestamp": 5});
@@ -170,13 +176,13 @@ mod tests {
         };
         let conflict = |expected, latest| Ok(Decision::Conflict { expected, latest });
         // The hash is that of "r-2".
-        let remembers = |version: &str| {
+        let with_recent = |version: &str| {
             let mut stored = stored("r-9", "9").unwrap();
             let hash = RequestHash::of(&RequestId::new("r-2").unwrap());
             stored["RecentRequests"] = json!({"M": {hash.as_str(): {"N": version}, "other": {"N": "9"}}});
             Some(stored)
         };
-        let by_hand = || Some(json!({"State": {"S": "by hand"}}));
+        let uncounted = || Some(json!({"State": {"S": "manual"}}));
         for (json, ordering, stored, expected) in [
             (plain.clone(), Ordering::Arrival, None, Ok(Decision::Apply)),
             (
@@ -185,12 +191,12 @@ mod tests {
                 stored("r-1", "4"),
                 Ok(Decision::Apply),
             ),
-            (plain.clone(), Ordering::Arrival, by_hand(), Ok(Decision::Apply)),
+            (plain.clone(), Ordering::Arrival, uncounted(), Ok(Decision::Apply)),
             (plain.clone(), Ordering::Arrival, stored("r-2", "4"), duplicate(4)),
-            (plain.clone(), Ordering::Arrival, remembers("2"), duplicate(2)),
-            (expects(1), Ordering::Arrival, remembers("2"), duplicate(2)),
-            (at_5.clone(), Ordering::Time, remembers("3"), duplicate(3)),
-            // One's own earlier success, though by now the version is another than the expected one.
+            (plain.clone(), Ordering::Arrival, with_recent("2"), duplicate(2)),
+            (expects(1), Ordering::Arrival, with_recent("2"), duplicate(2)),
+            (at_5.clone(), Ordering::Time, with_recent("3"), duplicate(3)),
+            // A previous delivery of the same request, although the latest version is no longer the expected one.
             (expects(1), Ordering::Arrival, stored("r-2", "2"), duplicate(2)),
             (expects(0), Ordering::Arrival, stored("r-2", "1"), duplicate(1)),
             (expects(0), Ordering::Arrival, None, Ok(Decision::Apply)),
@@ -198,7 +204,7 @@ mod tests {
             (expects(1), Ordering::Arrival, stored("r-1", "2"), conflict(1, 2)),
             (expects(1), Ordering::Arrival, None, conflict(1, 0)),
             (expects(0), Ordering::Arrival, stored("r-1", "3"), conflict(0, 3)),
-            (expects(0), Ordering::Arrival, by_hand(), conflict(0, 0)),
+            (expects(0), Ordering::Arrival, uncounted(), conflict(0, 0)),
             (at_5.clone(), Ordering::Time, stored("r-1", "3"), stale(3)),
             (at_5.clone(), Ordering::Time, stored("r-2", "3"), duplicate(3)),
             (
@@ -220,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_changes_nothing_is_told_from_one_that_does() {
+    fn updates_that_change_nothing_are_detected() {
         let stored = item(json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RequestId": {"S": "r-1"}, "A": {"N": "1.0"},
         }));

@@ -1,18 +1,19 @@
-//! The entity: one partition key, and all items under it.
+//! Entities: one partition key with all its items.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// The partition key of what a table says of itself. No entity has it.
+/// Partition key of the library's own items, such as the table's settings. No entity has it.
 pub const RESERVED: &str = "#vzero";
-/// The longest partition key that DynamoDB takes, in bytes of UTF-8.
+/// Maximum length of a partition key in bytes of UTF-8, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
 pub const MAX_ENTITY_ID_BYTES: usize = 2048;
 
-/// The partition key of an entity: not empty, and at most [`MAX_ENTITY_ID_BYTES`] long.
+/// Partition key of an entity, 1 to [`MAX_ENTITY_ID_BYTES`] bytes long.
 ///
-/// Its `Debug` shows only the [digest](EntityId::digest), so that no log line or error tells the key by accident.
+/// `Debug` shows only the [digest](EntityId::digest), so that logs and errors do not reveal the key.
 ///
 /// ```
 /// use shared::domain::entity::EntityId;
@@ -26,7 +27,11 @@ pub const MAX_ENTITY_ID_BYTES: usize = 2048;
 pub struct EntityId(String);
 
 impl EntityId {
-    /// Checks the length, the only rule that DynamoDB has for a partition key of type S.
+    /// Checks the length, DynamoDB's only rule for a partition key of type S.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidEntityId`] if the key is empty, too long or [`RESERVED`].
     pub fn new(id: impl Into<String>) -> Result<Self, InvalidEntityId> {
         let id = id.into();
         match id.len() {
@@ -37,22 +42,22 @@ impl EntityId {
         }
     }
 
-    /// What a table says of itself stands where no entity can.
+    /// Returns the partition key of the library's own items.
     pub(crate) fn reserved() -> Self {
         Self(RESERVED.to_owned())
     }
 
-    /// The partition key itself.
+    /// Returns the partition key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What logs call the entity: its [digest](Self::digest), unless they may tell keys.
+    /// Returns the name of the entity in logs: its key if `log_keys`, else its [digest](Self::digest).
     pub fn in_logs(&self, log_keys: bool) -> String {
         if log_keys { self.0.clone() } else { self.digest() }
     }
 
-    /// The first 64 bits of the key's SHA-256, in hex: names an entity in logs without telling its key.
+    /// Returns the first 64 bits of the key's SHA-256, in hexadecimal.
     pub fn digest(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
         let (first, _) = hash.split_at(8);
@@ -69,19 +74,19 @@ impl fmt::Debug for EntityId {
     }
 }
 
-/// Why a text is not a partition key.
+/// Reason why a text is not a valid partition key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidEntityId {
-    /// DynamoDB has no empty keys.
+    /// The key is empty.
     #[error("the partition key is empty")]
     Empty,
-    /// [`RESERVED`].
+    /// The key is [`RESERVED`].
     #[error("the partition key {RESERVED} is reserved")]
     Reserved,
-    /// Longer than [`MAX_ENTITY_ID_BYTES`].
+    /// The key is longer than [`MAX_ENTITY_ID_BYTES`].
     #[error("the partition key has {bytes} bytes, and {MAX_ENTITY_ID_BYTES} are allowed")]
     TooLong {
-        /// Its length.
+        /// Length of the key.
         bytes: usize,
     },
 }

@@ -1,19 +1,19 @@
-//! The sort keys of an entity's items.
+//! Sort keys of an entity's items.
 
 use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{ledger, time::timestamp, version::Version};
+use super::{Item, attributes::text, ledger, names, time::timestamp, version::Version};
 
-/// The sort key of the item that says where an entity's history begins.
+/// Sort key of the item that holds the first version of an entity's history.
 pub const FLOOR_KEY: &str = "floor";
 
-/// The least number of digits in the sort key of a version, from 1 to 20.
+/// Minimum number of digits in the sort key of a version, from 1 to 20.
 ///
-/// With 1, the default, keys are `v0`, `v1`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys.
-/// With more, keys are padded with zeros (`v0000000010` with 10), and their order is the order of the versions up to
-/// the width. A version that no longer fits goes on with more digits.
+/// With the default 1, keys are `v0`, `v1`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys. With a
+/// greater width, keys are padded with zeros (`v0000000010` with 10), and keys sort as their versions. A version that does
+/// not fit the width has more digits.
 ///
 /// ```
 /// use shared::domain::{keys::VersionDigits, version::Version};
@@ -30,34 +30,43 @@ pub const FLOOR_KEY: &str = "floor";
 pub struct VersionDigits(u8);
 
 impl VersionDigits {
-    /// As wide as the widest number of a version.
+    /// Number of digits of the greatest version.
     pub const MAX: u8 = 20;
 
-    /// `None` outside 1 to [`Self::MAX`].
+    /// Returns `None` outside 1 to [`Self::MAX`].
     pub fn new(digits: u8) -> Option<Self> {
         (1..=Self::MAX).contains(&digits).then_some(Self(digits))
     }
 
-    /// The sort key of the latest item: `v` and as many zeros as the width says.
+    /// Returns the sort key of the latest item: `v` followed by zeros.
     pub fn latest_key(self) -> String {
         self.key_of(0)
     }
 
-    /// The sort key of a version item.
+    /// Returns the sort key of a version item.
     pub fn version_key(self, version: Version) -> String {
         self.key_of(version.get())
     }
 
-    /// The version whose sort key this is, if it is one under this width.
-    ///
-    /// Only the very key that [`Self::version_key`] makes is one: `v007` is none with a width of 1.
+    /// Returns the version with this sort key. It is the inverse of [`Self::version_key`]: `None` for `v007` with width 1.
     pub fn version_of(self, sort_key: &str) -> Option<Version> {
         let number: u64 = sort_key.strip_prefix('v')?.parse().ok()?;
         let version = Version::new(number)?;
         (self.version_key(version) == sort_key).then_some(version)
     }
 
-    /// What kind of item has this sort key.
+    /// Returns the version of a version item by its sort key.
+    pub fn version_of_item(self, item: &Item) -> Option<Version> {
+        self.version_of(sort_key_of(item)?)
+    }
+
+    /// Returns the sort keys of these versions, without 0.
+    pub fn version_keys(self, numbers: impl IntoIterator<Item = u64>) -> Vec<String> {
+        let versions = numbers.into_iter().filter_map(Version::new);
+        versions.map(|version| self.version_key(version)).collect()
+    }
+
+    /// Returns the kind of the item with this sort key.
     pub fn kind_of(self, sort_key: &str) -> ItemKind {
         match sort_key {
             key if key == self.latest_key() => ItemKind::Latest,
@@ -70,8 +79,7 @@ impl VersionDigits {
         }
     }
 
-    /// The greatest version that fits the width, up to which keys sort as their versions. `None` for the width 1, whose
-    /// keys are read one by one.
+    /// Returns the greatest version that fits the width. Up to it, keys sort as their versions. `None` for width 1.
     pub fn widest(self) -> Option<u64> {
         (self.0 > 1).then(|| 10u64.checked_pow(u32::from(self.0)).map_or(u64::MAX, |next| next - 1))
     }
@@ -81,22 +89,32 @@ impl VersionDigits {
     }
 }
 
-/// What an item of an entity is.
+/// Returns the partition key of an item, `None` if it is missing or not a string.
+pub fn partition_key_of(item: &Item) -> Option<&str> {
+    text(item, names::PK)
+}
+
+/// Returns the sort key of an item, `None` if it is missing or not a string.
+pub fn sort_key_of(item: &Item) -> Option<&str> {
+    text(item, names::SK)
+}
+
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ItemKind {
     /// The latest item.
     Latest,
     /// A version item.
     Version,
-    /// Where history begins.
+    /// First version of history.
     Floor,
-    /// What is true of the entity as such.
+    /// Facts about the entity itself.
     Metadata,
-    /// That a request was applied.
+    /// Marker of a request.
     Request,
-    /// A state under its time.
+    /// State at a time, of the time-based pattern.
     State,
-    /// Something else.
+    /// Any other item.
     Other,
 }
 
@@ -120,7 +138,7 @@ impl FromStr for VersionDigits {
     }
 }
 
-/// Not a whole number from 1 to 20.
+/// The text is not a whole number from 1 to 20.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the width of a version key is a whole number from 1 to {max}", max = VersionDigits::MAX)]
 pub struct InvalidVersionDigits;
@@ -152,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_version_key() {
+    fn invalid_version_keys() {
         for (width, key) in [
             (1, "v0"),
             (1, "v01"),
@@ -172,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item_is_of_a_kind() {
+    fn kinds_of_items() {
         for (width, key, kind) in [
             (1, "v0", ItemKind::Latest),
             (2, "v00", ItemKind::Latest),

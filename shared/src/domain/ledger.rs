@@ -1,4 +1,5 @@
-//! The ledger: a marker for every request, kept longer than anything delivers again.
+//! Ledger: a marker item for every request, kept longer than any service redelivers a request. It detects duplicates of
+//! any age, where the recent requests of the latest item detect only the last ones.
 
 use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
 
@@ -9,31 +10,33 @@ use super::{
     version::Version,
 };
 
-/// What a marker's sort key begins with.
+/// Prefix of a marker's sort key.
 pub const PREFIX: &str = "request#";
-/// The attribute of a marker that says which version its request made.
+/// Attribute of a marker: the version that its request created.
 pub const VERSION: &str = "Version";
-/// The attribute of a marker that tells its update from others.
+/// Attribute of a marker: the hash of the update.
 pub const PAYLOAD: &str = "Payload";
 
-/// How long markers are kept, in days.
+/// Retention of markers, in days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention(u16);
 
 impl Retention {
-    /// `None` outside 1 day to 10 years.
+    /// Returns `None` outside 1 day to 10 years.
     pub fn days(days: u16) -> Option<Self> {
         (1..=3650).contains(&days).then_some(Self(days))
     }
 
-    /// As a time.
+    /// Returns the retention as a duration.
     pub fn duration(self) -> Duration {
         Duration::from_secs(u64::from(self.0) * 86_400)
     }
 }
 
 impl Default for Retention {
-    /// Longer than a stream keeps its records (1 day) and Lambda an event (6 hours), and than an operator is away.
+    /// Returns 8 days: longer than a stream keeps its records
+    /// ([24 hours](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html)) and Lambda an
+    /// asynchronous event ([6 hours](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)).
     fn default() -> Self {
         Self(8)
     }
@@ -53,27 +56,27 @@ impl FromStr for Retention {
     }
 }
 
-/// Not a number of days from 1 to 3650.
+/// The text is not a number from 1 to 3650.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("markers are kept for 1 to 3650 days")]
 pub struct InvalidRetention;
 
-/// The sort key of a request's marker.
+/// Returns the sort key of a request's marker.
 pub fn sort_key(request: &RequestId) -> String {
     format!("{PREFIX}{}", request.as_str())
 }
 
-/// What a marker says of its request.
+/// Content of a marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
-    /// The version that the request made.
+    /// Version that the request created.
     pub version: Version,
-    /// Which update it was.
+    /// Hash of the update.
     pub payload: Payload,
 }
 
 impl Marker {
-    /// The item of a marker that expires at this time, in epoch seconds.
+    /// Returns the marker's item. `expires` is in epoch seconds.
     pub fn item(&self, update: &Update, expires: u64) -> Item {
         let s = |text: &str| AttributeValue::S(text.to_owned());
         Item::from(HashMap::from([
@@ -85,7 +88,7 @@ impl Marker {
         ]))
     }
 
-    /// The marker that an item is.
+    /// Reads a marker, `None` if the item is not a marker.
     pub fn from_item(item: &Item) -> Option<Self> {
         let (Some(AttributeValue::N(version)), Some(AttributeValue::S(payload))) =
             (item.get(VERSION), item.get(PAYLOAD))
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_update_has_the_same_payload_and_no_other_has() {
+    fn equal_updates_have_equal_payloads_and_different_ones_do_not() {
         let same = |a: Value, b: Value| update(a).payload() == update(b).payload();
         let plain = json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}});
         assert!(same(plain.clone(), plain.clone()));
@@ -135,7 +138,7 @@ mod tests {
         ] {
             assert!(!same(plain.clone(), other.clone()), "{other}");
         }
-        // What runs together when written one after the other.
+        // Values that are equal when they are concatenated.
         assert!(!same(
             json!({"ID": "E", "A": ["b", "c"]}),
             json!({"ID": "E", "A": ["bc"]})
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_read_back() {
+    fn a_marker_round_trips() {
         let update = update(json!({"ID": "E", "A": 1}));
         let marker = Marker {
             version: Version::new(7).unwrap(),
@@ -163,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn markers_are_kept_for_days() {
+    fn retention_is_in_days() {
         let seconds = |text: &str| text.parse::<Retention>().ok().map(|kept| kept.duration().as_secs());
         assert_eq!(seconds("8"), Some(691_200));
         assert_eq!(Retention::default().duration().as_secs(), 691_200);
-        for refused in ["0", "3651", "-1", "1.5", ""] {
-            assert_eq!(seconds(refused), None, "{refused}");
+        for invalid in ["0", "3651", "-1", "1.5", ""] {
+            assert_eq!(seconds(invalid), None, "{invalid}");
         }
     }
 }

@@ -1,24 +1,25 @@
-//! What pruning and pinning add to a version item, and to nothing else of it: `TTL` and `Pinned`.
+//! Marks of a version item: `TTL`, which pruning sets, and `Pinned`. They are not part of the version itself.
 
 use std::time::Duration;
 
 use super::{AttributeValue, Item, names, number::Decimal};
 
-/// The attributes that are not of the version itself.
+/// Names of the marks.
 pub const MARKS: [&str; 2] = [names::TTL, names::PINNED];
 
-/// Whether the item is marked for deletion.
+/// Returns `true` if the item has a `TTL`.
 pub fn is_marked(item: &Item) -> bool {
     item.contains_key(names::TTL)
 }
 
-/// Whether the item is kept whatever is pruned.
+/// Returns `true` if pruning keeps the item.
 pub fn is_pinned(item: &Item) -> bool {
     item.get(names::PINNED) == Some(&AttributeValue::Bool(true))
 }
 
-/// Whether the time of the item is over. `DynamoDB` deletes it some time later, and until then it is as good as gone.
-/// A `TTL` that is no number means nothing, as it does to `DynamoDB`.
+/// Returns `true` if the item's `TTL` has passed. `DynamoDB` deletes it within a few days, see
+/// [TTL](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html); until then it is treated as deleted.
+/// Like `DynamoDB`, it ignores a `TTL` that is not a number.
 pub fn is_expired(item: &Item, now: Duration) -> bool {
     let Some(AttributeValue::N(ttl)) = item.get(names::TTL) else {
         return false;
@@ -27,7 +28,7 @@ pub fn is_expired(item: &Item, now: Duration) -> bool {
     (Decimal::parse(ttl).ok().and_then(|ttl| ttl.to_i64())).is_some_and(|ttl| ttl <= now)
 }
 
-/// The item without its marks.
+/// Returns the item without its marks.
 #[must_use]
 pub fn unmarked(item: &Item) -> Item {
     let mut item = item.clone();
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_is_expired_from_the_second_that_its_ttl_names() {
+    fn an_item_is_expired_from_the_second_of_its_ttl() {
         let expired = |ttl: Value| {
             let item = serde_json::from_value(json!({"A": {"N": "1"}, "TTL": ttl})).unwrap();
             is_expired(&item, Duration::from_millis(100_999))

@@ -1,6 +1,6 @@
-//! What an entity, a version and an update are: pure values and rules.
+//! Entities, versions and updates: pure values and rules.
 //!
-//! Nothing here knows an SDK client, a clock, the environment or async.
+//! This module uses no SDK client, clock, environment or async code. Time and request ids are arguments.
 
 pub mod attributes;
 pub mod audit;
@@ -14,7 +14,7 @@ pub mod number;
 pub mod payload;
 pub mod plain;
 pub mod prune;
-pub mod recent;
+pub mod recent_requests;
 pub mod repair;
 pub mod request_id;
 pub mod sequence;
@@ -28,28 +28,28 @@ pub mod view;
 
 pub use serde_dynamo::{AttributeValue, Item};
 
-/// The names of the attributes that have a meaning of their own, see the data model in `ARCHITECTURE.md`.
+/// Names of the attributes with a special meaning, see the data model in `ARCHITECTURE.md`.
 pub mod names {
-    /// The partition key: the entity.
+    /// Partition key: the entity.
     pub const PK: &str = "PK";
-    /// The sort key: which of the entity's items.
+    /// Sort key: the item within the entity.
     pub const SK: &str = "SK";
-    /// The number of the latest version, on the latest item only.
+    /// Number of the latest version, on the latest item only.
     pub const LATEST: &str = "Latest";
     /// Time to live, in epoch seconds.
     pub const TTL: &str = "TTL";
-    /// The idempotency key of the update that made a version.
+    /// Idempotency key of the update that created a version.
     pub const REQUEST_ID: &str = "RequestId";
-    /// The requests that made the last versions, on the latest item only.
+    /// Requests that created the last versions, on the latest item only.
     pub const RECENT_REQUESTS: &str = "RecentRequests";
-    /// `true` on a version item that pruning leaves alone.
+    /// `true` on a version item that pruning keeps.
     pub const PINNED: &str = "Pinned";
-    /// Where history begins, on the item [`floor`](crate::domain::keys::FLOOR_KEY): every version below was pruned.
+    /// First version of history, on the item [`floor`](crate::domain::keys::FLOOR_KEY). Older versions were pruned.
     pub const FLOOR: &str = "Floor";
     /// `true` on a tombstone.
     pub const DELETED: &str = "Deleted";
-    /// The time of an update, as upstream wrote it.
+    /// Time of an update, as the client wrote it.
     pub const TIME: &str = "Time";
-    /// The time of an update in epoch milliseconds, where updates are ordered by time.
+    /// Time of an update in epoch milliseconds, if updates are ordered by time.
     pub const TIMESTAMP: &str = "Timestamp";
 }

@@ -1,18 +1,19 @@
-//! Numbers as DynamoDB has them: decimal, with at most 38 significant digits, and never through a float.
+//! DynamoDB numbers: decimal, with at most 38 significant digits, without conversion to floating point.
 
 use thiserror::Error;
 
-/// The most significant digits of a number.
+/// Maximum number of significant digits, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
 pub const MAX_DIGITS: usize = 38;
-/// The longest text of a number, in bytes. What DynamoDB holds takes 171 at most, the rest is zeros; a million of them
-/// keep Amazon's DynamoDB Local busy for more than a minute.
+/// Maximum length of a number's text in bytes. A number that DynamoDB can store needs at most 171; longer texts contain only
+/// additional zeros, and a million of them keep DynamoDB Local busy for more than a minute.
 pub const MAX_TEXT_BYTES: usize = 1000;
-/// The exponent of the largest number, `9.99…e125`.
+/// Exponent of the largest number, `9.99…e125`.
 const MAX_EXPONENT: i64 = 125;
-/// The exponent of the smallest number that is not zero, `1e-130`.
+/// Exponent of the smallest positive number, `1e-130`.
 const MIN_EXPONENT: i64 = -130;
 
-/// A number in the one form that equal numbers share, whatever way they were written.
+/// Number in canonical form: equal numbers are equal, however they are written.
 ///
 /// ```
 /// use shared::domain::number::Decimal;
@@ -24,20 +25,24 @@ const MIN_EXPONENT: i64 = -130;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
     negative: bool,
-    /// The significant digits, without zeros on either side; empty for zero.
+    /// Significant digits without leading and trailing zeros; empty for zero.
     digits: String,
-    /// The power of ten of the first digit; 0 for zero.
+    /// Power of ten of the first digit; 0 for zero.
     exponent: i64,
 }
 
 impl Decimal {
-    /// One text for each number, however it was written.
+    /// Returns the canonical text of the number.
     pub fn canonical(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         format!("{sign}{}e{}", self.digits, self.exponent)
     }
 
-    /// Reads a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
+    /// Parses a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidNumber`] if the text is not a number, or DynamoDB cannot store it exactly.
     pub fn parse(text: &str) -> Result<Self, InvalidNumber> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(InvalidNumber::TooLong { bytes: text.len() });
@@ -79,7 +84,7 @@ impl Decimal {
         })
     }
 
-    /// The number as a whole number, if it is one from 0 to [`u64::MAX`].
+    /// Returns the number if it is a whole number from 0 to [`u64::MAX`].
     pub fn to_u64(&self) -> Option<u64> {
         if self.digits.is_empty() {
             return Some(0);
@@ -91,7 +96,7 @@ impl Decimal {
         format!("{:0<length$}", self.digits).parse().ok()
     }
 
-    /// The number as a whole number, if it is one that an `i64` holds.
+    /// Returns the number if it is a whole number in the range of `i64`.
     pub fn to_i64(&self) -> Option<i64> {
         if !self.negative {
             return self.to_u64()?.try_into().ok();
@@ -103,13 +108,13 @@ impl Decimal {
         0i64.checked_sub_unsigned(magnitude.to_u64()?)
     }
 
-    /// Whether nothing stands behind the point.
+    /// Returns `true` if the number has no fraction.
     pub fn is_whole(&self) -> bool {
         self.digits.is_empty() || self.exponent + 1 >= as_i64(self.digits.len())
     }
 
-    /// The bytes it takes in an item: one, one for a sign, and one for every two digits on either side of the point; 21 at
-    /// most.
+    /// Returns the size of the number in an item: 1 byte, 1 byte for a sign, and 1 byte for every two digits on either side
+    /// of the point; at most 21 bytes.
     pub fn bytes(&self) -> usize {
         let digits = self.digits.len();
         let whole = usize::try_from(self.exponent + 1).unwrap_or(0).min(digits);
@@ -117,20 +122,20 @@ impl Decimal {
         bytes.min(21)
     }
 
-    /// Whether the number is below zero.
+    /// Returns `true` if the number is below zero.
     pub fn is_negative(&self) -> bool {
         self.negative
     }
 }
 
-// A number is an attribute value.
+// Numbers are attribute values, which logs must not contain.
 impl std::fmt::Debug for Decimal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Decimal(..)")
     }
 }
 
-/// Reads the part behind the `e`. One too long for an `i64` is far out of range either way.
+/// Parses the exponent. A value too large for an `i64` is clamped, and out of range anyway.
 fn exponent(text: &str) -> Result<i64, InvalidNumber> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -151,25 +156,25 @@ fn as_i64(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// Why a text is not a number that DynamoDB holds exactly.
+/// Reason why a text is not a number that DynamoDB can store exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidNumber {
-    /// Not in the notation of a number.
+    /// The text is not a number.
     #[error("it is not a number")]
     NotANumber,
-    /// Longer than [`MAX_TEXT_BYTES`].
+    /// The text is longer than [`MAX_TEXT_BYTES`].
     #[error("it is written in {bytes} bytes, and {MAX_TEXT_BYTES} are allowed")]
     TooLong {
-        /// How many.
+        /// Length of the text.
         bytes: usize,
     },
-    /// More than [`MAX_DIGITS`]: DynamoDB refuses it, and to round it would change it.
+    /// The number has more than [`MAX_DIGITS`] digits. DynamoDB rejects it, and rounding would change it.
     #[error("it has {digits} significant digits, and {MAX_DIGITS} are allowed")]
     TooManyDigits {
-        /// How many it has.
+        /// Number of digits.
         digits: usize,
     },
-    /// Not zero, and outside 1e-130 to 9.99…e125.
+    /// The number is not zero, and outside 1e-130 to 9.99…e125.
     #[error("its magnitude is outside 1e-130 to 9.99e125")]
     OutOfRange,
 }
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dynamodb_does_not_hold() {
+    fn invalid_numbers() {
         use InvalidNumber::{NotANumber, OutOfRange, TooManyDigits};
         for (text, why) in [
             ("", NotANumber),
@@ -290,7 +295,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC*") {
+        fn no_text_panics(text in "\\PC*") {
             let _ = Decimal::parse(&text);
         }
 

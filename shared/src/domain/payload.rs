@@ -12,12 +12,12 @@ use super::{AttributeValue, number::Decimal};
 pub struct Payload(String);
 
 impl Payload {
-    /// A payload as it is stored.
+    /// Wraps a hash that was read from a marker.
     pub(super) fn stored(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The characters of the hash.
+    /// Returns the characters of the hash.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Attribute values as plain JSON, and back without loss.
+//! Lossless conversion between attribute values and plain JSON.
 //!
 //! | DynamoDB | JSON |
 //! |---|---|
@@ -18,7 +18,7 @@ use super::{
     number::{Decimal, InvalidNumber},
 };
 
-/// An item's attributes as plain JSON, by name.
+/// Returns an item's attributes as plain JSON, sorted by name.
 pub fn attributes(item: &Item) -> Map<String, Value> {
     let mut members: Vec<_> = item
         .iter()
@@ -28,7 +28,7 @@ pub fn attributes(item: &Item) -> Map<String, Value> {
     members.into_iter().collect()
 }
 
-/// One attribute as plain JSON. `null` would take an attribute away, so that NULL has a form of its own here.
+/// Returns one attribute as plain JSON. NULL is `{"$null": true}`, because `null` removes an attribute in an update.
 pub fn attribute(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::Null(_) => json!({"$null": true}),
@@ -61,12 +61,16 @@ fn to_json(value: &AttributeValue) -> Value {
     }
 }
 
-/// DynamoDB's own notation is JSON's. What is none is shown as a text.
+/// DynamoDB's notation of numbers is that of JSON. An invalid number is shown as a string.
 fn number(text: &str) -> Value {
     serde_json::from_str::<Number>(text).map_or_else(|_| json!(text), Value::Number)
 }
 
 /// Reads an attribute value from its plain JSON.
+///
+/// # Errors
+///
+/// Returns [`InvalidPlain`] if a `$` form is unknown or malformed, or DynamoDB cannot store a number.
 ///
 /// ```
 /// use serde_json::json;
@@ -140,16 +144,16 @@ fn checked(number: &str) -> Result<String, InvalidPlain> {
     Ok(number.to_owned())
 }
 
-/// Why a JSON value is no attribute value.
+/// Reason why a JSON value is not an attribute value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidPlain {
-    /// A number that DynamoDB does not hold exactly.
+    /// DynamoDB cannot store a number exactly.
     #[error("a number cannot be stored")]
     Number(#[from] InvalidNumber),
-    /// An object with one member that begins with `$`, and is none of the known forms.
+    /// An object has one member that begins with `$` and is not a known form.
     #[error("{0} is no known form: put a map with such a name as {{\"$map\": {{…}}}}")]
     Form(String),
-    /// A known form with an operand that it does not take.
+    /// A known form has an invalid operand.
     #[error("{0} has an operand that it does not take")]
     Operand(String),
 }
@@ -183,14 +187,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_comes_back_as_it_was(value in any_value()) {
+        fn values_round_trip(value in any_value()) {
             let text = attribute(&value).to_string();
             prop_assert_eq!(from_json(serde_json::from_str(&text).unwrap()).unwrap(), value);
         }
     }
 
     #[test]
-    fn bad_forms_are_refused() {
+    fn invalid_forms_are_rejected() {
         for json in [
             json!({"$strange": 1}),
             json!({"$binary": "%"}),

@@ -1,19 +1,19 @@
-//! Which versions pruning takes away: all below a floor, so that what is left is dense, but for those that are pinned.
+//! Prune plan: pruning removes every version below a floor, except pinned ones, so that the remaining versions are dense.
 
 use std::collections::BTreeMap;
 
 use super::{Item, audit::Collection, time::EpochMillis, version::Version, version_set::VersionSet, view::time_of};
 
-/// What is to be kept.
+/// Rule for the versions to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// So many of the newest versions, at least one.
+    /// This number of newest versions, at least one.
     Newest(u64),
-    /// What was the latest version at this time, and all after it.
+    /// The version that was the latest at this time, and all newer ones.
     Since(EpochMillis),
 }
 
-/// The times of an entity's versions, as they say themselves.
+/// Times of an entity's versions.
 #[derive(Debug, Clone, Default)]
 pub struct Times(BTreeMap<u64, EpochMillis>);
 
@@ -26,34 +26,34 @@ impl Times {
     }
 }
 
-/// What pruning does to an entity.
+/// Effect of pruning on an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Where history begins from now on. Never lower than before, and never above the latest version.
+    /// New first version of history: not lower than before, and not above the latest version.
     pub floor: Version,
-    /// Where it began before.
+    /// First version of history before pruning.
     pub before: Version,
-    /// The versions to be marked.
+    /// Versions to mark.
     pub mark: VersionSet,
-    /// How many are left below the floor because they are pinned or marked already.
+    /// Number of versions below the floor that are pinned or marked already.
     pub settled: u64,
-    /// A version that is missing, and that the floor was not raised above: a gap is to be repaired, not hidden.
+    /// Missing version that limits the floor: a gap must be repaired, not hidden.
     pub stopped_at: Option<Version>,
 }
 
-/// Plans it. `over_gaps` raises the floor above what is missing.
+/// Plans the pruning of an entity. With `over_gaps`, missing versions do not limit the floor.
 ///
-/// By time, a version goes if the next one is older than that time too, so that the version that was the latest at any time
-/// since is still there. A version whose time is not known stays, and so does everything after it.
-pub fn plan(seen: &Collection, times: &Times, head: Version, keep: Keep, over_gaps: bool) -> Plan {
+/// With [`Keep::Since`], a version is removed if the next one is older than that time too: the version that was the latest
+/// at any time since then remains. A version without a known time is kept, and so are all newer ones.
+pub fn plan(seen: &Collection, times: &Times, latest: Version, keep: Keep, over_gaps: bool) -> Plan {
     let before = seen.floor();
     let wanted = match keep {
-        Keep::Newest(count) => head.get().saturating_sub(count.max(1)) + 1,
+        Keep::Newest(count) => latest.get().saturating_sub(count.max(1)) + 1,
         Keep::Since(time) => {
             let is_past = |version: &u64| times.0.get(version).is_some_and(|own| *own < time);
-            let mut there = seen.versions().within(before.get(), head.get());
-            there.insert(head.get());
-            let later = there.numbers().skip_while(|version| *version <= before.get());
+            let mut existing = seen.versions().within(before.get(), latest.get());
+            existing.insert(latest.get());
+            let later = existing.numbers().skip_while(|version| *version <= before.get());
             later.take_while(is_past).last().unwrap_or(before.get())
         }
     };
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_is_below_the_floor() {
+    fn versions_below_the_floor_are_marked() {
         let at = |number: u64| (number, i64::try_from(number).ok().map(|number| number * 10));
         let all: Vec<_> = (1..=6).map(at).collect();
         let since = |time| Keep::Since(EpochMillis::new(time));
@@ -113,9 +113,9 @@ mod tests {
             (Keep::Newest(100), 1, (1, vec![])),
             (Keep::Newest(2), 1, (5, vec![1, 2, 3, 4])),
             (Keep::Newest(1), 1, (6, vec![1, 2, 3, 4, 5])),
-            // The latest version stays, whatever is asked.
+            // The latest version is always kept.
             (Keep::Newest(0), 1, (6, vec![1, 2, 3, 4, 5])),
-            // The floor does not go down, and what is below it goes.
+            // The floor is not lowered, and unmarked versions below it are marked.
             (Keep::Newest(5), 4, (4, vec![1, 2, 3])),
             (since(5), 1, (1, vec![])),
             (since(10), 1, (1, vec![])),
@@ -127,11 +127,11 @@ mod tests {
         ] {
             assert_eq!(planned(&all, floor, 6, keep, false), expected, "{keep:?} {floor}");
         }
-        // Version 4 tells no time, so 3 may have been the latest for long.
+        // Version 4 has no time, so version 3 may have been the latest until now.
         let mut unknown = all.clone();
         unknown[3].1 = None;
         assert_eq!(planned(&unknown, 1, 6, since(1000), false), (3, vec![1, 2]));
-        // A gap is not hidden, unless that is asked for.
+        // A gap limits the floor, unless requested otherwise.
         let gap: Vec<_> = all.iter().copied().filter(|(number, _)| *number != 3).collect();
         assert_eq!(planned(&gap, 1, 6, Keep::Newest(1), false), (3, vec![1, 2]));
         assert_eq!(planned(&gap, 1, 6, Keep::Newest(1), true), (6, vec![1, 2, 4, 5]));
@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_time_since_can_still_be_read(
+        fn the_latest_version_at_any_time_since_is_kept(
             steps in prop::collection::vec(0..5i64, 1..12),
             since in 0..50i64,
             at in 0..50i64,

@@ -1,4 +1,4 @@
-//! What can be put back of an entity, by what an audit found of it. Nothing of it overwrites a version.
+//! Repair plan of an entity from its audit findings. No step overwrites a version.
 
 use super::{
     AttributeValue, Item,
@@ -11,40 +11,40 @@ use super::{
     version_set::VersionSet,
 };
 
-/// One thing that can be done.
+/// Repair step.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// The version that the latest item says it is, is not there: it is made of the latest item.
-    Record(VersionItem),
-    /// The latest item counts from a version that others have reached before: it goes on from the highest of them. Its
-    /// state becomes the version after, unless it is that of the highest.
+    /// Puts the version item of the latest item, which is missing.
+    Put(VersionItem),
+    /// Raises the latest item's number: its counter was set back below existing versions. The latest item becomes the version
+    /// after the highest one, or the highest one if both are equal.
     Raise {
-        /// What it says it is.
+        /// Current number.
         from: Version,
-        /// What it becomes.
+        /// New number.
         to: Version,
     },
-    /// There is no latest item: the highest version becomes it again.
+    /// Restores a deleted latest item from the highest version.
     Revive {
-        /// The version.
+        /// Highest version.
         version: Version,
-        /// The latest item.
+        /// Latest item to put.
         latest: Item,
     },
 }
 
-/// What can be done for an entity.
+/// Repair plan of an entity.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What can be done without anything but its items.
+    /// Steps that need only the entity's items.
     pub steps: Vec<Step>,
-    /// The versions that something else has to bring back.
+    /// Versions that must be restored from another source.
     pub missing: VersionSet,
-    /// What stays as it is.
+    /// Findings that cannot be repaired.
     pub left: Vec<Finding>,
 }
 
-/// The highest version that stands against the latest item, or without one.
+/// Returns the highest version that conflicts with the latest item, or exists without one.
 pub fn highest(findings: &[Finding]) -> Option<Version> {
     let highest = findings.iter().filter_map(|finding| match finding {
         Finding::Stray { to, .. } | Finding::Orphan { to, .. } => Some(*to),
@@ -54,8 +54,8 @@ pub fn highest(findings: &[Finding]) -> Option<Version> {
     highest.max()
 }
 
-/// What can be done about these findings. `top` is the item of the [`highest`] version; a latest item that is not there is
-/// made again only where that is wanted.
+/// Plans the repair of these findings. `top` is the item of the [`highest`] version. A missing latest item is restored only
+/// if `revive`.
 pub fn plan(
     findings: &[Finding],
     latest: Option<&Item>,
@@ -64,33 +64,33 @@ pub fn plan(
     digits: VersionDigits,
 ) -> Plan {
     let mut plan = Plan::default();
-    let mut there = VersionSet::default();
+    let mut existing = VersionSet::default();
     for finding in findings {
         match finding {
             Finding::Gap { from, to } => plan.missing.insert_range(from.get(), to.get()),
-            Finding::Stray { from, to } => there.insert_range(from.get(), to.get()),
-            Finding::Orphan { from, to } if revive && latest.is_none() => there.insert_range(from.get(), to.get()),
+            Finding::Stray { from, to } => existing.insert_range(from.get(), to.get()),
+            Finding::Orphan { from, to } if revive && latest.is_none() => existing.insert_range(from.get(), to.get()),
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
             Finding::HeadDiffers { .. } | Finding::Lagging { .. } => {}
         }
     }
-    let head = latest.map(latest_of).and_then(Result::ok);
-    match (latest, head, highest(findings).zip(top)) {
-        // With the counter set back, what the latest item says it is was another state once.
-        (Some(latest), Some(head), Some((highest, top))) if highest >= head => {
-            let beyond = head.get().saturating_add(1);
-            plan.miss(&there.gaps(beyond, highest.get()));
-            plan.steps.extend(raise(latest, head, highest, top, digits));
+    let number = latest.map(latest_of).and_then(Result::ok);
+    match (latest, number, highest(findings).zip(top)) {
+        // The counter was set back: the version with the latest item's number is a different state.
+        (Some(latest), Some(number), Some((highest, top))) if highest >= number => {
+            let beyond = number.get().saturating_add(1);
+            plan.add_missing(&existing.gaps(beyond, highest.get()));
+            plan.steps.extend(raise(latest, number, highest, top, digits));
         }
-        (Some(latest), Some(head), _) if plan.missing.contains(head.get()) => {
+        (Some(latest), Some(number), _) if plan.missing.contains(number.get()) => {
             if let Ok(version) = VersionItem::from_image(latest.clone(), digits) {
-                plan.missing = plan.missing.without(&VersionSet::from_iter([head.get()]));
-                plan.steps.push(Step::Record(version));
+                plan.missing = plan.missing.without(&VersionSet::from_iter([number.get()]));
+                plan.steps.push(Step::Put(version));
             }
         }
         (None, _, Some((highest, top))) if revive => {
-            let first = there.ranges().next().map_or(1, |(first, _)| first);
-            plan.miss(&there.gaps(first, highest.get()));
+            let first = existing.ranges().next().map_or(1, |(first, _)| first);
+            plan.add_missing(&existing.gaps(first, highest.get()));
             plan.steps.push(Step::Revive {
                 version: highest,
                 latest: at(&unmarked(top), highest, digits),
@@ -102,7 +102,7 @@ pub fn plan(
 }
 
 impl Plan {
-    fn miss(&mut self, versions: &VersionSet) {
+    fn add_missing(&mut self, versions: &VersionSet) {
         for (from, to) in versions.ranges() {
             self.missing.insert_range(from, to);
         }
@@ -118,7 +118,7 @@ fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: Ver
     (to > from).then_some(Step::Raise { from, to })
 }
 
-/// This state as the latest item of that version.
+/// Returns an item as the latest item of a version.
 fn at(item: &Item, version: Version, digits: VersionDigits) -> Item {
     let mut latest = item.clone();
     latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
@@ -164,7 +164,7 @@ mod tests {
         Finding::Orphan { from, to }
     }
 
-    /// The steps in words, the missing versions, and how many findings are left.
+    /// Returns the steps as text, the missing versions, and the number of findings that are left.
     fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive: bool) -> Value {
         let plan = plan(
             findings,
@@ -174,7 +174,7 @@ mod tests {
             VersionDigits::default(),
         );
         let step = |step: &Step| match step {
-            Step::Record(version) => format!("record {}", version.version()),
+            Step::Put(version) => format!("put {}", version.version()),
             Step::Raise { from, to } => format!("raise {from} to {to}"),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
@@ -183,11 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_done() {
+    fn repair_plans() {
         let differs = Finding::HeadDiffers { version: version(3) };
         let lagging = Finding::Lagging {
             through: 1,
-            head: version(3),
+            latest: version(3),
         };
         let no_version = Finding::NoVersion {
             why: InvalidImage::NoLatest,
@@ -199,13 +199,13 @@ mod tests {
         for (findings, latest, top, expected) in [
             (&[][..], Some(v0(3, "x")), None, json!([[], [], 0])),
             (&[lagging], Some(v0(3, "x")), None, json!([[], [], 0])),
-            // The latest item makes its own version, and no other.
-            (&[gap(3, 3)], Some(v0(3, "x")), None, json!([["record 3"], [], 0])),
-            (&[gap(1, 3)], Some(v0(3, "x")), None, json!([["record 3"], [[1, 2]], 0])),
+            // Only the latest version can be put from the latest item.
+            (&[gap(3, 3)], Some(v0(3, "x")), None, json!([["put 3"], [], 0])),
+            (&[gap(1, 3)], Some(v0(3, "x")), None, json!([["put 3"], [[1, 2]], 0])),
             (&[gap(1, 2)], Some(v0(3, "x")), None, json!([[], [[1, 2]], 0])),
-            // A writer went on since: what is missing is no longer the head.
+            // A new version was written after the audit: the missing version is no longer the latest.
             (&[gap(3, 3)], Some(v0(4, "x")), None, json!([[], [[3, 3]], 0])),
-            // The counter was set back: the head is not taken for the version that it counts.
+            // The counter was set back: the latest item is not put under its number.
             (
                 &[stray(3, 7)],
                 Some(v0(2, "x")),
@@ -239,7 +239,7 @@ mod tests {
                 Some(vn(u64::MAX, "y")),
                 json!([[], [[3, u64::MAX - 1]], 0]),
             ),
-            // What nothing here can mend.
+            // Findings that cannot be repaired.
             (&[no_version, unpruned], Some(item(json!({}))), None, json!([[], [], 2])),
             (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
         ] {
@@ -248,7 +248,7 @@ mod tests {
         let orphans = [orphan(3, 4), orphan(7, 7)];
         let revived = json!([["revive 7"], [[5, 6]], 0]);
         assert_eq!(planned(&orphans, None, Some(vn(7, "x")), true), revived);
-        // Somebody made a new one since.
+        // Another client created a latest item after the audit.
         assert_eq!(planned(&orphans, Some(v0(1, "x")), Some(vn(7, "y")), true)[2], 2);
     }
 

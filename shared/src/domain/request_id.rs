@@ -6,15 +6,21 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// The longest idempotency key, in bytes: it has to fit a sort key (1,024 bytes) behind a short prefix.
+/// Maximum length of an idempotency key in bytes: it must fit a
+/// [sort key (1,024 bytes)](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html) after a
+/// short prefix.
 pub const MAX_REQUEST_ID_BYTES: usize = 1000;
 
-/// The idempotency key of an update: two updates of one entity with the same key are one update.
+/// Idempotency key of an update: two updates of one entity with the same key are applied once.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Not empty, and at most [`MAX_REQUEST_ID_BYTES`] long.
+    /// Checks the length.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidRequestId`] if the id is empty or longer than [`MAX_REQUEST_ID_BYTES`].
     pub fn new(id: impl Into<String>) -> Result<Self, InvalidRequestId> {
         let id = id.into();
         if (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) {
@@ -24,13 +30,14 @@ impl RequestId {
         }
     }
 
-    /// The key itself.
+    /// Returns the key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What logs call the request. A UUID is what AWS gives a message or an invocation, tells nothing, and is shown as it is,
-    /// so that one id leads from the queue to the version. Any other key is somebody's own words: its [hash](RequestHash).
+    /// Returns the name of the request in logs. A UUID, which AWS assigns to messages and invocations, is logged unchanged,
+    /// so that one id can be followed from the queue to the version. Any other key may hold private data and is logged as
+    /// its [hash](RequestHash).
     ///
     /// ```
     /// use shared::domain::request_id::RequestId;
@@ -56,23 +63,21 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-// Upstream chooses it, so it may say something that belongs in no log.
+// The client chooses the id, so it may hold private data.
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestId(..)")
     }
 }
 
-/// Empty, or longer than [`MAX_REQUEST_ID_BYTES`].
+/// The id is empty or longer than [`MAX_REQUEST_ID_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("RequestId has {bytes} bytes, and 1 to {MAX_REQUEST_ID_BYTES} are allowed")]
 pub struct InvalidRequestId {
     bytes: usize,
 }
 
-/// A request id, cut down to 64 bits: 11 characters.
-///
-/// Two of a window's requests have the same with a probability of one in 10^17.
+/// Hash of a request id: 64 bits, 11 characters. Two requests of a window collide with a probability of about 10^-17.
 ///
 /// ```
 /// use shared::domain::request_id::{RequestHash, RequestId};
@@ -84,14 +89,14 @@ pub struct InvalidRequestId {
 pub struct RequestHash(String);
 
 impl RequestHash {
-    /// The first 64 bits of the id's SHA-256, in base64.
+    /// Returns the first 64 bits of the id's SHA-256, in base64.
     pub fn of(id: &RequestId) -> Self {
         let hash: [u8; 32] = Sha256::digest(id.as_str().as_bytes()).into();
         let (first, _) = hash.split_at(8);
         Self(URL_SAFE_NO_PAD.encode(first))
     }
 
-    /// Its characters.
+    /// Returns the characters of the hash.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,12 +1,11 @@
-//! The place of a record in a stream.
+//! Sequence numbers of stream records.
 
 use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// A sequence number: 21 to 40 digits, too many for a `u128`, so it stays text.
-///
-/// Its order is that of the number: length first, then text, leading zeros aside.
+/// Sequence number of 21 to 40 digits, stored as text because it does not fit a `u128`. Numbers are compared by value:
+/// without leading zeros, by length, then by text.
 ///
 /// ```
 /// use shared::domain::sequence::SequenceNumber;
@@ -19,13 +18,13 @@ use serde::{Deserialize, Serialize};
 pub struct SequenceNumber(String);
 
 impl SequenceNumber {
-    /// `None` for an empty text. Anything else is kept as it is: only AWS makes these.
+    /// Returns `None` for an empty text. Other texts are not checked: only AWS creates them.
     pub fn new(text: impl Into<String>) -> Option<Self> {
         let text = text.into();
         (!text.is_empty()).then_some(Self(text))
     }
 
-    /// The text as it came.
+    /// Returns the text unchanged.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_order_as_numbers_of_any_length() {
+    fn sequence_numbers_of_any_length_sort_by_value() {
         let sorted = [
             "1",
             "000000000000000000009",

@@ -1,23 +1,25 @@
-//! How large an item is to DynamoDB, and how deep.
+//! Size and nesting of items, by DynamoDB's rules.
 //!
-//! The latest item must never outgrow its history: what is accepted as v0 has to fit as vN, with the marks that a version
-//! item may get later. v0 has `Latest`, and vN a longer sort key in its place.
+//! A latest item that is accepted must also fit as a version item, which has a longer sort key instead of `Latest`, and can
+//! get marks later.
 
 use thiserror::Error;
 
 use super::{AttributeValue, Item, number::Decimal};
 
-/// The most bytes of an item, names included.
+/// Maximum size of an item in bytes, with attribute names, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
-/// The most levels of a value: itself, and the lists and maps inside one another that it is made of.
+/// Maximum nesting of a value: the value itself is level 1.
 pub const MAX_LEVELS: usize = 32;
-/// The most bytes of the name of an attribute, or of a member of a map.
+/// Maximum length in bytes of the name of an attribute or of a map's member.
 pub const MAX_NAME_BYTES: usize = 65_535;
-/// What a version item may get after it was written: `TTL` in epoch seconds and `Pinned`.
+/// Size of the marks that a version item can get later: `TTL` in epoch seconds and `Pinned`.
 pub const MARKS_BYTES: usize = 3 + 6 + 6 + 1;
 
-/// The bytes of an item, by DynamoDB's rules ("Item sizes and formats" in its developer guide; those of numbers were
-/// measured).
+/// Returns the size of an item in bytes, see
+/// [Item sizes and formats](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html).
+/// The sizes of numbers were measured.
 ///
 /// ```
 /// use shared::domain::{Item, size};
@@ -29,7 +31,7 @@ pub fn of_item(item: &Item) -> usize {
     item.iter().map(|(name, value)| name.len() + of_value(value)).sum()
 }
 
-/// The bytes of a value, without its name.
+/// Returns the size of a value in bytes, without its name.
 pub fn of_value(value: &AttributeValue) -> usize {
     use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, S, Ss};
     match value {
@@ -49,15 +51,19 @@ fn of_member((name, value): (&String, &AttributeValue)) -> usize {
     name.len() + of_value(value)
 }
 
-/// What is no number is as long as it is written.
+/// A text that is not a number has its own length.
 fn of_number(text: &str) -> usize {
     Decimal::parse(text).map_or(text.len(), |number| number.bytes())
 }
 
-/// Checks everything about one attribute that DynamoDB judges by itself: names and levels.
+/// Checks the names and the nesting of one attribute.
+///
+/// # Errors
+///
+/// Returns [`OverLimit`] if a name is empty or too long, or the nesting is too deep.
 pub fn check_attribute(name: &str, value: &AttributeValue) -> Result<(), OverLimit> {
     check_name(name)?;
-    // A list that is empty is a level to Amazon's own DynamoDB Local.
+    // DynamoDB Local counts an empty list as a level.
     let mut open = vec![(value, 1)];
     while let Some((value, level)) = open.pop() {
         if level > MAX_LEVELS || (level == MAX_LEVELS && is_container(value)) {
@@ -78,6 +84,10 @@ pub fn check_attribute(name: &str, value: &AttributeValue) -> Result<(), OverLim
 }
 
 /// Checks the length of a name.
+///
+/// # Errors
+///
+/// Returns [`OverLimit::EmptyName`] or [`OverLimit::Name`].
 pub fn check_name(name: &str) -> Result<(), OverLimit> {
     match name.len() {
         0 => Err(OverLimit::EmptyName),
@@ -90,12 +100,16 @@ fn is_container(value: &AttributeValue) -> bool {
     matches!(value, AttributeValue::L(_) | AttributeValue::M(_))
 }
 
-/// Checks that the item of a version fits, and goes on fitting when it is marked.
+/// Checks that a version item fits, including the marks that it can get later.
+///
+/// # Errors
+///
+/// Returns [`OverLimit::Item`] if it is too large.
 pub fn check_version_item(item: &Item) -> Result<(), OverLimit> {
     check_version_bytes(of_item(item))
 }
 
-/// The same, of its size without marks.
+/// Checks the size of a version item without marks, see [`check_version_item`].
 pub(super) fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
     let bytes = bytes + MARKS_BYTES;
     if bytes > MAX_ITEM_BYTES {
@@ -104,25 +118,25 @@ pub(super) fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
     Ok(())
 }
 
-/// What of an item DynamoDB does not hold. No variant tells a value.
+/// Limit of DynamoDB that an item exceeds. No variant holds a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum OverLimit {
-    /// DynamoDB has no attributes without a name.
+    /// A name is empty.
     #[error("a name is empty")]
     EmptyName,
-    /// Longer than [`MAX_NAME_BYTES`].
+    /// A name is longer than [`MAX_NAME_BYTES`].
     #[error("a name has {bytes} bytes, and {MAX_NAME_BYTES} are allowed")]
     Name {
-        /// Its length.
+        /// Length of the name.
         bytes: usize,
     },
-    /// Deeper than [`MAX_LEVELS`].
+    /// The nesting is deeper than [`MAX_LEVELS`].
     #[error("its lists and maps are deeper than {MAX_LEVELS} levels")]
     Levels,
-    /// Above [`MAX_ITEM_BYTES`].
+    /// The item is larger than [`MAX_ITEM_BYTES`].
     #[error("the version item would have {bytes} bytes, and {MAX_ITEM_BYTES} are allowed")]
     Item {
-        /// Its size, with its keys and the room for its marks.
+        /// Size with keys and marks.
         bytes: usize,
     },
 }
@@ -133,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// As measured on Amazon's DynamoDB Local, by the largest text that fits beside each value.
+    /// Measured on DynamoDB Local, by the largest text that fits next to each value.
     #[test]
     fn the_bytes_of_a_value() {
         for (value, bytes) in [
@@ -159,7 +173,7 @@ mod tests {
         }
     }
 
-    /// v0 has `Latest`, and vN a key with more digits and its marks: how much is left for v0 to be larger by.
+    /// v0 has `Latest`; vN has a longer key and its marks.
     #[test]
     fn a_version_item_is_larger_than_its_latest_item_by_no_more_than_its_marks() {
         use super::super::{keys::VersionDigits, version_item::VersionItem};
@@ -171,7 +185,7 @@ mod tests {
                 let image: Item = serde_json::from_value(image).unwrap();
                 let version = VersionItem::from_image(image.clone(), digits).unwrap();
                 let (v0, vn) = (of_item(&image), of_item(version.item()));
-                // Below a thousand million versions, v0 without its list of requests is the larger of the two.
+                // Below 10^9 versions, v0 without its recent requests is the larger item.
                 assert!(latest >= 1_000_000_000 || vn <= v0, "{latest}");
                 assert!(vn <= v0 + 11, "{latest}");
             }

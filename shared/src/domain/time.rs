@@ -1,20 +1,23 @@
-//! The time of an update.
+//! Times of updates.
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use thiserror::Error;
 
-/// A time in milliseconds since 1970-01-01T00:00:00Z, the unit that [seed-style](crate::domain::names::TIMESTAMP)
-/// `Timestamp` attributes have.
+/// Time in milliseconds since 1970-01-01T00:00:00Z, the unit of the attribute [`Timestamp`](crate::domain::names::TIMESTAMP).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EpochMillis(i64);
 
 impl EpochMillis {
-    /// From a number of milliseconds.
+    /// Creates a time from a number of milliseconds.
     pub fn new(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Reads an ISO 8601 date and time. Without an offset it is UTC; what is finer than a millisecond is cut off.
+    /// Parses an ISO 8601 date and time, truncated to milliseconds. A time without an offset is UTC.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidTime`] if the text is not an ISO 8601 date and time.
     ///
     /// ```
     /// use shared::domain::time::EpochMillis;
@@ -28,13 +31,13 @@ impl EpochMillis {
         Ok(Self(timestamp(text)?.as_millisecond()))
     }
 
-    /// The number of milliseconds.
+    /// Returns the number of milliseconds.
     pub fn get(self) -> i64 {
         self.0
     }
 }
 
-/// Reads an ISO 8601 date and time, UTC without an offset.
+/// Parses an ISO 8601 date and time. A time without an offset is UTC.
 pub(crate) fn timestamp(text: &str) -> Result<Timestamp, InvalidTime> {
     let instant: Result<Timestamp, _> = text.parse();
     instant.or_else(|_| {
@@ -43,7 +46,7 @@ pub(crate) fn timestamp(text: &str) -> Result<Timestamp, InvalidTime> {
     })
 }
 
-/// Not an ISO 8601 date and time.
+/// The text is not an ISO 8601 date and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("it is not an ISO 8601 date and time")]
 pub struct InvalidTime;
@@ -53,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_a_time() {
+    fn invalid_times() {
         for text in ["", "yesterday", "20:04:00", "2020-13-01T00:00:00", "1604261040"] {
             assert_eq!(EpochMillis::parse_iso(text), Err(InvalidTime), "{text}");
         }
     }
 
     #[test]
-    fn a_date_alone_is_its_midnight() {
+    fn a_date_without_a_time_is_midnight() {
         assert_eq!(EpochMillis::parse_iso("2020-11-01").unwrap().get(), 1_604_188_800_000);
     }
 }

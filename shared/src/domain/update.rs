@@ -1,4 +1,4 @@
-//! An update: what upstream wants of an entity.
+//! Updates: a request to change attributes of one entity, parsed from JSON and checked.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -17,12 +17,11 @@ use super::{
     version::Version,
 };
 
-/// The member of an update that names the entity.
+/// Member of an update: the entity.
 pub const ID: &str = "ID";
-/// The member of an update that names the version it expects.
+/// Member of an update: the expected latest version.
 pub const EXPECTED_VERSION: &str = "ExpectedVersion";
-/// Attributes that no update may set: keys, the counter, the memory of requests, and the marks of deletion and of what is
-/// kept from it.
+/// Attributes that no update may set: keys, the counter, recent requests, and the [marks](super::marks).
 pub const RESERVED: [&str; 6] = [
     names::PK,
     names::SK,
@@ -31,54 +30,55 @@ pub const RESERVED: [&str; 6] = [
     names::TTL,
     names::PINNED,
 ];
-/// The most attributes of one update: an update expression has at most 300 operators and functions (DynamoDB's
-/// limits for expressions), and the version's own take a few.
+/// Maximum number of attributes of one update. An update expression has at most 300 operators and functions, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html), and the bookkeeping
+/// attributes use some of them.
 pub const MAX_ATTRIBUTES: usize = 290;
-/// What DynamoDB adds to the name and value of an attribute that an update sets, against the size of an item (measured on
-/// it by others; the embedded one does the same).
+/// Bytes that DynamoDB adds to the name and value of each attribute that an update sets, when it checks the size of the
+/// update (measured).
 const SET_BYTES: usize = 19;
-/// The same for the name of one that it takes away.
+/// Bytes that DynamoDB adds to the name of each attribute that an update removes.
 const REMOVE_BYTES: usize = 1;
 
-/// An update of one entity, checked: all that is left to go wrong is DynamoDB's to say.
+/// Update of one entity. Every rule that does not depend on stored data has been checked.
 #[derive(Clone, PartialEq)]
 pub struct Update {
-    /// Whose update it is.
+    /// Entity to update.
     pub entity: EntityId,
-    /// What makes a second delivery of it a duplicate.
+    /// Idempotency key.
     pub request_id: RequestId,
-    /// The version that must be the latest, where upstream said one.
+    /// Version that must be the latest, if the client names one.
     pub expected: Option<ExpectedVersion>,
-    /// Whether the version it makes is a tombstone.
+    /// `true` if the new version is a tombstone.
     pub deleted: bool,
-    /// Its time, where updates are ordered by time.
+    /// Time of the update, if updates are ordered by time.
     pub timestamp: Option<EpochMillis>,
-    /// The attributes it names, besides those that have a field here.
+    /// Changes of attributes.
     pub changes: BTreeMap<String, Change>,
-    /// What was asked, where the changes were worked out from it and may differ the next time.
-    pub asked: Option<Payload>,
+    /// Hash of the original request, if the changes were computed from it and can differ on the next delivery.
+    pub request_payload: Option<Payload>,
 }
 
-/// What an update does to one attribute.
+/// Change of one attribute.
 #[derive(Clone, PartialEq)]
 pub enum Change {
-    /// Gives it a value.
+    /// Sets a value.
     Set(AttributeValue),
-    /// Takes it away.
+    /// Removes the attribute.
     Remove,
 }
 
-/// The state that an update expects to meet.
+/// Latest version that an update expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// There is no latest item yet, written 0.
+    /// There is no latest item; 0 in JSON.
     Absent,
-    /// The latest item is of this version.
+    /// The latest item has this version.
     Is(Version),
 }
 
 impl ExpectedVersion {
-    /// 0 for [`Self::Absent`].
+    /// Returns the number, 0 for [`Self::Absent`].
     pub fn number(self) -> u64 {
         match self {
             Self::Absent => 0,
@@ -87,13 +87,13 @@ impl ExpectedVersion {
     }
 }
 
-/// What decides between two updates of one entity.
+/// Order in which updates of one entity apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ordering {
-    /// The later to arrive wins.
+    /// Last writer wins.
     #[default]
     Arrival,
-    /// An update older than what is stored is [stale](crate::dynamodb::write::WriteOutcome::Stale).
+    /// An update that is older than the latest item is [stale](crate::dynamodb::write::WriteOutcome::Stale).
     Time,
 }
 
@@ -109,15 +109,18 @@ impl FromStr for Ordering {
     }
 }
 
-/// Neither `arrival` nor `time`.
+/// The text is neither `arrival` nor `time`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the ordering is \"arrival\" or \"time\"")]
 pub struct InvalidOrdering;
 
 impl Update {
-    /// Reads an update from its JSON.
+    /// Parses an update. `default_request_id`, the id of the message or invocation, is used if the update has no
+    /// `RequestId`.
     ///
-    /// `default_request_id` is the id of what carried the update, used where it has no `RequestId` of its own.
+    /// # Errors
+    ///
+    /// Returns [`InvalidUpdate`] if the JSON is not an update, or one that can never be stored.
     ///
     /// ```
     /// use shared::domain::update::{Ordering, Update};
@@ -150,7 +153,7 @@ impl Update {
                 Ordering::Time => Some(take_timestamp(&mut members)?),
             },
             changes: changes(members)?,
-            asked: None,
+            request_payload: None,
         };
         update.check()?;
         Ok(update)
@@ -159,8 +162,8 @@ impl Update {
     /// Returns the hash that distinguishes this update from others with the same request id. If the changes were computed
     /// from a request, it is the hash of that request.
     pub fn payload(&self) -> Payload {
-        if let Some(asked) = &self.asked {
-            return asked.clone();
+        if let Some(request_payload) = &self.request_payload {
+            return request_payload.clone();
         }
         let mut text = PayloadText::default();
         text.part(&format!("{:?}", self.expected.map(ExpectedVersion::number)));
@@ -179,19 +182,21 @@ impl Update {
         text.hash()
     }
 
-    /// Refuses what can never be stored, whatever is stored already: names and values that DynamoDB does not hold, and
-    /// attributes that alone make a version item that is too large.
+    /// Checks the rules that do not depend on stored data: names and values that DynamoDB can store, and a size that fits a
+    /// version item. DynamoDB, or a transaction, checks the size together with the stored attributes.
     ///
-    /// What is stored already is DynamoDB's to add up, or the transaction's, which reads it.
+    /// # Errors
+    ///
+    /// Returns [`InvalidUpdate`] with the rule that is violated.
     pub fn check(&self) -> Result<(), InvalidUpdate> {
         if self.changes.len() > MAX_ATTRIBUTES {
             let count = self.changes.len();
             return Err(InvalidUpdate::TooManyAttributes { count });
         }
-        // The least that the version item has besides: its keys, and the request.
+        // The version item also has at least its keys and the request id.
         let mut stored = names::PK.len() + self.entity.as_str().len() + names::SK.len() + "v1".len();
         stored += names::REQUEST_ID.len() + self.request_id.as_str().len();
-        // What DynamoDB holds against the update itself, before it looks at what is stored.
+        // DynamoDB checks the size of the update before that of the item.
         let mut sent = SET_BYTES + names::REQUEST_ID.len() + self.request_id.as_str().len();
         for (name, change) in &self.changes {
             let checked = match change {
@@ -263,7 +268,7 @@ fn deleted(members: &mut Map<String, Value>) -> Result<bool, InvalidUpdate> {
     }
 }
 
-/// The time that orders an update. `Time` stays among the attributes, `Timestamp` becomes a field of the update.
+/// Returns the time that orders an update. `Time` stays an attribute, `Timestamp` becomes a field of the update.
 fn take_timestamp(members: &mut Map<String, Value>) -> Result<EpochMillis, InvalidUpdate> {
     let time = match members.get(names::TIME) {
         Some(Value::String(text)) => Some(EpochMillis::parse_iso(text)?),
@@ -299,89 +304,89 @@ fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, Inva
     members.into_iter().map(change).collect()
 }
 
-/// Why a JSON value is not an update. No variant tells a value.
+/// Reason why a JSON value is not a valid update. No variant holds a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidUpdate {
-    /// A list, a text, a number: anything but an object.
+    /// The JSON value is not an object.
     #[error("the update is not a JSON object")]
     NotAnObject,
-    /// No member [`ID`].
+    /// [`ID`] is missing.
     #[error("ID is missing")]
     NoId,
-    /// [`ID`] is of another type.
+    /// [`ID`] has another type.
     #[error("ID is not a string")]
     IdIsNoString,
-    /// [`ID`] is a string that is no partition key.
+    /// [`ID`] is not a valid partition key.
     #[error("ID is not a partition key")]
     Id(#[from] InvalidEntityId),
-    /// One of [`RESERVED`].
+    /// The update sets one of [`RESERVED`].
     #[error("{name} is reserved")]
     Reserved {
-        /// Which.
+        /// Name of the attribute.
         name: &'static str,
     },
-    /// `RequestId` is of another type.
+    /// `RequestId` has another type.
     #[error("RequestId is not a string")]
     RequestIdIsNoString,
-    /// `RequestId`, or the id that stands in for it, has a wrong length.
+    /// `RequestId` or its default has an invalid length.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
     /// [`EXPECTED_VERSION`] is not a whole number from 0.
     #[error("ExpectedVersion is not a whole number from 0")]
     ExpectedVersion,
-    /// `Deleted` is of another type.
+    /// `Deleted` has another type.
     #[error("Deleted is not true or false")]
     DeletedIsNoBool,
-    /// Updates are ordered by time, and this one has none.
+    /// Updates are ordered by time, and this update has no time.
     #[error("Time is missing, and updates are ordered by time")]
     NoTime,
-    /// Updates are ordered by time, and `Time` cannot be read.
+    /// Updates are ordered by time, and `Time` is invalid.
     #[error("Time orders updates, and cannot be read")]
     Time(#[from] InvalidTime),
     /// Updates are ordered by time, and `Timestamp` is not a whole number of milliseconds.
     #[error("Timestamp is not a whole number of epoch milliseconds")]
     Timestamp,
-    /// Updates are ordered by time, and this one has two.
+    /// Updates are ordered by time, and `Time` and `Timestamp` differ.
     #[error("Time and Timestamp are different times")]
     TimesDisagree,
-    /// DynamoDB has no attributes without a name.
+    /// An attribute name is empty.
     #[error("an attribute has no name")]
     EmptyName,
-    /// A number that DynamoDB does not hold exactly.
+    /// DynamoDB cannot store a number exactly.
     #[error("the number in {name} cannot be stored")]
     Number {
-        /// The attribute it is in.
+        /// Name of the attribute.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         source: InvalidNumber,
     },
-    /// A name longer than [`size::MAX_NAME_BYTES`]. It is not told: it is as long as it is.
+    /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
     #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
     LongName {
-        /// Its length.
+        /// Length of the name.
         bytes: usize,
     },
-    /// A value that DynamoDB does not hold.
+    /// DynamoDB cannot store a value.
     #[error("the value of {name} cannot be stored")]
     Attribute {
-        /// The attribute.
+        /// Name of the attribute.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         source: OverLimit,
     },
-    /// Its attributes alone make an item that is too large.
+    /// The attributes of the update exceed the size of an item.
     #[error(transparent)]
     TooLarge(#[from] OverLimit),
-    /// More than an item holds, counting what it takes away as well.
+    /// The update exceeds the size of an item, including the names it removes.
     #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
     TooManyBytes {
-        /// How many it has.
+        /// Size of the update.
         bytes: usize,
     },
-    /// More than [`MAX_ATTRIBUTES`].
+    /// The update has more than [`MAX_ATTRIBUTES`] attributes.
     #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
     TooManyAttributes {
-        /// How many it has.
+        /// Number of attributes.
         count: usize,
     },
 }

@@ -1,12 +1,12 @@
-//! The item that a version is kept in.
+//! Version items.
 
 use thiserror::Error;
 
 use super::{
     AttributeValue, Item,
-    attributes::same_item,
+    attributes::{same_item, text},
     entity::{EntityId, InvalidEntityId},
-    keys::VersionDigits,
+    keys::{VersionDigits, partition_key_of},
     marks::unmarked,
     names,
     number::Decimal,
@@ -14,8 +14,8 @@ use super::{
     version::Version,
 };
 
-/// A version as it is written down: every attribute of an image of the latest item, without `Latest` and
-/// `RecentRequests`, under the version's own sort key.
+/// Item of one version: every attribute of an image of the latest item, without `Latest` and `RecentRequests`, under the
+/// version's sort key.
 #[derive(Clone)]
 pub struct VersionItem {
     entity: EntityId,
@@ -24,12 +24,13 @@ pub struct VersionItem {
 }
 
 impl VersionItem {
-    /// Makes the version item of an image of the latest item.
+    /// Converts an image of the latest item to a version item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidImage`] if the image has no valid partition key or `Latest`.
     pub fn from_image(mut image: Item, digits: VersionDigits) -> Result<Self, InvalidImage> {
-        let entity = match image.get(names::PK) {
-            Some(AttributeValue::S(id)) => EntityId::new(id.clone())?,
-            _ => return Err(InvalidImage::NoEntity),
-        };
+        let entity = EntityId::new(partition_key_of(&image).ok_or(InvalidImage::NoEntity)?)?;
         let version = latest_of(&image)?;
         image.remove(names::LATEST);
         image.remove(names::RECENT_REQUESTS);
@@ -41,36 +42,33 @@ impl VersionItem {
         })
     }
 
-    /// Whose version it is.
+    /// Returns the entity.
     pub fn entity(&self) -> &EntityId {
         &self.entity
     }
 
-    /// Which version it is.
+    /// Returns the version.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The request that made it, where it says.
+    /// Returns the id of the request that created the version, if the item has one.
     pub fn request_id(&self) -> Option<RequestId> {
-        match self.item.get(names::REQUEST_ID) {
-            Some(AttributeValue::S(id)) => RequestId::new(id.clone()).ok(),
-            _ => None,
-        }
+        RequestId::new(text(&self.item, names::REQUEST_ID)?).ok()
     }
 
-    /// Whether this is what is stored, but for its [marks](super::marks).
+    /// Returns `true` if the stored item is equal, except for its [marks](super::marks).
     pub fn is_same_as(&self, stored: &Item) -> bool {
         same_item(&unmarked(stored), &unmarked(&self.item))
     }
 
-    /// The item to put.
+    /// Returns the item to put.
     pub fn item(&self) -> &Item {
         &self.item
     }
 }
 
-// An item holds attribute values.
+// An item holds attribute values, which logs must not contain.
 impl std::fmt::Debug for VersionItem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("VersionItem")
@@ -80,7 +78,11 @@ impl std::fmt::Debug for VersionItem {
     }
 }
 
-/// The version that a latest item says it is.
+/// Returns the version of a latest item.
+///
+/// # Errors
+///
+/// Returns [`InvalidImage`] if `Latest` is missing or not a valid version.
 pub fn latest_of(item: &Item) -> Result<Version, InvalidImage> {
     let text = match item.get(names::LATEST) {
         None => return Err(InvalidImage::NoLatest),
@@ -98,28 +100,28 @@ pub fn latest_of(item: &Item) -> Result<Version, InvalidImage> {
     Version::new(number).ok_or(InvalidImage::LatestBelowOne)
 }
 
-/// Why an image of a latest item makes no version.
+/// Reason why an image of a latest item cannot be converted to a version item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidImage {
     /// `PK` is missing or not a string.
     #[error("PK is missing or not a string")]
     NoEntity,
-    /// `PK` is a string that is no partition key.
+    /// `PK` is not a valid partition key.
     #[error(transparent)]
     Entity(#[from] InvalidEntityId),
-    /// The item was not written by a writer that counts.
+    /// `Latest` is missing: another client wrote the item.
     #[error("Latest is missing")]
     NoLatest,
-    /// Of another type, or a text that is no number.
+    /// `Latest` has another type or is not a number.
     #[error("Latest is not a number")]
     LatestIsNoNumber,
-    /// A fraction.
+    /// `Latest` has a fraction.
     #[error("Latest is not a whole number")]
     LatestIsNotWhole,
-    /// Versions count from 1.
+    /// `Latest` is below 1.
     #[error("Latest is below 1")]
     LatestBelowOne,
-    /// Beyond what a version can be.
+    /// `Latest` is too large for a version.
     #[error("Latest is above {max}", max = u64::MAX)]
     LatestTooLarge,
 }
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_but_latest_is_kept_under_the_key_of_the_version() {
+    fn all_attributes_except_latest_are_kept() {
         let image = json!({
             "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "10"}, "RequestId": {"S": "r"},
             "S": {"S": ""}, "N": {"N": "-0.12345678901234567890123456789012345678"}, "B": {"B": "Zm9v"},
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn images_that_make_no_version() {
+    fn invalid_images() {
         use InvalidImage::{
             Entity, LatestBelowOne, LatestIsNoNumber, LatestIsNotWhole, LatestTooLarge, NoEntity, NoLatest,
         };

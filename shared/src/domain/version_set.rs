@@ -1,11 +1,10 @@
-//! A set of version numbers, kept as ranges.
+//! Set of version numbers, stored as ranges.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of version numbers. As versions are dense, a hundred thousand of them are a few ranges, in whatever order they
-/// come.
+/// Set of version numbers. Versions are dense, so that a hundred thousand of them are a few ranges, in any insertion order.
 ///
 /// ```
 /// use shared::domain::version_set::VersionSet;
@@ -42,39 +41,39 @@ impl VersionSet {
         self.0.insert(from, to);
     }
 
-    /// Whether it holds this number.
+    /// Returns `true` if the set contains this number.
     pub fn contains(&self, number: u64) -> bool {
         let before = self.0.range(..=number).next_back();
         before.is_some_and(|(_, end)| *end >= number)
     }
 
-    /// Whether it holds nothing.
+    /// Returns `true` if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many numbers it holds.
+    /// Returns the number of members.
     pub fn len(&self) -> u64 {
         let sizes = self.0.iter().map(|(from, to)| (to - from).saturating_add(1));
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// The greatest number.
+    /// Returns the greatest number.
     pub fn last(&self) -> Option<u64> {
         self.0.last_key_value().map(|(_, to)| *to)
     }
 
-    /// Its ranges, the lowest first, with their first and last numbers. No two of them touch.
+    /// Returns the ranges in ascending order, as first and last number. No two ranges are adjacent.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().map(|(from, to)| (*from, *to))
     }
 
-    /// Its numbers, the lowest first.
+    /// Returns the numbers in ascending order.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.ranges().flat_map(|(from, to)| from..=to)
     }
 
-    /// What it holds from the first number to the last.
+    /// Returns the members of a range.
     #[must_use]
     pub fn within(&self, from: u64, to: u64) -> Self {
         let mut within = Self::default();
@@ -85,7 +84,7 @@ impl VersionSet {
         within
     }
 
-    /// What it lacks from the first number to the last.
+    /// Returns the numbers of a range that are not members.
     #[must_use]
     pub fn gaps(&self, from: u64, to: u64) -> Self {
         let mut gaps = Self::default();
@@ -104,13 +103,13 @@ impl VersionSet {
         gaps
     }
 
-    /// What both hold.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.without(&self.without(other))
     }
 
-    /// What it holds and the other does not.
+    /// Returns the difference.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut left = Self::default();
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn its_ends() {
+    fn the_greatest_number_is_supported() {
         let mut set = VersionSet::default();
         set.insert_range(u64::MAX - 1, u64::MAX);
         set.insert(1);
@@ -184,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(
+        fn it_behaves_like_a_set(
             ranges in prop::collection::vec((0..60u64, 0..6u64), 0..12),
             others in prop::collection::vec(0..60u64, 0..20),
             from in 0..60u64,
@@ -206,7 +205,7 @@ mod tests {
             prop_assert_eq!(numbers(&set.without(&other)), without);
             let both = model.iter().copied().filter(|number| others.contains(number)).collect();
             prop_assert_eq!(numbers(&set.and(&other)), both);
-            // Ranges that touch are one.
+            // Adjacent ranges are merged.
             let ranges: Vec<_> = set.ranges().collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
             let json = serde_json::to_string(&set).unwrap();

@@ -1,10 +1,10 @@
-//! A version as readers see it.
+//! Views of versions, for readers.
 
 use serde_json::{Map, Value, json};
 
 use super::{
     AttributeValue, Item,
-    attributes::same_value,
+    attributes::{same_value, text},
     entity::EntityId,
     names,
     number::Decimal,
@@ -14,23 +14,22 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// One version of an entity, without the attributes that only keep the books: keys, `Latest`, `RequestId`,
-/// `RecentRequests`, `Deleted`.
+/// One version of an entity, without its [`BOOKKEEPING`] attributes.
 #[derive(Clone, PartialEq)]
 pub struct VersionView {
-    /// Whose version it is.
+    /// Entity of the version.
     pub entity: EntityId,
-    /// Which version it is.
+    /// Number of the version.
     pub version: Version,
-    /// Whether it is a tombstone.
+    /// `true` if the version is a tombstone.
     pub deleted: bool,
-    /// The idempotency key of the update that made it.
+    /// Idempotency key of the update that created it.
     pub request_id: Option<String>,
-    /// Its attributes.
+    /// Attributes of the version.
     pub attributes: Item,
 }
 
-/// The attributes that keep the books.
+/// Bookkeeping attributes, which views leave out.
 pub const BOOKKEEPING: [&str; 8] = [
     names::PK,
     names::SK,
@@ -43,13 +42,10 @@ pub const BOOKKEEPING: [&str; 8] = [
 ];
 
 impl VersionView {
-    /// The view of a version item, or of the latest item as the version it is.
+    /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
         let deleted = is_deleted(&item);
-        let request_id = match item.get(names::REQUEST_ID) {
-            Some(AttributeValue::S(id)) => Some(id.clone()),
-            _ => None,
-        };
+        let request_id = text(&item, names::REQUEST_ID).map(str::to_owned);
         for name in BOOKKEEPING {
             item.remove(name);
         }
@@ -62,7 +58,7 @@ impl VersionView {
         }
     }
 
-    /// `{"ID": …, "Version": 3, "Deleted": false, "Attributes": {…}}`, with the attributes in [plain] JSON.
+    /// Returns `{"ID": …, "Version": 3, "Deleted": false, "Attributes": {…}}`, with the attributes in [plain] JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "ID": self.entity.as_str(),
@@ -72,19 +68,27 @@ impl VersionView {
         })
     }
 
-    /// When the version was made, as its attributes say: `Timestamp` in epoch milliseconds, or `Time`, whichever is later.
+    /// Returns the time of the version, see [`time_of`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NoTime`] if it has neither a valid `Timestamp` nor a valid `Time`.
     pub fn time(&self) -> Result<EpochMillis, NoTime> {
         time_of(&self.attributes)
     }
 }
 
-/// Whether an item is a tombstone.
+/// Returns `true` if an item is a tombstone.
 pub fn is_deleted(item: &Item) -> bool {
     item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
 }
 
-/// When a version was made, as its attributes say: the later of `Timestamp` and `Time`. An update names one of them, and the
-/// other is what it was; times do not go backwards.
+/// Returns the time of a version: the later one of `Timestamp` and `Time`. An update can set only one of them, and the other
+/// keeps its older value.
+///
+/// # Errors
+///
+/// Returns [`NoTime`] if the item has neither a valid `Timestamp` nor a valid `Time`.
 pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
     let timestamp = match item.get(names::TIMESTAMP) {
         Some(AttributeValue::N(millis)) => Decimal::parse(millis).ok().and_then(|millis| millis.to_i64()),
@@ -100,10 +104,10 @@ pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
     }
 }
 
-/// Why the time of a version is not known.
+/// Reason why a version has no known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTime {
-    /// Neither `Timestamp` nor `Time`.
+    /// `Timestamp` and `Time` are missing or invalid.
     #[error("it has neither a Timestamp nor a Time that can be read")]
     Absent,
     /// `Time` is not a time.
@@ -111,7 +115,7 @@ pub enum NoTime {
     Time(#[from] InvalidTime),
 }
 
-/// What changed from one version to another.
+/// Difference between two versions.
 #[derive(Clone, PartialEq)]
 pub struct Diff {
     from: VersionView,
@@ -119,13 +123,13 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Between two versions of one entity, in either order.
+    /// Compares two versions of one entity, in any order.
     pub fn new(from: VersionView, to: VersionView) -> Self {
         Self { from, to }
     }
 
-    /// `{"ID", "From", "To", "Added": {…}, "Removed": {…}, "Changed": {name: {"From": …, "To": …}}}`. Becoming or ceasing to
-    /// be a tombstone shows as the attribute `Deleted`.
+    /// Returns `{"ID", "From", "To", "Added": {…}, "Removed": {…}, "Changed": {name: {"From": …, "To": …}}}`. A deletion or
+    /// its reversal is shown as a change of the attribute `Deleted`.
     pub fn to_json(&self) -> Value {
         let (from, to) = (with_deleted(&self.from), with_deleted(&self.to));
         let only_in =
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_leaves_the_books_out() {
+    fn a_view_has_no_bookkeeping_attributes() {
         let item = json!({
             "PK": {"S": "E"}, "SK": {"S": "v3"}, "RequestId": {"S": "r"}, "Deleted": {"BOOL": true},
             "RecentRequests": {"M": {"hash": {"N": "3"}}},
@@ -210,7 +214,7 @@ mod tests {
         let both = |time: &str, timestamp: &str| json!({"Time": {"S": time}, "Timestamp": {"N": timestamp}});
         assert_eq!(time(json!({"Time": {"S": "1970-01-01T00:00:01"}})), Ok(1000));
         assert_eq!(time(json!({"Timestamp": {"N": "7"}})), Ok(7));
-        // An update that named only one of them left the other as it was.
+        // An update that sets only one of them keeps the other.
         assert_eq!(time(both("1970-01-01T00:00:01", "7")), Ok(1000));
         assert_eq!(time(both("1970-01-01T00:00:01", "7000")), Ok(7000));
         assert_eq!(time(both("soon", "7")), Ok(7));

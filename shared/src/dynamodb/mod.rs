@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::Client;
 
 use crate::domain::keys::VersionDigits;
 
-/// A versioned table, and how to reach it.
+/// Versioned table. All requests are methods of it.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) client: Client,
@@ -27,7 +27,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A table whose version keys have this width.
+    /// Creates the store of a table whose version keys have this width.
     pub fn new(client: Client, table: impl Into<String>, digits: VersionDigits) -> Self {
         Self {
             client,
@@ -36,18 +36,18 @@ impl Store {
         }
     }
 
-    /// The width of the table's version keys.
+    /// Returns the width of the table's version keys.
     pub fn digits(&self) -> VersionDigits {
         self.digits
     }
 }
 
-/// A string attribute value.
+/// Returns a string attribute value.
 pub(crate) fn s(text: impl Into<String>) -> aws_sdk_dynamodb::types::AttributeValue {
     aws_sdk_dynamodb::types::AttributeValue::S(text.into())
 }
 
-/// A number attribute value.
+/// Returns a number attribute value.
 pub(crate) fn n(number: impl ToString) -> aws_sdk_dynamodb::types::AttributeValue {
     aws_sdk_dynamodb::types::AttributeValue::N(number.to_string())
 }

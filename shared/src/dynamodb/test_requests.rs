@@ -13,7 +13,7 @@ use crate::{
         decision::apply,
         entity::EntityId,
         keys::VersionDigits,
-        recent::Window,
+        recent_requests::Window,
         update::{Change, Ordering, Update},
         version::Version,
         version_item::VersionItem,
@@ -32,7 +32,7 @@ use crate::{
         write::{
             metadata,
             modes::{WriteMode, WriteOptions},
-            recent_requests::Memory,
+            recent_requests::RecentRequests,
             transaction, write_version,
         },
     },
@@ -63,9 +63,9 @@ async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
 async fn written(json: Value, ordering: Ordering, digits: u8) -> Value {
     let update = Update::parse(json, "request-1", ordering).unwrap();
     let digits = VersionDigits::new(digits).unwrap();
-    let memory = Memory::LastRequest;
+    let recent_requests = RecentRequests::LastRequest;
     sent(async |client| {
-        write_version::request(&update, &memory, "Table", digits)
+        write_version::request(&update, &recent_requests, "Table", digits)
             .send_with(&client)
             .await
     })
@@ -90,18 +90,18 @@ async fn write_version() {
 }
 
 #[tokio::test]
-async fn record_version() {
+async fn put_version() {
     let image = json!({
         "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RequestId": {"S": "r-7"},
         "B": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
     });
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
     let body = sent(async |client| put_version::request(&version, "Table").send_with(&client).await).await;
-    insta::assert_json_snapshot!("record_version", body);
+    insta::assert_json_snapshot!("put_version", body);
 }
 
 #[tokio::test]
-async fn record_versions() {
+async fn put_versions() {
     let image = |entity: &str, latest: u32| {
         let image = json!({
             "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RequestId": {"S": "r-7"},
@@ -115,7 +115,7 @@ async fn record_versions() {
         .map(|version| Insert::new(version, "Table").unwrap());
     let request = insert_versions::request(&inserts.each_ref()).unwrap();
     let body = sent(async |client| request.send_with(&client).await).await;
-    insta::assert_json_snapshot!("record_versions", body);
+    insta::assert_json_snapshot!("put_versions", body);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn parts_of_a_table() {
         ("scan_latest_live", "Equipment#", Some(false)),
         ("scan_latest_deleted", "Equipment#", Some(true)),
     ] {
-        let wanted = scan_latest::Wanted {
+        let wanted = scan_latest::LatestFilter {
             prefix: prefix.to_owned(),
             deleted,
         };
@@ -217,13 +217,13 @@ async fn requests_are_remembered() {
     };
     let none = item(json!({"Latest": {"N": "6"}, "RequestId": {"S": "request-0"}}));
     for (name, stored) in [
-        ("remember_begin", None),
-        ("remember_bring_along", Some(&none)),
-        ("remember_add", Some(&remembering(3))),
-        ("remember_forget", Some(&remembering(4))),
+        ("recent_requests_begin", None),
+        ("recent_requests_bring_along", Some(&none)),
+        ("recent_requests_add", Some(&remembering(3))),
+        ("recent_requests_forget", Some(&remembering(4))),
     ] {
-        let memory = Memory::fitting(&update, window, stored).unwrap();
-        let request = write_version::request(&update, &memory, "Table", VersionDigits::default());
+        let recent_requests = RecentRequests::fitting(&update, window, stored).unwrap();
+        let request = write_version::request(&update, &recent_requests, "Table", VersionDigits::default());
         insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
     }
     // What the functions send first.
@@ -254,9 +254,9 @@ async fn write_transaction() {
     ] {
         let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
         let parts = transaction::Parts {
-            memory: match ledger {
-                Some(_) => Memory::Marker,
-                None => Memory::fitting(&update, Window::default(), stored).unwrap(),
+            recent_requests: match ledger {
+                Some(_) => RecentRequests::Marker,
+                None => RecentRequests::fitting(&update, Window::default(), stored).unwrap(),
             },
             marker_expires: ledger,
             version_item: with_version.then_some(&version),
@@ -278,8 +278,8 @@ async fn reads() {
     let body = sent(async |client| store(client).batch_get(&equipment(), &keys, false).await).await;
     insta::assert_json_snapshot!("batch_get_items", body);
     let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
-    let body = sent(async |client| store(client).recorded(&versions, true).await).await;
-    insta::assert_json_snapshot!("recorded", body);
+    let body = sent(async |client| store(client).versions_in_history(&versions, true).await).await;
+    insta::assert_json_snapshot!("versions_in_history", body);
     let body = sent(async |client| store(client).latest_versions(&[equipment()], false).await).await;
     insta::assert_json_snapshot!("latest_versions", body);
     assert_eq!(batch_get_items::MAX_KEYS, 100);

@@ -169,7 +169,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .set_condition_expression(condition.expression)
             .set_expression_attribute_names(condition.names)
             .set_expression_attribute_values(condition.values);
-        let put = put.build().map_err(|_| ServiceError::unbuilt("TransactWriteItems"))?;
+        let put = put.build().map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
         Ok(Prepared {
             item: TransactWriteItem::builder().put(put).build(),
             value: Some(serde_dynamo::from_item(next)?),
@@ -190,7 +190,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .set_expression_attribute_values(condition.values);
         let delete = delete
             .build()
-            .map_err(|_| ServiceError::unbuilt("TransactWriteItems"))?;
+            .map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
         Ok(Prepared {
             item: TransactWriteItem::builder().delete(delete).build(),
             value: None,

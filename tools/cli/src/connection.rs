@@ -132,19 +132,27 @@ fn is_this_machine(url: &str) -> bool {
 async fn digits(globals: &Globals, width: Width, client: &Client) -> Result<VersionDigits, CliError> {
     let wanted = globals.version_digits;
     let store = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
-    if let Some(kept) = store.kept_digits().await? {
+    if let Some(kept) = store.stored_digits().await? {
         return match wanted {
-            Some(wanted) if wanted != kept => Err(WidthError::Other { kept, wanted }.into()),
+            Some(wanted) if wanted != kept => Err(WidthError::Other {
+                stored: kept,
+                requested: wanted,
+            }
+            .into()),
             _ => Ok(kept),
         };
     }
     // A table with items but without a stored width has the default width.
     let (default, wanted) = (VersionDigits::default(), store.digits());
     if wanted != default && !store.is_empty().await? {
-        return Err(WidthError::Other { kept: default, wanted }.into());
+        return Err(WidthError::Other {
+            stored: default,
+            requested: wanted,
+        }
+        .into());
     }
     if width == Width::Store {
-        store.keep_digits().await?;
+        store.store_digits().await?;
     }
     Ok(wanted)
 }

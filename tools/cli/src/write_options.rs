@@ -1,7 +1,7 @@
 //! Options of commands that write versions.
 
 use shared::{
-    domain::{ledger::Retention, recent::Window, update::Ordering},
+    domain::{ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::write::{self, Idempotency, WriteMode},
 };
 

@@ -14,7 +14,7 @@ use shared::{
     domain::{entity::EntityId, names, version::Version},
     dynamodb::read::{
         query_items::Cursor,
-        scan_latest::{Head, Heads, Wanted},
+        scan_latest::{LatestFilter, LatestItem, LatestPage},
         scan_segment::Segment,
     },
 };
@@ -67,7 +67,7 @@ enum Stand {
 
 /// What was found.
 struct Found {
-    heads: Vec<Head>,
+    heads: Vec<LatestItem>,
     read: u64,
     next: Option<Stands>,
 }
@@ -82,12 +82,12 @@ enum Behind {
 
 /// An entity, and what is known of its history.
 struct Row {
-    head: Head,
+    head: LatestItem,
     behind: Behind,
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let wanted = Wanted {
+    let wanted = LatestFilter {
         prefix: query.prefix.clone().unwrap_or_default(),
         deleted: match query.state.as_deref() {
             None | Some("all") => None,
@@ -124,7 +124,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     })
 }
 
-async fn exact(app: &App, wanted: &Wanted) -> Result<Option<EntityId>, PageError> {
+async fn exact(app: &App, wanted: &LatestFilter) -> Result<Option<EntityId>, PageError> {
     let Ok(entity) = EntityId::new(wanted.prefix.clone()) else {
         return Ok(None);
     };
@@ -134,7 +134,7 @@ async fn exact(app: &App, wanted: &Wanted) -> Result<Option<EntityId>, PageError
 }
 
 /// Reads the segments side by side, until there is a page, or no more, or no more time.
-async fn find(app: &App, wanted: &Wanted, Stands(mut stands): Stands) -> Result<Found, PageError> {
+async fn find(app: &App, wanted: &LatestFilter, Stands(mut stands): Stands) -> Result<Found, PageError> {
     let began = Instant::now();
     let (mut heads, mut read) = (Vec::new(), 0);
     while stands.iter().any(|stand| *stand != Stand::End) && heads.len() < PAGE && began.elapsed() < PATIENCE {
@@ -154,15 +154,15 @@ async fn find(app: &App, wanted: &Wanted, Stands(mut stands): Stands) -> Result<
             read += page.read;
             // Of what is too much for this page, the next one begins behind the last that is shown.
             let room = PAGE - heads.len();
-            if page.heads.len() > room {
-                page.heads.truncate(room);
-                if let Some(last) = page.heads.last() {
+            if page.items.len() > room {
+                page.items.truncate(room);
+                if let Some(last) = page.items.last() {
                     *stand = Stand::After(last.entity.as_str().to_owned(), app.store().digits().latest_key());
                 }
             } else {
                 *stand = Stand::after(&page);
             }
-            heads.extend(page.heads);
+            heads.extend(page.items);
         }
     }
     heads.sort_by(|a, b| a.entity.cmp(&b.entity));
@@ -188,12 +188,12 @@ fn limit(found: usize, read: u64) -> Option<i32> {
 }
 
 /// Looks whether the latest versions are in history.
-async fn rows(app: &App, heads: Vec<Head>) -> Result<Vec<Row>, PageError> {
+async fn rows(app: &App, heads: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
     let versions: Vec<_> = heads
         .iter()
         .filter_map(|head| Some((head.entity.clone(), head.version?)))
         .collect();
-    let recorded: HashSet<_> = app.store().recorded(&versions, app.consistent()).await?;
+    let recorded: HashSet<_> = app.store().versions_in_history(&versions, app.consistent()).await?;
     let mut looked = 0;
     let mut rows = Vec::with_capacity(heads.len());
     for head in heads {
@@ -203,7 +203,7 @@ async fn rows(app: &App, heads: Vec<Head>) -> Result<Vec<Row>, PageError> {
             true if looked < LAGGING => {
                 looked += 1;
                 match app.store().lag(&head.entity).await? {
-                    Some(lag) => Behind::By(lag.head.get() - lag.through.map_or(0, Version::get)),
+                    Some(lag) => Behind::By(lag.latest.get() - lag.through.map_or(0, Version::get)),
                     None => Behind::Somehow,
                 }
             }
@@ -215,7 +215,7 @@ async fn rows(app: &App, heads: Vec<Head>) -> Result<Vec<Row>, PageError> {
 }
 
 impl Stand {
-    fn after(page: &Heads) -> Self {
+    fn after(page: &LatestPage) -> Self {
         let key = |name: &str| page.next.as_ref()?.get(name)?.as_s().ok().cloned();
         match (key(names::PK), key(names::SK)) {
             (Some(partition_key), Some(sort_key)) => Self::After(partition_key, sort_key),
@@ -258,7 +258,7 @@ impl Row {
     }
 
     fn html(&self) -> Markup {
-        let Head {
+        let LatestItem {
             entity,
             version,
             deleted,

@@ -15,7 +15,7 @@ use shared::{
         version::Version,
         view::VersionView,
     },
-    dynamodb::write::{WriteOutcome, restore::Revision},
+    dynamodb::write::{WriteOutcome, restore::ChangeOptions},
 };
 use uuid::Uuid;
 
@@ -271,7 +271,7 @@ fn request(query: &Query) -> Result<RequestId, PageError> {
 }
 
 /// What goes along with it, and only if the latest version is the one that was shown.
-fn revision(app: &App, query: &Query) -> Result<Revision, PageError> {
+fn revision(app: &App, query: &Query) -> Result<ChangeOptions, PageError> {
     let expected = query::version("expected", query.expected.as_deref())?;
     let expected =
         expected.ok_or_else(|| PageError::Invalid("the form names no latest version: expected".to_owned()))?;
@@ -280,7 +280,7 @@ fn revision(app: &App, query: &Query) -> Result<Revision, PageError> {
         let text = text.clone()?;
         Some((name.to_owned(), Change::Set(AttributeValue::S(text))))
     });
-    Ok(Revision {
+    Ok(ChangeOptions {
         expected: Some(ExpectedVersion::Is(expected)),
         timestamp: (app.ordering == Ordering::Time).then(time::now),
         changes: changes.collect::<BTreeMap<_, _>>(),

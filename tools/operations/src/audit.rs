@@ -17,9 +17,9 @@ use shared::{
         Store,
         client::error::ServiceError,
         maintain::{
-            audit::{Audited, Auditor},
+            audit::{Auditor, EntityFindings},
             audit_segment::{Counts, Progress, SegmentAudit, Step},
-            rate_limit::Pace,
+            rate_limit::RateLimiter,
         },
         read::scan_segment::Segment,
     },
@@ -40,16 +40,16 @@ pub struct EntitiesAudit {
 #[derive(Debug)]
 pub enum EntityStep {
     /// An entity with the number of its versions, and what is certain at once.
-    Examined(u64, Audited),
+    Examined(u64, EntityFindings),
     /// A finding that was confirmed after the lag.
-    Settled(Audited),
+    Settled(EntityFindings),
     /// The table has no such entity.
     NotFound(EntityId),
 }
 
 impl EntitiesAudit {
     /// Prepares an audit. It waits once for the missing versions of all entities.
-    pub fn new(store: Store, pace: Pace, lag: Duration, ids: &[String]) -> Result<Self, OperationError> {
+    pub fn new(store: Store, pace: RateLimiter, lag: Duration, ids: &[String]) -> Result<Self, OperationError> {
         let ids: Vec<_> = ids.iter().map(EntityId::new).collect::<Result<_, _>>()?;
         Ok(Self {
             auditor: Auditor::new(store, pace, lag, Vec::new()),
@@ -63,7 +63,7 @@ impl EntitiesAudit {
             return Ok(self.auditor.settle().await?.map(EntityStep::Settled));
         };
         Ok(Some(match self.auditor.entity(&entity).await? {
-            Some((versions, findings)) => EntityStep::Examined(versions, Audited { entity, findings }),
+            Some((versions, findings)) => EntityStep::Examined(versions, EntityFindings { entity, findings }),
             None => EntityStep::NotFound(entity),
         }))
     }
@@ -72,7 +72,7 @@ impl EntitiesAudit {
 /// Audits the segments of a table in parallel, each from its progress. Yields the index of the segment with each step.
 pub fn segments(
     store: &Store,
-    pace: &Pace,
+    pace: &RateLimiter,
     lag: Duration,
     segments: Vec<Progress>,
 ) -> impl Stream<Item = Result<(usize, Step), ServiceError>> + use<> {
@@ -106,7 +106,7 @@ pub struct TableAudit {
     /// `true` if the caller has reported the findings of the last step.
     is_reported: bool,
     steps: LocalBoxStream<'static, Result<(usize, Step), ServiceError>>,
-    pace: Pace,
+    pace: RateLimiter,
     read_units_before: f64,
 }
 
@@ -114,7 +114,7 @@ impl TableAudit {
     /// Prepares an audit in this number of segments, or resumes the run of the checkpoint.
     pub fn new(
         connection: &Connection,
-        pace: &Pace,
+        pace: &RateLimiter,
         lag: Duration,
         segments: Option<u32>,
         checkpoint: Option<&Path>,
@@ -132,7 +132,7 @@ impl TableAudit {
     }
 
     /// Audits further. Returns the audited entities, or `None` at the end.
-    pub async fn step(&mut self) -> Result<Option<Vec<Audited>>, OperationError> {
+    pub async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
         if self.is_reported {
             self.checkpoint.save(&self.state)?;
         }

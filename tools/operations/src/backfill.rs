@@ -15,7 +15,7 @@ use shared::{
     dynamodb::{
         maintain::{
             backfill::{Backfill, BackfillError, Counts, Progress},
-            rate_limit::{Consumed, Pace},
+            rate_limit::{Consumed, RateLimiter},
         },
         read::scan_segment::Segment,
     },
@@ -48,7 +48,7 @@ pub struct BackfillRun {
     /// `true` if the caller has reported the refused items of the last step.
     is_reported: bool,
     steps: LocalBoxStream<'static, Result<(usize, Refused, Progress), BackfillError>>,
-    pace: Pace,
+    pace: RateLimiter,
     consumed_before: Consumed,
 }
 
@@ -74,7 +74,7 @@ impl BackfillRun {
         let checkpoint = Checkpoint::new(checkpoint);
         let state = begin(begun, segments, &checkpoint)?;
         let total = u32::try_from(state.segments.len()).unwrap_or(u32::MAX);
-        let pace = backfill.pace.clone();
+        let pace = backfill.limiter.clone();
         let backfill = Arc::new(backfill);
         let segments = (0..total).zip(state.segments.clone()).map(|(index, progress)| {
             stream::try_unfold(

@@ -7,12 +7,9 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         maintain::backfill::BackfillError,
-        put::put_version::RecordError,
+        put::put_version::PutError,
         read::versions::ReadError,
-        write::{
-            restore::RestoreError,
-            {WriteError, WriteOutcome},
-        },
+        write::{WriteError, WriteOutcome, restore::RestoreError},
     },
 };
 use thiserror::Error;
@@ -90,7 +87,7 @@ pub enum OperationError {
     Write(#[from] WriteError),
     /// A version item could not be put.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] PutError),
     /// A read failed.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -149,7 +146,7 @@ impl OperationError {
 impl From<BackfillError> for OperationError {
     fn from(error: BackfillError) -> Self {
         match error {
-            BackfillError::Service(error) | BackfillError::Record(RecordError(error)) => Self::Service(error),
+            BackfillError::Service(error) | BackfillError::Record(PutError(error)) => Self::Service(error),
             BackfillError::Write(error) => Self::Write(error),
             BackfillError::Image(error) => Self::Write(WriteError::Latest(error)),
         }

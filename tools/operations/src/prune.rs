@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
     domain::{entity::EntityId, prune::Plan, version::Version},
-    dynamodb::{Store, client::error::ServiceError, maintain::rate_limit::Pace},
+    dynamodb::{Store, client::error::ServiceError, maintain::rate_limit::RateLimiter},
 };
 
 use crate::progress::Progress;
@@ -19,7 +19,7 @@ pub async fn carry_out(
     entity: &EntityId,
     plan: &Plan,
     expires: Duration,
-    pace: &Pace,
+    pace: &RateLimiter,
     progress: &impl Progress,
 ) -> Result<u64, ServiceError> {
     if plan.floor > plan.before {

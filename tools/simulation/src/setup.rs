@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
 use local::{mapping::filter::Filters, template::Template};
 use shared::{
     config::Config,
-    domain::{keys::VersionDigits, ledger::Retention, recent::Window, update::Ordering},
+    domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::{
         client,
         write::{Idempotency, WriteMode, WriteOptions},

@@ -1,4 +1,4 @@
-//! The judgement, by cases and against a model that looks at every version by itself.
+//! Discrepancies: cases, and a comparison with a model that looks at each version separately.
 
 use std::collections::BTreeSet;
 
@@ -37,9 +37,9 @@ fn collection(items: &[Value]) -> Collection {
 
 fn findings(items: &[Value]) -> Vec<Value> {
     let entity = EntityId::new("E").unwrap();
-    let judgement = collection(items).judge(VersionDigits::default());
-    let findings = judgement.findings();
-    assert_eq!(judgement.is_clean(), findings.is_empty());
+    let found = collection(items).check(VersionDigits::default());
+    let findings = found.findings();
+    assert_eq!(found.is_clean(), findings.is_empty());
     let mut shown: Vec<_> = findings.iter().map(|finding| finding.to_json(&entity)).collect();
     for finding in &mut shown {
         finding.as_object_mut().unwrap().remove("ID");
@@ -136,7 +136,7 @@ fn what_is_wrong_is_named() {
 fn lagging_alone_is_not_wrong() {
     let lagging = Finding::Lagging {
         through: 2,
-        head: Version::FIRST,
+        latest: Version::FIRST,
     };
     let gap = Finding::Gap {
         from: Version::FIRST,
@@ -198,25 +198,25 @@ proptest! {
             }
             item
         }));
-        let judgement = collection(&items).judge(VersionDigits::default());
+        let found = collection(&items).check(VersionDigits::default());
 
         let begins = begins.unwrap_or(1);
         let there = |number: u64| versions.iter().find(|made| made.number == number);
         let every = |wrong: &dyn Fn(u64) -> bool| (1..20u64).filter(|number| wrong(*number)).collect::<VersionSet>();
         let valid = head.filter(|head| *head > 0);
         let unless_valid = |set: VersionSet| if valid.is_some() { set } else { VersionSet::default() };
-        prop_assert_eq!(judgement.no_version.is_some(), head == Some(0));
-        prop_assert_eq!(&judgement.missing, &unless_valid(every(&|n| {
+        prop_assert_eq!(found.no_version.is_some(), head == Some(0));
+        prop_assert_eq!(&found.missing, &unless_valid(every(&|n| {
             n >= begins && valid.is_some_and(|head| n <= head) && there(n).is_none()
         })));
-        prop_assert_eq!(&judgement.strays, &unless_valid(every(&|n| {
+        prop_assert_eq!(&found.strays, &unless_valid(every(&|n| {
             valid.is_some_and(|head| n > head) && there(n).is_some()
         })));
-        prop_assert_eq!(&judgement.unpruned, &unless_valid(every(&|n| {
+        prop_assert_eq!(&found.unpruned, &unless_valid(every(&|n| {
             n < begins && there(n).is_some_and(|made| !made.marked && !made.pinned)
         })));
-        prop_assert_eq!(&judgement.orphans, &every(&|n| head.is_none() && there(n).is_some()));
+        prop_assert_eq!(&found.orphans, &every(&|n| head.is_none() && there(n).is_some()));
         let differs = valid.filter(|head| there(*head).is_some_and(|made| made.state != "a"));
-        prop_assert_eq!(judgement.head_differs.map(Version::get), differs);
+        prop_assert_eq!(found.latest_differs.map(Version::get), differs);
     }
 }

@@ -1,4 +1,4 @@
-//! What requests cost: the capacity that DynamoDB says they consumed.
+//! Consumed capacity of requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,16 +26,16 @@ use aws_sdk_dynamodb::{
 };
 use aws_smithy_runtime_api::client::interceptors::context::{Error, Input, Output};
 
-/// One request, and the capacity units it consumed.
+/// Capacity units that one request consumed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Charge {
-    /// The operation, in DynamoDB's words.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// Read or write units, of all its tables.
+    /// Read or write units, of all tables.
     pub units: f64,
 }
 
-/// Asks every request of a client for its cost, and keeps the answers.
+/// Interceptor that requests the consumed capacity of every request of a client, and collects it.
 ///
 /// ```
 /// use aws_sdk_dynamodb::{Client, config::{BehaviorVersion, Config}};
@@ -50,7 +50,7 @@ pub struct Charge {
 pub struct Meter(Arc<Mutex<Vec<Charge>>>);
 
 impl Meter {
-    /// The requests since it was asked last, in the order of their answers. Requests that failed tell no cost.
+    /// Returns the charges since the last call, in the order of completion. Failed requests have no charge.
     pub fn take(&self) -> Vec<Charge> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -60,8 +60,8 @@ impl Meter {
     }
 }
 
-/// One arm for each operation that has a cost.
-macro_rules! ask {
+/// Has one arm for each operation that consumes capacity.
+macro_rules! request_capacity {
     ($input:expr, $($kind:ty),*) => {
         $(if let Some(input) = $input.downcast_mut::<$kind>() {
             input.return_consumed_capacity = Some(ReturnConsumedCapacity::Total);
@@ -69,8 +69,8 @@ macro_rules! ask {
     };
 }
 
-/// One arm for each operation that has a cost, with one table or several.
-macro_rules! answer {
+/// Has one arm for each operation that consumes capacity, of one table or several tables.
+macro_rules! output_capacity {
     ($output:expr, $($name:literal $kind:ty),*; $($names:literal $kinds:ty),*) => {
         $(if let Some(output) = $output.downcast_ref::<$kind>() {
             return Some(charge($name, &output.consumed_capacity));
@@ -81,9 +81,9 @@ macro_rules! answer {
     };
 }
 
-/// Asks a request for its cost.
-pub(crate) fn ask(input: &mut Input) {
-    ask!(
+/// Sets the request parameter that returns the consumed capacity.
+pub(crate) fn request_capacity(input: &mut Input) {
+    request_capacity!(
         input,
         GetItemInput,
         PutItemInput,
@@ -98,9 +98,9 @@ pub(crate) fn ask(input: &mut Input) {
     );
 }
 
-/// What an answer says that its request consumed. `None` for an operation without a cost.
+/// Returns the consumed capacity of an output, `None` for an operation that consumes none.
 pub(crate) fn consumed(output: &Output) -> Option<Charge> {
-    answer!(
+    output_capacity!(
         output,
         "GetItem" GetItemOutput,
         "PutItem" PutItemOutput,
@@ -116,7 +116,7 @@ pub(crate) fn consumed(output: &Output) -> Option<Charge> {
     None
 }
 
-/// One arm for each operation that has a cost.
+/// Has one arm for each operation that consumes capacity.
 macro_rules! code {
     ($error:expr, $($kind:ty),*) => {
         $(if let Some(error) = $error.downcast_ref::<$kind>() {
@@ -125,7 +125,7 @@ macro_rules! code {
     };
 }
 
-/// The code of the error that a service answered.
+/// Returns the error code of a service error.
 pub(crate) fn code(error: &Error) -> Option<&str> {
     code!(
         error,
@@ -162,7 +162,7 @@ impl Intercept for Meter {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        ask(context.input_mut());
+        request_capacity(context.input_mut());
         Ok(())
     }
 

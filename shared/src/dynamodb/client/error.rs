@@ -1,4 +1,4 @@
-//! What a request fails with when DynamoDB, or the way to it, does.
+//! Errors of requests, without attribute values.
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -7,33 +7,32 @@ use aws_sdk_dynamodb::{
 use aws_smithy_types::error::display::DisplayErrorContext;
 use thiserror::Error;
 
-/// A request that failed. It holds names and ids, no attribute values: the SDK's own errors hold whole answers, and
-/// the runtime prints errors with all they have.
+/// Failed request. It holds names and ids, but no attribute values: the SDK's errors hold whole responses, and the Lambda
+/// runtime logs errors in full.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{operation} {detail}")]
 pub struct ServiceError {
-    /// The operation, in DynamoDB's words.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// What can be done about it.
+    /// Kind of the error.
     pub kind: ErrorKind,
     detail: String,
     source: Option<Cause>,
 }
 
-/// Why a request did not get through, in the words of the network.
+/// Network error that prevented a request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Cause(String);
 
-/// What can be done about a failed request.
+/// Kind of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// DynamoDB asks to come back later.
+    /// DynamoDB throttled the request; it can be retried later.
     Throttled,
-    /// The request itself is at fault, and the same one will fail again: an item above 400 KB, a counter that is no
-    /// number.
+    /// The request is invalid, and a retry fails again: an item above 400 KB, a counter that is not a number.
     Rejected,
-    /// The service, the network or the permissions.
+    /// The service or the network failed, or a permission is missing.
     Unavailable,
 }
 
@@ -72,8 +71,8 @@ impl ServiceError {
 }
 
 impl ServiceError {
-    /// A request that could not be built.
-    pub(crate) fn unbuilt(operation: &'static str) -> Self {
+    /// Creates the error of a request that could not be built.
+    pub(crate) fn not_built(operation: &'static str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Rejected,
@@ -82,7 +81,7 @@ impl ServiceError {
         }
     }
 
-    /// One statement of a request, which was answered with this code.
+    /// Creates the error of one statement of a batch.
     pub(crate) fn of_statement(operation: &'static str, code: &str) -> Self {
         Self {
             operation,
@@ -92,8 +91,8 @@ impl ServiceError {
         }
     }
 
-    /// The same, with the reason that the answer gave. Of its message, only a limit that it names is told.
-    pub(crate) fn because(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
+    /// Adds the reason from the response. Of its message, only a known limit is kept.
+    pub(crate) fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {
             detail: format!("{} because of {code}{why}", self.detail),
@@ -103,7 +102,7 @@ impl ServiceError {
     }
 }
 
-/// The limit that a refusal names. The message itself is not passed on: it can hold names and values.
+/// Returns the limit that an error message names. The message itself can hold names and values, and is dropped.
 fn limit_of(code: &str, message: Option<&str>) -> Option<&'static str> {
     const LIMITS: [(&str, &str); 3] = [
         ("Item size to update has exceeded", TOO_LARGE),
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_in_words_of_our_own() {
+    fn known_limits_are_named_without_the_message() {
         for (code, message, limit) in [
             (
                 "ValidationException",

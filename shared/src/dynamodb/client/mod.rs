@@ -1,4 +1,4 @@
-//! The SDK's client, with its waiting bounded.
+//! SDK client with timeouts and retries.
 
 pub mod capacity;
 pub mod error;
@@ -11,10 +11,10 @@ use aws_sdk_dynamodb::Client;
 
 use crate::dynamodb::client::request_spans::RequestSpans;
 
-/// The longest that one operation takes, all its attempts together. The functions' own limits are above it.
+/// Maximum duration of one operation with all its attempts. The Lambda functions' timeouts are longer.
 pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The client of a function: region, credentials and endpoint as the environment says.
+/// Creates the client of a function. Region, credentials and endpoint come from the environment.
 pub async fn from_env() -> Client {
     let config = aws_config::defaults(BehaviorVersion::v2026_01_12())
         .timeout_config(timeouts())
@@ -25,7 +25,7 @@ pub async fn from_env() -> Client {
     Client::from_conf(config.build())
 }
 
-/// The SDK has no read timeout and no operation timeout of its own: a server that hangs would hold a call for ever.
+/// Returns timeouts for the client. By default, the SDK has no read and operation timeout: a call could block forever.
 pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(1))
@@ -35,7 +35,8 @@ pub fn timeouts() -> TimeoutConfig {
         .build()
 }
 
-/// Three attempts, as the SDK has by default, with shorter waits: upstream and the stream retry as well.
+/// Returns the retry settings: three attempts, the SDK's default, with shorter waits, because clients and the event source
+/// mapping retry too.
 pub fn retries() -> RetryConfig {
     RetryConfig::standard()
         .with_max_attempts(3)

@@ -1,4 +1,4 @@
-//! A span for each request: which operation, what it consumed, how often it was tried. And at the level `DEBUG` a log line.
+//! Span of each request with its operation, consumed capacity and number of attempts. At level `DEBUG`, also a log line.
 
 use aws_sdk_dynamodb::{
     config::{
@@ -17,26 +17,26 @@ use tracing::{Level, Span, field::Empty};
 
 use crate::dynamodb::client::capacity;
 
-/// Goes into a client's configuration.
+/// Interceptor for a client's configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestSpans;
 
-/// A request under way.
+/// Request in progress.
 #[derive(Debug, Clone)]
-struct UnderWay {
+struct InProgress {
     operation: String,
     span: Span,
     since: Instant,
     attempts: u32,
 }
 
-impl Storable for UnderWay {
+impl Storable for InProgress {
     type Storer = StoreReplace<Self>;
 }
 
 impl RequestSpans {
-    /// Whether anybody wants to know.
-    fn wanted() -> bool {
+    /// Returns `true` if a span or a log line is enabled.
+    fn enabled() -> bool {
         tracing::event_enabled!(Level::DEBUG) || tracing::span_enabled!(Level::INFO, "request")
     }
 }
@@ -53,10 +53,10 @@ impl Intercept for RequestSpans {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if !Self::wanted() {
+        if !Self::enabled() {
             return Ok(());
         }
-        capacity::ask(context.input_mut());
+        capacity::request_capacity(context.input_mut());
         let operation = bag.load::<Metadata>().map_or("", |metadata| metadata.name()).to_owned();
         let span = tracing::info_span!(
             "request",
@@ -70,7 +70,7 @@ impl Intercept for RequestSpans {
             error = Empty,
             otel.status_code = Empty,
         );
-        bag.interceptor_state().store_put(UnderWay {
+        bag.interceptor_state().store_put(InProgress {
             operation,
             span,
             since: Instant::now(),
@@ -85,9 +85,9 @@ impl Intercept for RequestSpans {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(request) = bag.load::<UnderWay>().cloned() {
+        if let Some(request) = bag.load::<InProgress>().cloned() {
             let attempts = request.attempts + 1;
-            bag.interceptor_state().store_put(UnderWay { attempts, ..request });
+            bag.interceptor_state().store_put(InProgress { attempts, ..request });
         }
         Ok(())
     }
@@ -98,10 +98,10 @@ impl Intercept for RequestSpans {
         _: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let Some(request) = bag.load::<UnderWay>().cloned() else {
+        let Some(request) = bag.load::<InProgress>().cloned() else {
             return Ok(());
         };
-        let UnderWay {
+        let InProgress {
             operation,
             span,
             since,
@@ -127,7 +127,7 @@ impl Intercept for RequestSpans {
         let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         tracing::debug!(operation, capacity, attempts, micros, error, "request");
         // Its end is the span's.
-        bag.interceptor_state().unset::<UnderWay>();
+        bag.interceptor_state().unset::<InProgress>();
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::{
     domain::{
-        audit::{Collection, Finding, Judgement},
+        audit::{Collection, Discrepancies, Finding},
         entity::EntityId,
         keys::FLOOR_KEY,
         version::Version,
@@ -29,7 +29,7 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        maintain::rate_limit::Pace,
+        maintain::rate_limit::RateLimiter,
         read::{batch_get_items::MAX_KEYS, query_items::Range},
     },
 };
@@ -41,21 +41,21 @@ const ONE_BY_ONE: u64 = 3 * MAX_KEYS as u64;
 #[derive(Debug)]
 pub struct Auditor {
     store: Store,
-    pace: Pace,
+    limiter: RateLimiter,
     lag: Duration,
     put_off: VecDeque<PutOff>,
 }
 
 #[derive(Debug, Clone)]
 struct PutOff {
-    missing: Missing,
+    missing: MissingVersions,
     due: Instant,
 }
 
 /// The versions of an entity that are missing, and may be on their way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Missing {
+pub struct MissingVersions {
     #[serde(rename = "ID")]
     id: String,
     head: Version,
@@ -64,7 +64,7 @@ pub struct Missing {
 
 /// What was found of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Audited {
+pub struct EntityFindings {
     /// Which.
     pub entity: EntityId,
     /// What. Nothing where all is well.
@@ -74,7 +74,7 @@ pub struct Audited {
 impl Store {
     /// Audits one entity. `None` where there is no such entity. Where versions are missing, it takes as long as the lag.
     pub async fn audit(&self, entity: &EntityId, lag: Duration) -> Result<Option<Vec<Finding>>, ServiceError> {
-        let mut auditor = Auditor::new(self.clone(), Pace::unbounded(), lag, Vec::new());
+        let mut auditor = Auditor::new(self.clone(), RateLimiter::unlimited(), lag, Vec::new());
         let Some((_, mut findings)) = auditor.entity(entity).await? else {
             return Ok(None);
         };
@@ -87,12 +87,12 @@ impl Store {
 
 impl Auditor {
     /// An auditor that takes up what another one had put off.
-    pub fn new(store: Store, pace: Pace, lag: Duration, put_off: Vec<Missing>) -> Self {
+    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, put_off: Vec<MissingVersions>) -> Self {
         let due = Instant::now() + lag;
         let put_off = put_off.into_iter().map(|missing| PutOff { missing, due });
         Self {
             store,
-            pace,
+            limiter,
             lag,
             put_off: put_off.collect(),
         }
@@ -102,12 +102,12 @@ impl Auditor {
         &self.store
     }
 
-    pub(crate) fn pace(&self) -> &Pace {
-        &self.pace
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.limiter
     }
 
     /// What is put off.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<MissingVersions> {
         self.put_off.iter().map(|put_off| put_off.missing.clone()).collect()
     }
 
@@ -138,20 +138,20 @@ impl Auditor {
     /// put off, see [`Self::settle`].
     pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
         let digits = self.store.digits();
-        let suspected = seen.judge(digits);
+        let suspected = seen.check(digits);
         if suspected.is_clean() && !seen.is_uncompared() {
             return Ok(Vec::new());
         }
         let mut now = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut now).await?;
         self.read_item(entity, &digits.latest_key(), &mut now).await?;
-        let mut judgement = Judgement::default();
-        match now.head() {
+        let mut found = Discrepancies::default();
+        match now.latest_version() {
             None => {
                 self.look_for(entity, seen.versions(), &mut now).await?;
-                judgement.orphans = seen.versions().and(now.versions());
+                found.orphans = seen.versions().and(now.versions());
             }
-            Some(Err(why)) => judgement.no_version = Some(why),
+            Some(Err(why)) => found.no_version = Some(why),
             Some(Ok(head)) => {
                 let (floor, head) = (now.floor().get(), head.get());
                 let missing = suspected.missing.within(floor, head);
@@ -163,30 +163,30 @@ impl Auditor {
                 let doubtful: VersionSet =
                     VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());
                 self.look_for(entity, &doubtful, &mut now).await?;
-                judgement.missing = missing.without(now.versions());
-                judgement.strays = strays.and(now.versions());
-                judgement.unpruned = unpruned.and(&now.unsettled());
-                judgement.head_differs = now.judge(digits).head_differs;
-                if !self.lag.is_zero() && !judgement.missing.is_empty() {
-                    self.look_later(entity, head, std::mem::take(&mut judgement.missing));
+                found.missing = missing.without(now.versions());
+                found.strays = strays.and(now.versions());
+                found.unpruned = unpruned.and(&now.unsettled());
+                found.latest_differs = now.check(digits).latest_differs;
+                if !self.lag.is_zero() && !found.missing.is_empty() {
+                    self.look_later(entity, head, std::mem::take(&mut found.missing));
                 }
             }
         }
-        Ok(judgement.findings())
+        Ok(found.findings())
     }
 
     fn look_later(&mut self, entity: &EntityId, head: u64, versions: VersionSet) {
         let Some(head) = Version::new(head) else { return };
         let id = entity.as_str().to_owned();
         self.put_off.push_back(PutOff {
-            missing: Missing { id, head, versions },
+            missing: MissingVersions { id, head, versions },
             due: Instant::now() + self.lag,
         });
     }
 
     /// Looks again for the missing versions that were put off first, when the lag is over: what has come by then was under
     /// way, and what has not is a gap. `None` where nothing is put off.
-    pub async fn settle(&mut self) -> Result<Option<Audited>, ServiceError> {
+    pub async fn settle(&mut self) -> Result<Option<EntityFindings>, ServiceError> {
         let Some(first) = self.put_off.front().cloned() else {
             return Ok(None);
         };
@@ -196,35 +196,38 @@ impl Auditor {
         Ok(Some(audited))
     }
 
-    async fn settle_now(&self, missing: Missing) -> Result<Audited, ServiceError> {
-        let Missing { id, head, versions } = missing;
+    async fn settle_now(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
+        let MissingVersions { id, head, versions } = missing;
         // It was one when it was put off.
-        let entity = EntityId::new(id).map_err(|_| ServiceError::unbuilt("GetItem"))?;
+        let entity = EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))?;
         let mut now = Collection::default();
         let latest_key = self.store.digits().latest_key();
         self.read_item(&entity, FLOOR_KEY, &mut now).await?;
         self.read_item(&entity, &latest_key, &mut now).await?;
         let mut findings = Vec::new();
         // An entity that was purged meanwhile has nothing to miss.
-        if now.head().is_some() {
+        if now.latest_version().is_some() {
             self.look_for(&entity, &versions, &mut now).await?;
             let gaps = versions.within(now.floor().get(), head.get()).without(now.versions());
-            let judgement = Judgement {
+            let found = Discrepancies {
                 missing: gaps,
-                ..Judgement::default()
+                ..Discrepancies::default()
             };
-            findings = judgement.findings();
+            findings = found.findings();
             if !versions.and(now.versions()).is_empty() {
                 let first = versions.ranges().next().map_or(1, |(first, _)| first);
                 let through = first - 1;
-                findings.push(Finding::Lagging { through, head });
+                findings.push(Finding::Lagging { through, latest: head });
             }
         }
-        Ok(Audited { entity, findings })
+        Ok(EntityFindings { entity, findings })
     }
 
     async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {
-        let item = self.pace.run(async || self.store.get(entity, key, true).await).await?;
+        let item = self
+            .limiter
+            .run(async || self.store.get(entity, key, true).await)
+            .await?;
         if let Some(item) = item {
             into.add(item, self.store.digits());
         }
@@ -242,10 +245,11 @@ impl Auditor {
             return self.read_versions(entity, into).await;
         }
         let digits = self.store.digits();
-        let keys = versions.numbers().filter_map(Version::new);
-        let keys: Vec<_> = keys.map(|version| digits.version_key(version)).collect();
+        let keys = digits.version_keys(versions.numbers());
         for keys in keys.chunks(MAX_KEYS) {
-            let items = self.pace.run(async || self.store.batch_get(entity, keys, true).await);
+            let items = self
+                .limiter
+                .run(async || self.store.batch_get(entity, keys, true).await);
             for item in items.await? {
                 into.add(item, digits);
             }
@@ -254,17 +258,11 @@ impl Auditor {
     }
 
     async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
-        let range = Range {
-            from: "v".to_owned(),
-            to: "w".to_owned(),
-            reversed: false,
-            limit: self.pace.page_limit(),
-            consistent: true,
-        };
+        let range = Range::all_versions(self.limiter.page_limit());
         let mut cursor = None;
         loop {
             let page = self
-                .pace
+                .limiter
                 .run(async || self.store.query_page(entity, &range, cursor.clone()).await);
             let (items, next) = page.await?;
             for item in items {

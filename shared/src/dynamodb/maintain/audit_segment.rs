@@ -5,13 +5,19 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{AttributeValue, Item, audit::Collection, entity::EntityId, names},
+    domain::{
+        Item,
+        audit::Collection,
+        entity::EntityId,
+        keys::{partition_key_of, sort_key_of},
+        names,
+    },
     dynamodb::{
         Store,
         client::error::ServiceError,
         maintain::{
-            audit::{Audited, Auditor, Missing},
-            rate_limit::Pace,
+            audit::{Auditor, EntityFindings, MissingVersions},
+            rate_limit::RateLimiter,
         },
         read::{query_items::Cursor, scan_segment::Segment},
         s,
@@ -19,7 +25,7 @@ use crate::{
 };
 
 /// With so many entities put off, they are settled before more is read.
-const MOST_PUT_OFF: usize = 10_000;
+const MAX_DEFERRED: usize = 10_000;
 
 /// How far the audit of a segment has come: all that has to be kept to go on from there.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,7 +36,7 @@ pub struct Progress {
     /// Whether everything was read.
     read: bool,
     /// What is still to be looked for again.
-    missing: Vec<Missing>,
+    missing: Vec<MissingVersions>,
     /// What was counted.
     pub counts: Counts,
 }
@@ -61,7 +67,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts what was found.
-    pub fn add(&mut self, audited: &Audited) {
+    pub fn add(&mut self, audited: &EntityFindings) {
         for finding in &audited.findings {
             *self.findings.entry(finding.name().to_owned()).or_default() += 1;
             self.wrong |= finding.is_wrong();
@@ -84,7 +90,7 @@ impl Counts {
 #[derive(Debug)]
 pub struct Step {
     /// Entities that something was found of.
-    pub audited: Vec<Audited>,
+    pub audited: Vec<EntityFindings>,
     /// How far the audit is with that.
     pub progress: Progress,
 }
@@ -101,7 +107,7 @@ pub struct SegmentAudit {
 
 impl SegmentAudit {
     /// Begins, or goes on from where an earlier audit of the same segment was.
-    pub fn new(store: Store, pace: Pace, lag: Duration, segment: Segment, progress: Progress) -> Self {
+    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
         let cursor = progress.after.as_ref().map(|after| {
             Cursor::from([
                 (names::PK.to_owned(), s(&after.partition_key)),
@@ -109,7 +115,7 @@ impl SegmentAudit {
             ])
         });
         Self {
-            auditor: Auditor::new(store, pace, lag, progress.missing.clone()),
+            auditor: Auditor::new(store, limiter, lag, progress.missing.clone()),
             segment,
             progress,
             cursor,
@@ -120,7 +126,7 @@ impl SegmentAudit {
     /// One step further, `None` at the end.
     pub async fn step(&mut self) -> Result<Option<Step>, ServiceError> {
         let mut audited = Vec::new();
-        let is_full = self.auditor.waiting() >= MOST_PUT_OFF;
+        let is_full = self.auditor.waiting() >= MAX_DEFERRED;
         if self.progress.read || is_full || self.auditor.is_due() {
             match self.auditor.settle().await? {
                 Some(settled) => audited.push(settled),
@@ -140,10 +146,10 @@ impl SegmentAudit {
         }))
     }
 
-    async fn read_page(&mut self, audited: &mut Vec<Audited>) -> Result<(), ServiceError> {
-        let (store, pace) = (self.auditor.store().clone(), self.auditor.pace().clone());
-        let limit = pace.page_limit();
-        let page = pace.run(async || {
+    async fn read_page(&mut self, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
+        let (store, limiter) = (self.auditor.store().clone(), self.auditor.limiter().clone());
+        let limit = limiter.page_limit();
+        let page = limiter.run(async || {
             store
                 .scan_segment(self.segment, self.cursor.clone(), limit, false)
                 .await
@@ -163,7 +169,7 @@ impl SegmentAudit {
     }
 
     /// The items of one entity come one after the other.
-    async fn add(&mut self, key: ItemKey, item: Item, audited: &mut Vec<Audited>) -> Result<(), ServiceError> {
+    async fn add(&mut self, key: ItemKey, item: Item, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
         let is_current = (self.current.as_ref()).is_some_and(|(entity, ..)| entity.as_str() == key.partition_key);
         if !is_current {
             self.finish_entity(audited).await?;
@@ -181,7 +187,7 @@ impl SegmentAudit {
         Ok(())
     }
 
-    async fn finish_entity(&mut self, audited: &mut Vec<Audited>) -> Result<(), ServiceError> {
+    async fn finish_entity(&mut self, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
         let Some((entity, collection, last)) = self.current.take() else {
             return Ok(());
         };
@@ -191,7 +197,7 @@ impl SegmentAudit {
             self.progress.counts.entities += 1;
             self.progress.counts.versions += collection.versions().len();
             let findings = self.auditor.examine(&entity, &collection).await?;
-            audited.push(Audited { entity, findings });
+            audited.push(EntityFindings { entity, findings });
         }
         self.progress.after = Some(last);
         Ok(())
@@ -199,11 +205,8 @@ impl SegmentAudit {
 }
 
 fn key_of(item: &Item) -> Option<ItemKey> {
-    match (item.get(names::PK), item.get(names::SK)) {
-        (Some(AttributeValue::S(partition_key)), Some(AttributeValue::S(sort_key))) => Some(ItemKey {
-            partition_key: partition_key.clone(),
-            sort_key: sort_key.clone(),
-        }),
-        _ => None,
-    }
+    Some(ItemKey {
+        partition_key: partition_key_of(item)?.to_owned(),
+        sort_key: sort_key_of(item)?.to_owned(),
+    })
 }

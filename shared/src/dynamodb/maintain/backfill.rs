@@ -12,10 +12,11 @@ use thiserror::Error;
 
 use crate::{
     domain::{
-        AttributeValue, Item,
+        Item,
+        attributes::text,
         backfill::{Mapping, REQUEST_PREFIX, Refusal},
         entity::EntityId,
-        keys::{ItemKind, VersionDigits},
+        keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
         names,
         request_id::RequestId,
         update::Update,
@@ -25,9 +26,9 @@ use crate::{
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        maintain::rate_limit::{Pace, Throttling},
+        maintain::rate_limit::{RateLimiter, Throttling},
         n,
-        put::put_version::{RecordError, RecordOutcome},
+        put::put_version::{PutError, PutOutcome},
         read::{query_items::Cursor, scan_segment::Segment, table_config},
         s,
         write::{
@@ -49,14 +50,14 @@ pub struct Backfill {
     /// How versions are made.
     pub options: WriteOptions,
     /// How fast.
-    pub pace: Pace,
+    pub limiter: RateLimiter,
     /// Whether nothing is written.
     pub dry_run: bool,
 }
 
 /// What became of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum ItemOutcome {
     /// It is version 1 of its entity.
     Written,
     /// Its entity has versions, from an earlier run or another writer.
@@ -117,8 +118,8 @@ impl Backfill {
             return Ok(None);
         }
         let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
-        let limit = self.pace.page_limit();
-        let page = self.pace.run(async || {
+        let limit = self.limiter.page_limit();
+        let page = self.limiter.run(async || {
             let start = start.clone();
             self.source.scan_segment(segment, start, limit, true).await
         });
@@ -129,10 +130,10 @@ impl Backfill {
         for item in items {
             counts.items += 1;
             match self.item(&item).await? {
-                Fate::Written => counts.written += 1,
-                Fate::AlreadyThere => counts.already_there += 1,
-                Fate::Skipped => counts.skipped += 1,
-                Fate::Refused(why) => {
+                ItemOutcome::Written => counts.written += 1,
+                ItemOutcome::AlreadyThere => counts.already_there += 1,
+                ItemOutcome::Skipped => counts.skipped += 1,
+                ItemOutcome::Refused(why) => {
                     counts.refused += 1;
                     refused.push((item, why));
                 }
@@ -145,52 +146,54 @@ impl Backfill {
     }
 
     /// Brings one item under versioning.
-    pub async fn item(&self, item: &Item) -> Result<Fate, BackfillError> {
+    pub async fn item(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
         if self.is_same_table() {
-            let kind = match (item.get(names::PK), item.get(names::SK)) {
-                (Some(AttributeValue::S(id)), _) if id == table_config::PARTITION_KEY => ItemKind::Metadata,
-                (_, Some(AttributeValue::S(key))) => self.target.digits.kind_of(key),
+            let kind = match (partition_key_of(item), sort_key_of(item)) {
+                (Some(table_config::PARTITION_KEY), _) => ItemKind::Metadata,
+                (_, Some(key)) => self.target.digits.kind_of(key),
                 _ => ItemKind::Other,
             };
             match kind {
                 ItemKind::Latest => return self.adopt(item).await,
                 ItemKind::Other => {}
-                _ => return Ok(Fate::Skipped),
+                _ => return Ok(ItemOutcome::Skipped),
             }
         }
         let Some(mapping) = &self.mapping else {
-            return Ok(Fate::Skipped);
+            return Ok(ItemOutcome::Skipped);
         };
         let update = match mapping.update(item) {
             Ok(update) => update,
-            Err(why) => return Ok(Fate::Refused(why)),
+            Err(why) => return Ok(ItemOutcome::Refused(why)),
         };
         if self.dry_run {
             let key = self.target.digits.latest_key();
             let get = self
-                .pace
+                .limiter
                 .run(async || self.target.get(&update.entity, &key, true).await);
             return Ok(if get.await?.is_some() {
-                Fate::AlreadyThere
+                ItemOutcome::AlreadyThere
             } else {
-                Fate::Written
+                ItemOutcome::Written
             });
         }
-        let written = self.pace.run(async || self.target.write(&update, self.options).await);
+        let written = self
+            .limiter
+            .run(async || self.target.write(&update, self.options).await);
         match written.await {
-            Ok(WriteOutcome::Written { .. }) => Ok(Fate::Written),
+            Ok(WriteOutcome::Written { .. }) => Ok(ItemOutcome::Written),
             Ok(WriteOutcome::Conflict { .. }) => self.beside(&update).await,
             // An item that changed since an earlier run brought it makes another update of the same request.
-            Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(Fate::AlreadyThere),
-            Err(error) if error.kind() == ErrorKind::Rejected => Ok(Fate::Refused(Refusal::Rejected)),
+            Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(ItemOutcome::AlreadyThere),
+            Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
     }
 
     /// What becomes of an item whose entity has versions that it did not make: the application's, or those of another item that
     /// is called the same.
-    async fn beside(&self, update: &Update) -> Result<Fate, BackfillError> {
-        let first = self.pace.run(async || {
+    async fn beside(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
+        let first = self.limiter.run(async || {
             let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
             if first.is_some() {
                 return Ok(first);
@@ -199,15 +202,13 @@ impl Backfill {
             let key = self.target.digits.latest_key();
             self.target.get(&update.entity, &key, true).await
         });
-        let made_by = match first.await?.as_ref().and_then(|first| first.get(names::REQUEST_ID)) {
-            Some(AttributeValue::S(id)) => id.clone(),
-            _ => String::new(),
-        };
-        let by_another = made_by.starts_with(REQUEST_PREFIX) && made_by != update.request_id.as_str();
+        let first = first.await?;
+        let made_by = first.as_ref().and_then(|first| text(first, names::REQUEST_ID));
+        let by_another = made_by.is_some_and(|id| id.starts_with(REQUEST_PREFIX) && id != update.request_id.as_str());
         Ok(if by_another {
-            Fate::Refused(Refusal::SameName)
+            ItemOutcome::Refused(Refusal::SameName)
         } else {
-            Fate::AlreadyThere
+            ItemOutcome::AlreadyThere
         })
     }
 
@@ -216,50 +217,50 @@ impl Backfill {
     }
 
     /// Counts a latest item that nobody counted as version 1.
-    async fn adopt(&self, item: &Item) -> Result<Fate, BackfillError> {
-        let Some(AttributeValue::S(id)) = item.get(names::PK) else {
-            return Ok(Fate::Skipped);
+    async fn adopt(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
+        let Some(id) = partition_key_of(item) else {
+            return Ok(ItemOutcome::Skipped);
         };
         let request_id = self.mapping_of_own_keys().request_id(item);
-        let (entity, request_id) = match (EntityId::new(id.clone()), request_id) {
+        let (entity, request_id) = match (EntityId::new(id), request_id) {
             (Ok(entity), Ok(request_id)) => (entity, request_id),
-            (Err(why), _) => return Ok(Fate::Refused(why.into())),
-            (_, Err(why)) => return Ok(Fate::Refused(why)),
+            (Err(why), _) => return Ok(ItemOutcome::Refused(why.into())),
+            (_, Err(why)) => return Ok(ItemOutcome::Refused(why)),
         };
         if item.contains_key(names::LATEST) {
             // A run that was killed may have counted it, and not put the version.
-            let is_ours = item.get(names::REQUEST_ID) == Some(&AttributeValue::S(request_id.as_str().to_owned()));
+            let is_ours = text(item, names::REQUEST_ID) == Some(request_id.as_str());
             if is_ours && latest_of(item) == Ok(Version::FIRST) && !self.dry_run {
-                self.put_version(item.clone()).await?;
+                self.put_version_of(item.clone()).await?;
             }
-            return Ok(Fate::AlreadyThere);
+            return Ok(ItemOutcome::AlreadyThere);
         }
         let reserved = [names::RECENT_REQUESTS, names::TTL, names::PINNED];
         if let Some(name) = reserved.into_iter().find(|name| item.contains_key(*name)) {
-            return Ok(Fate::Refused(Refusal::Reserved { name }));
+            return Ok(ItemOutcome::Refused(Refusal::Reserved { name }));
         }
         if self.dry_run {
-            return Ok(Fate::Written);
+            return Ok(ItemOutcome::Written);
         }
-        let adopted = self.pace.run(async || self.target.adopt(&entity, &request_id).await);
+        let adopted = self.limiter.run(async || self.target.adopt(&entity, &request_id).await);
         let Some(image) = adopted.await? else {
-            return Ok(Fate::AlreadyThere);
+            return Ok(ItemOutcome::AlreadyThere);
         };
-        self.put_version(image).await?;
-        Ok(Fate::Written)
+        self.put_version_of(image).await?;
+        Ok(ItemOutcome::Written)
     }
 
     /// Puts the version of a latest item, unless the stream does.
-    async fn put_version(&self, image: Item) -> Result<(), BackfillError> {
+    async fn put_version_of(&self, image: Item) -> Result<(), BackfillError> {
         if self.options.mode == WriteMode::Stream {
             return Ok(());
         }
         let item = VersionItem::from_image(image, self.target.digits)?;
-        let put = self.pace.run(async || self.target.record_version(&item).await);
+        let put = self.limiter.run(async || self.target.put_version(&item).await);
         let version = item.version();
         match put.await? {
-            RecordOutcome::Conflict => Err(WriteError::Taken { version }.into()),
-            RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded => Ok(()),
+            PutOutcome::Conflict => Err(WriteError::Taken { version }.into()),
+            PutOutcome::Recorded | PutOutcome::AlreadyRecorded => Ok(()),
         }
     }
 
@@ -310,7 +311,7 @@ pub fn request(
         .return_values(ReturnValue::AllNew)
 }
 
-impl Throttling for RecordError {
+impl Throttling for PutError {
     fn is_throttled(&self) -> bool {
         self.0.is_throttled()
     }
@@ -327,7 +328,7 @@ pub enum BackfillError {
     Write(#[from] WriteError),
     /// A version could not be put.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] PutError),
     /// Cannot happen: the item was counted.
     #[error(transparent)]
     Image(#[from] InvalidImage),

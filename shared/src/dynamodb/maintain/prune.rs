@@ -9,18 +9,19 @@ use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::Update
 
 use crate::{
     domain::{
-        AttributeValue, Item,
+        Item,
         audit::Collection,
         entity::EntityId,
-        keys::{FLOOR_KEY, VersionDigits},
+        keys::{FLOOR_KEY, VersionDigits, sort_key_of},
         names,
         prune::{Keep, Plan, Times, plan},
         version::Version,
+        version_item::latest_of,
     },
     dynamodb::{
         Store,
         client::error::ServiceError,
-        maintain::rate_limit::Pace,
+        maintain::rate_limit::RateLimiter,
         n,
         read::{query_items::Range, versions::ReadError},
         s,
@@ -36,23 +37,17 @@ impl Store {
         entity: &EntityId,
         keep: Keep,
         over_gaps: bool,
-        pace: &Pace,
+        limiter: &RateLimiter,
     ) -> Result<Option<Plan>, ReadError> {
         let (mut seen, mut times) = (Collection::default(), Times::default());
-        let floor = pace.run(async || self.get(entity, FLOOR_KEY, true).await).await?;
+        let floor = limiter.run(async || self.get(entity, FLOOR_KEY, true).await).await?;
         if let Some(floor) = floor {
             seen.add(floor, self.digits);
         }
-        let range = Range {
-            from: "v".to_owned(),
-            to: "w".to_owned(),
-            reversed: false,
-            limit: pace.page_limit(),
-            consistent: true,
-        };
+        let range = Range::all_versions(limiter.page_limit());
         let mut cursor = None;
         loop {
-            let page = pace.run(async || self.query_page(entity, &range, cursor.clone()).await);
+            let page = limiter.run(async || self.query_page(entity, &range, cursor.clone()).await);
             let (items, next) = page.await?;
             for item in items {
                 if let Some(version) = self.version_by_key(&item) {
@@ -65,19 +60,16 @@ impl Store {
                 break;
             }
         }
-        let Some(head) = seen.head() else {
+        let Some(head) = seen.latest_version() else {
             return Ok(None);
         };
         Ok(Some(plan(&seen, &times, head?, keep, over_gaps)))
     }
 
     fn version_by_key(&self, item: &Item) -> Option<Version> {
-        match item.get(names::SK) {
-            Some(AttributeValue::S(key)) if *key == self.digits.latest_key() => {
-                crate::domain::version_item::latest_of(item).ok()
-            }
-            Some(AttributeValue::S(key)) => self.digits.version_of(key),
-            _ => None,
+        match sort_key_of(item)? {
+            key if key == self.digits.latest_key() => latest_of(item).ok(),
+            key => self.digits.version_of(key),
         }
     }
 

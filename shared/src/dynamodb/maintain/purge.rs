@@ -35,31 +35,31 @@ use crate::{
 /// The most deletions of one request.
 pub const MAX_DELETIONS: usize = 25;
 /// How often it begins again because of writes in between.
-const ROUNDS: u32 = 5;
+const MAX_ROUNDS: u32 = 5;
 /// How often in a row a request may leave everything undone before it counts as throttled.
-const EMPTY_HANDED: u32 = 6;
+const MAX_EMPTY_RESPONSES: u32 = 6;
 /// The wait before unprocessed deletions are asked for again; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
+const INITIAL_WAIT: Duration = Duration::from_millis(50);
 
 /// How many items of each kind.
-pub type Tally = BTreeMap<ItemKind, u64>;
+pub type ItemCounts = BTreeMap<ItemKind, u64>;
 
 impl Store {
     /// How many items of each kind an entity has.
-    pub async fn tally(&self, entity: &EntityId) -> Result<Tally, ServiceError> {
-        let mut tally = Tally::new();
+    pub async fn count_items(&self, entity: &EntityId) -> Result<ItemCounts, ServiceError> {
+        let mut counts = ItemCounts::new();
         for key in self.sort_keys(entity).await? {
-            *tally.entry(self.digits.kind_of(&key)).or_default() += 1;
+            *counts.entry(self.digits.kind_of(&key)).or_default() += 1;
         }
-        Ok(tally)
+        Ok(counts)
     }
 
     /// Deletes every item of an entity, and counts what it deletes.
     ///
     /// A version whose stream record is under way can still be put afterwards.
-    pub async fn purge(&self, entity: &EntityId, deleted: &mut Tally) -> Result<(), PurgeError> {
+    pub async fn purge(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<(), PurgeError> {
         let mut is_gone = false;
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let latest = self.get(entity, &self.digits.latest_key(), true).await?;
             if is_gone && latest.is_some() {
                 return Err(PurgeError::WrittenAgain);
@@ -105,9 +105,9 @@ impl Store {
 
     async fn batch_delete(&self, entity: &EntityId, keys: &[String]) -> Result<(), ServiceError> {
         const OPERATION: &str = "BatchWriteItem";
-        let unbuilt = |_| ServiceError::unbuilt(OPERATION);
-        let mut left = deletions(entity, keys).map_err(unbuilt)?;
-        let mut empty_handed = 0;
+        let not_built = |_| ServiceError::not_built(OPERATION);
+        let mut left = deletions(entity, keys).map_err(not_built)?;
+        let mut empty_responses = 0;
         loop {
             let asked = left.len();
             let request = batch_request(left, &self.table);
@@ -118,11 +118,15 @@ impl Store {
             if left.is_empty() {
                 return Ok(());
             }
-            empty_handed = if left.len() == asked { empty_handed + 1 } else { 0 };
-            if empty_handed == EMPTY_HANDED {
-                return Err(ServiceError::unbuilt(OPERATION).because(ErrorKind::Throttled, "UnprocessedItems", None));
+            empty_responses = if left.len() == asked { empty_responses + 1 } else { 0 };
+            if empty_responses == MAX_EMPTY_RESPONSES {
+                return Err(ServiceError::not_built(OPERATION).with_reason(
+                    ErrorKind::Throttled,
+                    "UnprocessedItems",
+                    None,
+                ));
             }
-            tokio::time::sleep(FIRST_WAIT * (1 << empty_handed)).await;
+            tokio::time::sleep(INITIAL_WAIT * (1 << empty_responses)).await;
         }
     }
 

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{
-        AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, recent, version::Version,
+        AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, recent_requests, version::Version,
         version_item::latest_of,
     },
     dynamodb::{Store, client::error::ServiceError, n, s},
@@ -31,15 +31,15 @@ impl Store {
         to: Version,
     ) -> Result<Option<Item>, ServiceError> {
         let mut requests = match Version::new(to.get() - 1) {
-            Some(before) => self.recollect(entity, before).await?,
+            Some(before) => self.requests_from_history(entity, before).await?,
             None => HashMap::new(),
         };
         if let Some(stored) = self.get(entity, &self.digits.latest_key(), true).await? {
-            let since = recent::remembered(&stored)
+            let since = recent_requests::requests_of(&stored)
                 .into_iter()
                 .flatten()
                 .map(|(hash, _)| hash.clone());
-            let last = recent::last_request(&stored).map(|hash| hash.as_str().to_owned());
+            let last = recent_requests::last_request(&stored).map(|hash| hash.as_str().to_owned());
             for hash in since.chain(last) {
                 // A request whose version is in the history made that one.
                 let version = AttributeValue::N(to.to_string());

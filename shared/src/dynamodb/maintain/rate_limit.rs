@@ -17,10 +17,10 @@ use crate::dynamodb::{
 };
 
 /// How often a throttled request is sent again, beyond what the SDK does.
-const PATIENCE: u32 = 8;
+const MAX_RETRIES: u32 = 8;
 /// The wait before that; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const INITIAL_WAIT: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// The most units a second, where there is a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,10 +40,10 @@ pub struct Consumed {
     pub write: f64,
 }
 
-/// The pace of a command, shared by all its parts. A request is sent when what was consumed before is paid for; what it
+/// The limiter of a command, shared by all its parts. A request is sent when what was consumed before is paid for; what it
 /// consumes itself is known afterwards, from its answer.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct RateLimiter {
     meter: Meter,
     state: Arc<Mutex<State>>,
 }
@@ -55,8 +55,8 @@ struct State {
     consumed: Consumed,
 }
 
-impl Pace {
-    /// The pace of a client that this meter is on. Without the meter, nothing is known of what requests consume, and
+impl RateLimiter {
+    /// The limiter of a client that this meter is on. Without the meter, nothing is known of what requests consume, and
     /// nothing is held back.
     pub fn new(meter: Meter, limits: Limits) -> Self {
         let now = Instant::now();
@@ -72,7 +72,7 @@ impl Pace {
     }
 
     /// No bounds.
-    pub fn unbounded() -> Self {
+    pub fn unlimited() -> Self {
         Self::new(Meter::default(), Limits::default())
     }
 
@@ -84,8 +84,8 @@ impl Pace {
             let answer = request().await;
             self.account();
             match answer {
-                Err(error) if error.is_throttled() && attempt < PATIENCE => {
-                    tokio::time::sleep(FIRST_WAIT.saturating_mul(1 << attempt).min(LONGEST_WAIT)).await;
+                Err(error) if error.is_throttled() && attempt < MAX_RETRIES => {
+                    tokio::time::sleep(INITIAL_WAIT.saturating_mul(1 << attempt).min(MAX_WAIT)).await;
                     attempt += 1;
                 }
                 answer => return answer,
@@ -222,10 +222,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_more_units_a_second_than_allowed() {
         let meter = Meter::default();
-        let pace = Pace::new(meter.clone(), limits(100, 10));
+        let limiter = RateLimiter::new(meter.clone(), limits(100, 10));
         let began = Instant::now();
         for _ in 0..100 {
-            let sent: Result<(), ServiceError> = pace
+            let sent: Result<(), ServiceError> = limiter
                 .run(async || {
                     meter.push(charge("Scan", 50.0));
                     Ok(())
@@ -237,7 +237,7 @@ mod tests {
         let took = began.elapsed().as_secs_f64();
         assert!((47.5..=49.6).contains(&took), "{took}");
         assert_eq!(
-            pace.consumed(),
+            limiter.consumed(),
             Consumed {
                 read: 5000.0,
                 write: 0.0
@@ -248,13 +248,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn several_at_once_share_it_and_writes_have_their_own() {
         let meter = Meter::default();
-        let pace = Pace::new(meter.clone(), limits(100, 10));
+        let limiter = RateLimiter::new(meter.clone(), limits(100, 10));
         let began = Instant::now();
         let one = |operation, units| {
-            let (pace, meter) = (pace.clone(), meter.clone());
+            let (limiter, meter) = (limiter.clone(), meter.clone());
             async move {
                 for _ in 0..20 {
-                    let sent: Result<(), ServiceError> = pace
+                    let sent: Result<(), ServiceError> = limiter
                         .run(async || {
                             meter.push(charge(operation, units));
                             tokio::task::yield_now().await;
@@ -274,7 +274,7 @@ mod tests {
         let took = began.elapsed().as_secs_f64();
         assert!((27.0..=29.6).contains(&took), "{took}");
         assert_eq!(
-            pace.consumed(),
+            limiter.consumed(),
             Consumed {
                 read: 3000.0,
                 write: 20.0
@@ -285,11 +285,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_not_used_is_not_saved_up() {
         let meter = Meter::default();
-        let pace = Pace::new(meter.clone(), limits(10, 10));
+        let limiter = RateLimiter::new(meter.clone(), limits(10, 10));
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let began = Instant::now();
         for _ in 0..10 {
-            let sent: Result<(), ServiceError> = pace
+            let sent: Result<(), ServiceError> = limiter
                 .run(async || {
                     meter.push(charge("PutItem", 10.0));
                     Ok(())
@@ -302,28 +302,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_throttled_request_is_sent_again_with_patience() {
-        let pace = Pace::unbounded();
-        let throttled = || ServiceError::unbuilt("Scan").because(ErrorKind::Throttled, "ThrottlingException", None);
+        let limiter = RateLimiter::unlimited();
+        let throttled =
+            || ServiceError::not_built("Scan").with_reason(ErrorKind::Throttled, "ThrottlingException", None);
         let sent = Cell::new(0);
-        let answer = pace.run(async || {
+        let answer = limiter.run(async || {
             sent.set(sent.get() + 1);
             if sent.get() < 4 { Err(throttled()) } else { Ok(()) }
         });
         assert_eq!(answer.await, Ok(()));
         assert_eq!(sent.get(), 4);
         sent.set(0);
-        let answer: Result<(), _> = pace
+        let answer: Result<(), _> = limiter
             .run(async || {
                 sent.set(sent.get() + 1);
                 Err(throttled())
             })
             .await;
-        assert_eq!((answer, sent.get()), (Err(throttled()), PATIENCE + 1));
+        assert_eq!((answer, sent.get()), (Err(throttled()), MAX_RETRIES + 1));
         sent.set(0);
-        let other: Result<(), _> = pace
+        let other: Result<(), _> = limiter
             .run(async || {
                 sent.set(sent.get() + 1);
-                Err(ServiceError::unbuilt("Scan"))
+                Err(ServiceError::not_built("Scan"))
             })
             .await;
         assert_eq!((other.is_err(), sent.get()), (true, 1));

@@ -6,8 +6,7 @@ use crate::{
     domain::{
         AttributeValue, Item,
         entity::EntityId,
-        names,
-        recent::{self, Window},
+        recent_requests::{self, Window},
         version::Version,
     },
     dynamodb::{Store, client::error::ServiceError},
@@ -15,24 +14,17 @@ use crate::{
 
 impl Store {
     /// The requests that made the newest versions up to this one, as many as the default window has.
-    pub(crate) async fn recollect(
+    pub(crate) async fn requests_from_history(
         &self,
         entity: &EntityId,
         through: Version,
     ) -> Result<HashMap<String, AttributeValue>, ServiceError> {
         let window = Window::default().get() as u64;
         let newest = through.get().saturating_sub(window - 1).max(1)..=through.get();
-        let keys: Vec<_> = newest
-            .filter_map(Version::new)
-            .map(|version| self.digits.version_key(version))
-            .collect();
-        let items = self.batch_get(entity, &keys, true).await?;
+        let items = self.batch_get(entity, &self.digits.version_keys(newest), true).await?;
         let request = |item: &Item| {
-            let AttributeValue::S(key) = item.get(names::SK)? else {
-                return None;
-            };
-            let version = self.digits.version_of(key)?;
-            let request = recent::last_request(item)?;
+            let version = self.digits.version_of_item(item)?;
+            let request = recent_requests::last_request(item)?;
             Some((request.as_str().to_owned(), AttributeValue::N(version.to_string())))
         };
         Ok(items.iter().filter_map(request).collect())

@@ -21,7 +21,7 @@ impl Store {
         version: Version,
         latest: &Item,
     ) -> Result<bool, ServiceError> {
-        let requests = self.recollect(entity, version).await?;
+        let requests = self.requests_from_history(entity, version).await?;
         let mut latest = latest.clone();
         latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests));
         match request(&latest, &self.table).send_with(&self.client).await {

@@ -91,7 +91,7 @@ impl Store {
     pub(crate) async fn insert(&self, inserts: &[&Insert<'_>]) -> Vec<Inserted> {
         match request(inserts) {
             Ok(request) => outcomes(inserts.len(), request.send_with(&self.client).await),
-            Err(_) => vec![Inserted::Failed(ServiceError::unbuilt(OPERATION)); inserts.len()],
+            Err(_) => vec![Inserted::Failed(ServiceError::not_built(OPERATION)); inserts.len()],
         }
     }
 }

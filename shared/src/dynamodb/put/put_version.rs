@@ -16,7 +16,7 @@ const OPERATION: &str = "PutItem";
 
 /// What became of a version item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordOutcome {
+pub enum PutOutcome {
     /// It is written.
     Recorded,
     /// The identical item was there, whatever its marks: an earlier delivery of the same record.
@@ -27,22 +27,20 @@ pub enum RecordOutcome {
 
 impl Store {
     /// Writes a version down, unless its key is taken.
-    pub async fn record_version(&self, version: &VersionItem) -> Result<RecordOutcome, RecordError> {
+    pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
         let answer = request(version, &self.table).send_with(&self.client).await;
         outcome(version, answer)
     }
 
-    /// What [`Self::record_version`] would come to now. Nothing is written.
-    pub async fn would_record(&self, version: &VersionItem) -> Result<RecordOutcome, RecordError> {
+    /// What [`Self::put_version`] would come to now. Nothing is written.
+    pub async fn preview_put(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
         let key = self.digits.version_key(version.version());
-        let stored = self.get(version.entity(), &key, true).await.map_err(RecordError)?;
-        Ok(stored.map_or(RecordOutcome::Recorded, |stored| {
-            RecordOutcome::beside(&stored, version)
-        }))
+        let stored = self.get(version.entity(), &key, true).await.map_err(PutError)?;
+        Ok(stored.map_or(PutOutcome::Recorded, |stored| PutOutcome::beside(&stored, version)))
     }
 }
 
-impl RecordOutcome {
+impl PutOutcome {
     /// What a put comes to where this item has the key.
     pub(crate) fn beside(stored: &Item, version: &VersionItem) -> Self {
         match version.is_same_as(stored) {
@@ -66,21 +64,19 @@ pub fn request(version: &VersionItem, table: &str) -> PutItemInputBuilder {
 pub fn outcome<R>(
     version: &VersionItem,
     answer: Result<PutItemOutput, SdkError<PutItemError, R>>,
-) -> Result<RecordOutcome, RecordError>
+) -> Result<PutOutcome, PutError>
 where
     R: std::fmt::Debug,
     SdkError<PutItemError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
     match answer {
-        Ok(_) => Ok(RecordOutcome::Recorded),
+        Ok(_) => Ok(PutOutcome::Recorded),
         Err(error) => match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
-                Ok(stored.map_or(RecordOutcome::Conflict, |stored| {
-                    RecordOutcome::beside(&stored, version)
-                }))
+                Ok(stored.map_or(PutOutcome::Conflict, |stored| PutOutcome::beside(&stored, version)))
             }
-            _ => Err(RecordError(ServiceError::new(OPERATION, &error))),
+            _ => Err(PutError(ServiceError::new(OPERATION, &error))),
         },
     }
 }
@@ -88,4 +84,4 @@ where
 /// Why a version could not be written down.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("failed to record the version")]
-pub struct RecordError(#[source] pub ServiceError);
+pub struct PutError(#[source] pub ServiceError);

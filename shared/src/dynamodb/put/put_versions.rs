@@ -9,28 +9,32 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
     clock::Deadline,
-    domain::{AttributeValue, Item, names, version_item::VersionItem},
+    domain::{
+        AttributeValue, Item,
+        keys::{partition_key_of, sort_key_of},
+        version_item::VersionItem,
+    },
     dynamodb::{
         Store,
         put::{
             insert_versions::{Insert, Inserted, MAX_STATEMENTS},
-            put_version::{RecordError, RecordOutcome},
+            put_version::{PutError, PutOutcome},
         },
     },
 };
 
 /// How often a statement is sent, as often as the SDK sends a request.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// The longest wait before the second attempt; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+const INITIAL_WAIT: Duration = Duration::from_millis(100);
 /// The most text of a request. DynamoDB takes 16 MB, escaped text can have six times its length, and an attempt has 2 s.
 const MAX_TEXT: usize = 1 << 20;
 
 /// What became of a version item in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InBatch {
+pub enum BatchOutcome {
     /// It is settled.
-    Done(Result<RecordOutcome, RecordError>),
+    Done(Result<PutOutcome, PutError>),
     /// It has to be written by itself: its statement would be too long, or it, or the whole batch, was not accepted.
     Alone,
     /// There was no time left for it.
@@ -70,16 +74,16 @@ pub fn batches<'a>(versions: impl IntoIterator<Item = &'a VersionItem>) -> Vec<V
 
 impl Store {
     /// Writes versions down, each unless its key is taken, and says what became of each. They are one of the [`batches`].
-    pub async fn record_batch(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<InBatch> {
-        let mut became = vec![InBatch::NotReached; versions.len()];
+    pub async fn put_versions(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<BatchOutcome> {
+        let mut became = vec![BatchOutcome::NotReached; versions.len()];
         let mut inserts = Vec::with_capacity(versions.len());
         for (index, version) in versions.iter().enumerate() {
             match Insert::new(version, &self.table) {
                 Some(insert) => inserts.push((index, insert)),
-                None => became[index] = InBatch::Alone,
+                None => became[index] = BatchOutcome::Alone,
             }
         }
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..MAX_ATTEMPTS {
             if inserts.is_empty() {
                 break;
             }
@@ -97,16 +101,16 @@ impl Store {
             let mut taken = Vec::new();
             for ((index, _), inserted) in inserts.iter().zip(inserted) {
                 became[*index] = match inserted {
-                    Inserted::Recorded => InBatch::Done(Ok(RecordOutcome::Recorded)),
-                    Inserted::Refused => InBatch::Alone,
-                    Inserted::Failed(error) => InBatch::Done(Err(RecordError(error))),
+                    Inserted::Recorded => BatchOutcome::Done(Ok(PutOutcome::Recorded)),
+                    Inserted::Refused => BatchOutcome::Alone,
+                    Inserted::Failed(error) => BatchOutcome::Done(Err(PutError(error))),
                     Inserted::Again(error) => {
                         again.insert(*index);
-                        InBatch::Done(Err(RecordError(error)))
+                        BatchOutcome::Done(Err(PutError(error)))
                     }
                     Inserted::Taken => {
                         taken.push(*index);
-                        InBatch::NotReached
+                        BatchOutcome::NotReached
                     }
                 };
             }
@@ -123,19 +127,19 @@ impl Store {
     }
 
     /// What these versions come to beside the items that have their keys.
-    async fn compare(&self, versions: &[&VersionItem], taken: &[usize]) -> Vec<InBatch> {
+    async fn compare(&self, versions: &[&VersionItem], taken: &[usize]) -> Vec<BatchOutcome> {
         let keys = taken.iter().map(|index| {
             let version = versions[*index];
             (version.entity(), self.digits.version_key(version.version()))
         });
         match self.batch_get_keys(keys, true).await {
-            Err(error) => vec![InBatch::Done(Err(RecordError(error))); taken.len()],
+            Err(error) => vec![BatchOutcome::Done(Err(PutError(error))); taken.len()],
             Ok(found) => {
                 let found: HashMap<_, _> = found.iter().map(|item| (key(item), item)).collect();
                 let compare = |index: &usize| match found.get(&key(versions[*index].item())) {
-                    Some(stored) => InBatch::Done(Ok(RecordOutcome::beside(stored, versions[*index]))),
+                    Some(stored) => BatchOutcome::Done(Ok(PutOutcome::beside(stored, versions[*index]))),
                     // It was taken away in between.
-                    None => InBatch::Alone,
+                    None => BatchOutcome::Alone,
                 };
                 taken.iter().map(compare).collect()
             }
@@ -144,15 +148,12 @@ impl Store {
 }
 
 fn key(item: &Item) -> [Option<&str>; 2] {
-    [names::PK, names::SK].map(|name| match item.get(name) {
-        Some(AttributeValue::S(text)) => Some(text.as_str()),
-        _ => None,
-    })
+    [partition_key_of(item), sort_key_of(item)]
 }
 
 /// A random part of a bound that doubles.
 fn wait(attempt: u32) -> Duration {
-    (FIRST_WAIT * (1 << (attempt - 1))).mul_f64(fastrand::f64())
+    (INITIAL_WAIT * (1 << (attempt - 1))).mul_f64(fastrand::f64())
 }
 
 /// The length of an item as it is sent, and never below a sixth of it.

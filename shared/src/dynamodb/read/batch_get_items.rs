@@ -21,9 +21,9 @@ const OPERATION: &str = "BatchGetItem";
 /// The most keys of one request.
 pub const MAX_KEYS: usize = 100;
 /// How often in a row a request may bring back nothing before it counts as throttled.
-const EMPTY_HANDED: u32 = 6;
+const MAX_EMPTY_RESPONSES: u32 = 6;
 /// The wait before unprocessed keys are asked for again; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
+const INITIAL_WAIT: Duration = Duration::from_millis(50);
 
 impl Store {
     /// Reads the items of an entity under these sort keys, at most [`MAX_KEYS`], in any order. Those that are not there
@@ -64,10 +64,11 @@ impl Store {
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
         let mut items = Vec::new();
-        let mut empty_handed = 0;
+        let mut empty_responses = 0;
         let mut keys: Vec<_> = keys.map(|(entity, sort_key)| key(entity, sort_key.as_ref())).collect();
         while !keys.is_empty() {
-            let request = request(keys, only, consistent, &self.table).map_err(|_| ServiceError::unbuilt(OPERATION))?;
+            let request =
+                request(keys, only, consistent, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
             let answer = request.send_with(&self.client).await;
             let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
             let found = output
@@ -81,17 +82,17 @@ impl Store {
                 .remove(&self.table)
                 .map(|left| left.keys)
                 .unwrap_or_default();
-            empty_handed = if found.is_empty() { empty_handed + 1 } else { 0 };
+            empty_responses = if found.is_empty() { empty_responses + 1 } else { 0 };
             items.extend(found.into_iter().map(Item::from));
             if !keys.is_empty() {
-                if empty_handed == EMPTY_HANDED {
-                    return Err(ServiceError::unbuilt(OPERATION).because(
+                if empty_responses == MAX_EMPTY_RESPONSES {
+                    return Err(ServiceError::not_built(OPERATION).with_reason(
                         ErrorKind::Throttled,
                         "UnprocessedKeys",
                         None,
                     ));
                 }
-                tokio::time::sleep(FIRST_WAIT * (1 << empty_handed)).await;
+                tokio::time::sleep(INITIAL_WAIT * (1 << empty_responses)).await;
             }
         }
         Ok(items)

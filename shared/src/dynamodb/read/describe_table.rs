@@ -23,7 +23,7 @@ impl Store {
     pub async fn describe(&self) -> Result<Description, ServiceError> {
         let answer = request(&self.table).send_with(&self.client).await;
         let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let table = output.table.ok_or_else(|| ServiceError::unbuilt(OPERATION))?;
+        let table = output.table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
         let attributes = table.attribute_definitions.unwrap_or_default();
         let kind_of = |name: &str| {
             let found = attributes.iter().find(|attribute| attribute.attribute_name() == name);

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     clock,
     domain::{
-        AttributeValue, Item, entity::EntityId, marks::is_expired, names, version::Version, version_item::latest_of,
+        Item, entity::EntityId, keys::sort_key_of, marks::is_expired, version::Version, version_item::latest_of,
         view::VersionView,
     },
     dynamodb::{
@@ -264,10 +264,7 @@ impl History<'_> {
         } else {
             ((to + 1 - count, to), (from, to - count))
         };
-        let keys: Vec<_> = (page.0..=page.1)
-            .filter_map(Version::new)
-            .map(|version| self.store.digits.version_key(version))
-            .collect();
+        let keys = self.store.digits.version_keys(page.0..=page.1);
         let items = self.store.batch_get(&self.entity, &keys, self.query.consistent).await?;
         self.segments.pop_front();
         if rest.0 <= rest.1 && rest.1 > 0 {
@@ -279,7 +276,7 @@ impl History<'_> {
         // A batch comes back in any order.
         let mut by_key: HashMap<_, _> = items
             .into_iter()
-            .filter_map(|item| Some((sort_key(&item)?, item)))
+            .filter_map(|item| Some((sort_key_of(&item)?.to_owned(), item)))
             .collect();
         let mut items: Vec<_> = keys.iter().filter_map(|key| by_key.remove(key)).collect();
         if !self.query.oldest_first {
@@ -293,7 +290,7 @@ impl History<'_> {
         if is_expired(&item, clock::since_epoch()) {
             return None;
         }
-        let version = self.store.digits.version_of(&sort_key(&item)?)?;
+        let version = self.store.digits.version_of_item(&item)?;
         Some(VersionView::new(self.entity.clone(), version, item))
     }
 
@@ -328,13 +325,6 @@ fn segments(from: u64, to: u64, widest: Option<u64>) -> Vec<Segment> {
         segments.push(Segment::Keys { from: beyond, to });
     }
     segments
-}
-
-fn sort_key(item: &Item) -> Option<String> {
-    match item.get(names::SK) {
-        Some(AttributeValue::S(key)) => Some(key.clone()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    domain::{AttributeValue, entity::EntityId, names, version::Version, version_item::latest_of},
+    domain::{entity::EntityId, keys::partition_key_of, names, version::Version, version_item::latest_of},
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
@@ -19,10 +19,8 @@ impl Store {
             let keys = entities.iter().map(|entity| (entity, self.digits.latest_key()));
             let attributes = [names::PK, names::LATEST];
             for item in self.batch_get_only(&attributes, keys, consistent).await? {
-                let Some(AttributeValue::S(id)) = item.get(names::PK) else {
-                    continue;
-                };
-                if let (Ok(entity), Ok(version)) = (EntityId::new(id.clone()), latest_of(&item)) {
+                let entity = partition_key_of(&item).and_then(|id| EntityId::new(id).ok());
+                if let (Some(entity), Ok(version)) = (entity, latest_of(&item)) {
                     latest.insert(entity, version);
                 }
             }

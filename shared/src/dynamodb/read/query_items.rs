@@ -26,6 +26,19 @@ pub struct Range {
     pub consistent: bool,
 }
 
+impl Range {
+    /// Returns the range of all version items and the latest item, oldest key first, read consistently.
+    pub(crate) fn all_versions(limit: Option<i32>) -> Self {
+        Self {
+            from: "v".to_owned(),
+            to: "w".to_owned(),
+            reversed: false,
+            limit,
+            consistent: true,
+        }
+    }
+}
+
 /// Where the next page begins.
 pub type Cursor = HashMap<String, AttributeValue>;
 

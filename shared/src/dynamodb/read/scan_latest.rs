@@ -5,9 +5,9 @@ use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::Attri
 
 use crate::{
     domain::{
-        AttributeValue, Item,
+        Item,
         entity::EntityId,
-        keys::VersionDigits,
+        keys::{VersionDigits, partition_key_of},
         names,
         time::EpochMillis,
         version::Version,
@@ -26,7 +26,7 @@ const OPERATION: &str = "Scan";
 
 /// Which latest items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct LatestFilter {
     /// How the entity's partition key begins.
     pub prefix: String,
     /// Tombstones alone, or all but tombstones. Both, where it is not said.
@@ -35,7 +35,7 @@ pub struct Wanted {
 
 /// What a latest item says in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
+pub struct LatestItem {
     /// Whose it is.
     pub entity: EntityId,
     /// The latest version, `None` where something else than a writer wrote it.
@@ -48,9 +48,9 @@ pub struct Head {
 
 /// One page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heads {
+pub struct LatestPage {
     /// In the order of the table, which is none.
-    pub heads: Vec<Head>,
+    pub items: Vec<LatestItem>,
     /// How many items of all kinds were read.
     pub read: u64,
     /// Where the next page begins, if there may be one.
@@ -62,16 +62,16 @@ impl Store {
     pub async fn scan_latest(
         &self,
         segment: Segment,
-        wanted: &Wanted,
+        filter: &LatestFilter,
         start: Option<Cursor>,
         limit: Option<i32>,
-    ) -> Result<Heads, ServiceError> {
-        let request = request(segment, wanted, start, limit, &self.table, self.digits);
+    ) -> Result<LatestPage, ServiceError> {
+        let request = request(segment, filter, start, limit, &self.table, self.digits);
         let answer = request.send_with(&self.client).await;
         let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
-        Ok(Heads {
-            heads: items.filter_map(|item| head(&item)).collect(),
+        Ok(LatestPage {
+            items: items.filter_map(|item| latest_item(&item)).collect(),
             read: u64::try_from(page.scanned_count).unwrap_or_default(),
             next: page.last_evaluated_key.filter(|key| !key.is_empty()),
         })
@@ -81,7 +81,7 @@ impl Store {
 /// The request for one page. It may be a moment old.
 pub fn request(
     segment: Segment,
-    wanted: &Wanted,
+    filter: &LatestFilter,
     start: Option<Cursor>,
     limit: Option<i32>,
     table: &str,
@@ -101,28 +101,25 @@ pub fn request(
         .expression_attribute_names("#time", names::TIME)
         .expression_attribute_names("#timestamp", names::TIMESTAMP)
         .expression_attribute_values(":sk", s(digits.latest_key()));
-    let mut filter = "#sk = :sk".to_owned();
-    if !wanted.prefix.is_empty() {
-        filter.push_str(" AND begins_with(#pk, :prefix)");
-        request = request.expression_attribute_values(":prefix", s(&wanted.prefix));
+    let mut expression = "#sk = :sk".to_owned();
+    if !filter.prefix.is_empty() {
+        expression.push_str(" AND begins_with(#pk, :prefix)");
+        request = request.expression_attribute_values(":prefix", s(&filter.prefix));
     }
-    if let Some(deleted) = wanted.deleted {
-        filter.push_str(if deleted {
+    if let Some(deleted) = filter.deleted {
+        expression.push_str(if deleted {
             " AND #deleted = :true"
         } else {
             " AND (attribute_not_exists(#deleted) OR #deleted <> :true)"
         });
         request = request.expression_attribute_values(":true", Sent::Bool(true));
     }
-    request.filter_expression(filter)
+    request.filter_expression(expression)
 }
 
-fn head(item: &Item) -> Option<Head> {
-    let Some(AttributeValue::S(id)) = item.get(names::PK) else {
-        return None;
-    };
-    Some(Head {
-        entity: EntityId::new(id.clone()).ok()?,
+fn latest_item(item: &Item) -> Option<LatestItem> {
+    Some(LatestItem {
+        entity: EntityId::new(partition_key_of(item)?).ok()?,
         version: latest_of(item).ok(),
         deleted: is_deleted(item),
         time: time_of(item).ok(),

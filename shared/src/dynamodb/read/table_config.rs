@@ -24,13 +24,13 @@ const OPERATION: &str = "UpdateItem";
 
 impl Store {
     /// The width that the table was begun with, if it is kept.
-    pub async fn kept_digits(&self) -> Result<Option<VersionDigits>, WidthError> {
+    pub async fn stored_digits(&self) -> Result<Option<VersionDigits>, WidthError> {
         let config = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
         config.map(|config| digits_of(&config)).transpose()
     }
 
     /// Keeps the width of this store in the table, unless another one is kept there.
-    pub async fn keep_digits(&self) -> Result<(), WidthError> {
+    pub async fn store_digits(&self) -> Result<(), WidthError> {
         self.claim_digits("attribute_not_exists(#digits) OR #digits = :digits")
             .await
             .map(drop)
@@ -46,9 +46,12 @@ impl Store {
         // A table that has items, but no width, has the default one; unless somebody kept one just now.
         if !self.is_empty().await? && !self.is_kept().await? {
             let wanted = self.digits;
-            return Err(WidthError::Other { kept: default, wanted });
+            return Err(WidthError::Other {
+                stored: default,
+                requested: wanted,
+            });
         }
-        self.keep_digits().await
+        self.store_digits().await
     }
 
     /// Whether this width is kept, refusing another one. It keeps nothing.
@@ -67,8 +70,8 @@ impl Store {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                 match failure.item().filter(|item| !item.is_empty()) {
                     Some(config) => Err(WidthError::Other {
-                        kept: digits_of(&Item::from(config.clone()))?,
-                        wanted: self.digits,
+                        stored: digits_of(&Item::from(config.clone()))?,
+                        requested: self.digits,
                     }),
                     None => Ok(false),
                 }
@@ -102,12 +105,12 @@ fn digits_of(config: &Item) -> Result<VersionDigits, WidthError> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WidthError {
     /// It was begun with another.
-    #[error("the table's version keys have {kept} digits, not {wanted}")]
+    #[error("the table's version keys have {stored} digits, not {requested}")]
     Other {
-        /// The one it was begun with.
-        kept: VersionDigits,
-        /// The one that was wanted.
-        wanted: VersionDigits,
+        /// Width that the table was created with.
+        stored: VersionDigits,
+        /// Width that was requested.
+        requested: VersionDigits,
     },
     /// What is kept there is no width.
     #[error("the table's width of version keys cannot be read")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    domain::{AttributeValue, Item, entity::EntityId, names, version::Version},
+    domain::{Item, entity::EntityId, version::Version},
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -38,10 +38,7 @@ impl Store {
             from,
         };
         if !is_queried {
-            let keys: Vec<_> = (from..=to.get())
-                .filter_map(Version::new)
-                .map(|version| self.digits.version_key(version))
-                .collect();
+            let keys = self.digits.version_keys(from..=to.get());
             let items = self.batch_get(entity, &keys, consistent).await?;
             run.add(self, items, to);
             return Ok(run);
@@ -71,11 +68,8 @@ impl Store {
 impl Run {
     fn add(&mut self, store: &Store, items: Vec<Item>, to: Version) {
         for item in items {
-            let Some(AttributeValue::S(key)) = item.get(names::SK) else {
-                continue;
-            };
             // Between the keys of versions there can be others.
-            if let Some(version) = store.digits.version_of(key)
+            if let Some(version) = store.digits.version_of_item(&item)
                 && (self.from..=to.get()).contains(&version.get())
             {
                 self.items.insert(version.get(), item);

@@ -7,12 +7,11 @@ use thiserror::Error;
 use crate::{
     clock,
     domain::{
-        AttributeValue, Item,
+        Item,
         audit::floor_of,
         entity::EntityId,
         keys::FLOOR_KEY,
         marks::is_expired,
-        names,
         time::EpochMillis,
         version::Version,
         version_item::{InvalidImage, latest_of},
@@ -25,8 +24,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lag {
     /// The latest version.
-    pub head: Version,
-    /// The newest version that is written down, `None` where none is yet.
+    pub latest: Version,
+    /// Newest version that is stored in history, `None` if there is none yet.
     pub through: Option<Version>,
 }
 
@@ -134,13 +133,12 @@ impl Store {
         let floor = self.floor(entity, true).await?.get();
         let newest = head.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=head.get();
         let oldest = *newest.start();
-        let keys: Vec<_> = newest
-            .clone()
-            .filter_map(Version::new)
-            .map(|version| self.digits.version_key(version))
-            .collect();
+        let keys = self.digits.version_keys(newest.clone());
         let found = self.batch_get(entity, &keys, true).await?;
-        let found: HashSet<_> = found.iter().filter_map(|item| self.version_in(item)).collect();
+        let found: HashSet<_> = found
+            .iter()
+            .filter_map(|item| self.digits.version_of_item(item))
+            .collect();
         let missing = newest.filter_map(Version::new).find(|version| !found.contains(version));
         let through = match missing.map(Version::get) {
             None => head.get(),
@@ -148,7 +146,7 @@ impl Store {
             Some(missing) => self.last_before(entity, floor, missing).await?,
         };
         Ok(Some(Lag {
-            head,
+            latest: head,
             through: Version::new(through),
         }))
     }
@@ -173,13 +171,6 @@ impl Store {
             }
         }
         Ok(low)
-    }
-
-    fn version_in(&self, item: &Item) -> Option<Version> {
-        match item.get(names::SK) {
-            Some(AttributeValue::S(key)) => self.digits.version_of(key),
-            _ => None,
-        }
     }
 
     pub(crate) async fn version_item(

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use crate::{
-    domain::{AttributeValue, entity::EntityId, names, version::Version},
+    domain::{entity::EntityId, keys::partition_key_of, names, version::Version},
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
 impl Store {
     /// Of these versions, one of each entity, those that are in history: the entities that they are of. One request for each
     /// [`MAX_KEYS`] of them.
-    pub async fn recorded(
+    pub async fn versions_in_history(
         &self,
         versions: &[(EntityId, Version)],
         consistent: bool,
@@ -21,9 +21,7 @@ impl Store {
                 .iter()
                 .map(|(entity, version)| (entity, self.digits.version_key(*version)));
             for item in self.batch_get_only(&[names::PK], keys, consistent).await? {
-                if let Some(AttributeValue::S(id)) = item.get(names::PK) {
-                    recorded.extend(EntityId::new(id.clone()));
-                }
+                recorded.extend(partition_key_of(&item).and_then(|id| EntityId::new(id).ok()));
             }
         }
         Ok(recorded)

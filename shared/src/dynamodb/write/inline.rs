@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::ReturnValue;
 
 use crate::{
     domain::{
-        recent::Window,
+        recent_requests::Window,
         update::Update,
         version::Version,
         version_item::{VersionItem, latest_of},
@@ -12,13 +12,13 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ErrorKind,
-        put::put_version::RecordOutcome,
+        put::put_version::PutOutcome,
         write::outcome::{WriteError, WriteOutcome},
     },
 };
 
 /// How often the put is tried. The bump, never: it would count again.
-const PUTS: u32 = 3;
+const MAX_PUT_ATTEMPTS: u32 = 3;
 
 impl Store {
     /// Applies an update to the latest item, and puts the version item it makes.
@@ -29,19 +29,19 @@ impl Store {
             // The image of an older version is no longer to be had here.
             && latest_of(&item)? == version
         {
-            self.put_version(version, VersionItem::from_image(item, self.digits)?)
+            self.put_with_retries(version, VersionItem::from_image(item, self.digits)?)
                 .await?;
         }
         Ok(outcome)
     }
 
-    pub(crate) async fn put_version(&self, version: Version, item: VersionItem) -> Result<(), WriteError> {
+    pub(crate) async fn put_with_retries(&self, version: Version, item: VersionItem) -> Result<(), WriteError> {
         let mut tries = 1;
         loop {
-            match self.record_version(&item).await {
-                Ok(RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded) => return Ok(()),
-                Ok(RecordOutcome::Conflict) => return Err(WriteError::Taken { version }),
-                Err(error) if tries < PUTS && error.0.kind != ErrorKind::Rejected => tries += 1,
+            match self.put_version(&item).await {
+                Ok(PutOutcome::Recorded | PutOutcome::AlreadyRecorded) => return Ok(()),
+                Ok(PutOutcome::Conflict) => return Err(WriteError::Taken { version }),
+                Err(error) if tries < MAX_PUT_ATTEMPTS && error.0.kind != ErrorKind::Rejected => tries += 1,
                 Err(source) => return Err(WriteError::NotRecorded { version, source }),
             }
         }

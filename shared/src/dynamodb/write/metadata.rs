@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemInputBuilder,
 
 use crate::{
     domain::{Item, entity::EntityId, names, update::Change},
-    dynamodb::{Store, client::error::ServiceError, s},
+    dynamodb::{Store, client::error::ServiceError, s, write::expression::Expression},
 };
 
 const OPERATION: &str = "UpdateItem";
@@ -26,28 +26,14 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(entity: &EntityId, changes: &BTreeMap<String, Change>, table: &str) -> UpdateItemInputBuilder {
-    let mut builder = UpdateItemInputBuilder::default()
+    let mut expression = Expression::default();
+    expression.changes(changes);
+    let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(SORT_KEY))
         .return_values(ReturnValue::AllNew);
-    let (mut set, mut remove) = (Vec::new(), Vec::new());
-    for (index, (name, change)) in changes.iter().enumerate() {
-        builder = builder.expression_attribute_names(format!("#{index}"), name);
-        match change {
-            Change::Set(value) => {
-                set.push(format!("#{index}=:{index}"));
-                builder = builder.expression_attribute_values(format!(":{index}"), value.clone().into());
-            }
-            Change::Remove => remove.push(format!("#{index}")),
-        }
-    }
-    let part = |word: &str, parts: &[String]| (!parts.is_empty()).then(|| format!("{word} {}", parts.join(",")));
-    let parts: Vec<_> = [part("SET", &set), part("REMOVE", &remove)]
-        .into_iter()
-        .flatten()
-        .collect();
-    builder.set_update_expression((!parts.is_empty()).then(|| parts.join(" ")))
+    expression.apply_to_request(request)
 }

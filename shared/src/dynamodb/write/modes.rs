@@ -20,7 +20,7 @@ use crate::{
         keys::VersionDigits,
         ledger::Retention,
         names,
-        recent::Window,
+        recent_requests::Window,
         update::Update,
         version::Version,
         version_item::latest_of,

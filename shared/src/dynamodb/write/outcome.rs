@@ -6,7 +6,7 @@ use crate::{
     domain::{decision::Decision, size::OverLimit, version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        put::put_version::RecordError,
+        put::put_version::PutError,
     },
 };
 
@@ -74,7 +74,7 @@ pub enum WriteError {
         /// The version.
         version: Version,
         /// Why its item could not be put.
-        source: RecordError,
+        source: PutError,
     },
     /// Another item has the key of the next version: the counter was set back.
     #[error("the key of version {version} is taken by a different item")]
@@ -105,7 +105,7 @@ impl WriteError {
         match self {
             Self::Service(error)
             | Self::NotRecorded {
-                source: RecordError(error),
+                source: PutError(error),
                 ..
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,

@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemInputBuilder, types::AttributeValue as Value};
+use aws_sdk_dynamodb::types::AttributeValue as Value;
 
 use crate::{
     domain::{
         AttributeValue, Item, names,
-        recent::{self, Window},
+        recent_requests::{self, Window},
         request_id::RequestHash,
         update::{ExpectedVersion, Update},
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
-    dynamodb::n,
+    dynamodb::{n, write::expression::Expression},
 };
 
 /// How an update's request is remembered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Memory {
+pub enum RecentRequests {
     /// By `RequestId` alone, which every latest item has. A map from before would only grow old.
     LastRequest,
     /// By its marker. A map from before is still looked at, and left as it is.
@@ -50,7 +50,7 @@ pub enum Memory {
     },
 }
 
-impl Memory {
+impl RecentRequests {
     /// What most latest items need.
     pub fn presumed(update: &Update, window: Window) -> Self {
         let hash = RequestHash::of(&update.request_id);
@@ -74,9 +74,9 @@ impl Memory {
             return Ok(Self::LastRequest);
         }
         let hash = RequestHash::of(&update.request_id);
-        let Some(requests) = stored.and_then(recent::remembered) else {
+        let Some(requests) = stored.and_then(recent_requests::requests_of) else {
             let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
-            let last = latest.and_then(recent::last_request);
+            let last = latest.and_then(recent_requests::last_request);
             let latest = latest.map(latest_of).transpose()?;
             return Ok(Self::Begin { hash, latest, last });
         };
@@ -86,78 +86,64 @@ impl Memory {
         } else {
             Self::Forget {
                 hash,
-                oldest: recent::oldest(requests, window),
-                most: window.most().max(requests.len() + 1),
+                oldest: recent_requests::oldest(requests, window),
+                most: window.max_entries().max(requests.len() + 1),
             }
         })
     }
 
-    /// Adds its part to an update's expressions.
-    pub(crate) fn express(
-        &self,
-        builder: UpdateItemInputBuilder,
-        set: &mut Vec<String>,
-        remove: &mut Vec<String>,
-        condition: &mut Vec<String>,
-    ) -> UpdateItemInputBuilder {
-        // The condition is judged before the path is: an item without the map fails it, and is no validation error.
-        const REMEMBERS: &str =
+    /// Adds this part to an update's expression.
+    pub(crate) fn add_to(&self, expression: &mut Expression) {
+        // DynamoDB evaluates the condition before it resolves the path: an item without the map fails the condition, and
+        // there is no validation error.
+        const HAS_ROOM: &str =
             "attribute_exists(#recent) AND attribute_not_exists(#recent.#hash) AND size(#recent) < :most";
         // Both targets of the expression get the same number.
         const THIS_VERSION: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :one";
-        let named = |builder: UpdateItemInputBuilder, hash: &RequestHash, most: usize| {
-            builder
-                .expression_attribute_names("#recent", names::RECENT_REQUESTS)
-                .expression_attribute_names("#hash", hash.as_str())
-                .expression_attribute_values(":most", n(most))
+        if !matches!(self, Self::Marker) {
+            expression.name("#recent", names::RECENT_REQUESTS);
+        }
+        let mut add = |hash: &RequestHash, max: usize| {
+            expression
+                .set(THIS_VERSION)
+                .condition(HAS_ROOM)
+                .name("#hash", hash.as_str())
+                .value(":most", n(max));
         };
         match self {
-            Self::Marker => builder,
+            Self::Marker => {}
             Self::LastRequest => {
-                remove.push("#recent".to_owned());
-                builder.expression_attribute_names("#recent", names::RECENT_REQUESTS)
+                expression.remove("#recent");
             }
-            Self::Add { hash, full } => {
-                set.push(THIS_VERSION.to_owned());
-                condition.push(REMEMBERS.to_owned());
-                named(builder, hash, *full)
-            }
+            Self::Add { hash, full } => add(hash, *full),
             Self::Begin { hash, latest, last } => {
                 let next = latest.map_or(0, Version::get).saturating_add(1);
                 let mut requests = HashMap::from([(hash.as_str().to_owned(), n(next))]);
                 if let (Some(latest), Some(last)) = (latest, last) {
                     requests.insert(last.as_str().to_owned(), n(latest));
                 }
-                let requests = Value::M(requests);
-                set.push("#recent = :requests".to_owned());
-                condition.push("attribute_not_exists(#recent)".to_owned());
-                let builder = builder
-                    .expression_attribute_names("#recent", names::RECENT_REQUESTS)
-                    .expression_attribute_values(":requests", requests);
-                if let Some(latest) = latest {
-                    condition.push("#latest = :read".to_owned());
-                    builder.expression_attribute_values(":read", n(latest))
-                } else {
-                    condition.push("attribute_not_exists(#latest)".to_owned());
-                    builder
-                }
+                expression
+                    .set("#recent = :requests")
+                    .condition("attribute_not_exists(#recent)")
+                    .value(":requests", Value::M(requests));
+                match latest {
+                    Some(latest) => expression.condition("#latest = :read").value(":read", n(latest)),
+                    None => expression.condition("attribute_not_exists(#latest)"),
+                };
             }
             Self::Forget { hash, oldest, most } => {
-                set.push(THIS_VERSION.to_owned());
-                condition.push(REMEMBERS.to_owned());
-                let mut builder = named(builder, hash, *most);
+                add(hash, *most);
                 for (index, (hash, version)) in oldest.iter().enumerate() {
                     let (name, value) = (format!("#f{index}"), format!(":f{index}"));
-                    remove.push(format!("#recent.{name}"));
-                    // Others may forget it too, or have applied that request again since.
-                    condition.push(format!(
-                        "(attribute_not_exists(#recent.{name}) OR #recent.{name}={value})"
-                    ));
-                    builder = builder
-                        .expression_attribute_names(name, hash)
-                        .expression_attribute_values(value, version.clone().into());
+                    // A concurrent update may remove the same entry, or may have applied that request again.
+                    expression
+                        .remove(format!("#recent.{name}"))
+                        .condition(format!(
+                            "(attribute_not_exists(#recent.{name}) OR #recent.{name}={value})"
+                        ))
+                        .name(name, hash)
+                        .value(value, version.clone().into());
                 }
-                builder
             }
         }
     }

@@ -25,11 +25,11 @@ use crate::{
 };
 
 /// How often a restore is tried again when another update comes in between.
-const ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// What a restore, a deletion or its undoing is told besides the entity.
 #[derive(Clone, Default)]
-pub struct Revision {
+pub struct ChangeOptions {
     /// The version that must be the latest.
     pub expected: Option<ExpectedVersion>,
     /// Its time, where updates are ordered by time.
@@ -46,31 +46,31 @@ impl Store {
         entity: &EntityId,
         version: Version,
         request_id: RequestId,
-        revision: Revision,
+        change: ChangeOptions,
         options: WriteOptions,
     ) -> Result<WriteOutcome, RestoreError> {
         let old = self
             .version(entity, version, true)
             .await?
             .ok_or(RestoreError::NotFound)?;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let latest = self.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
             let update = Update {
                 entity: entity.clone(),
                 request_id: request_id.clone(),
                 // What is to be taken away is known for this version only.
-                expected: revision.expected.or(Some(ExpectedVersion::Is(latest.version))),
+                expected: change.expected.or(Some(ExpectedVersion::Is(latest.version))),
                 deleted: old.deleted,
-                timestamp: revision.timestamp,
-                changes: changes(&old, &latest, &revision),
-                asked: Some(Update::restore_payload(version, &revision.changes)),
+                timestamp: change.timestamp,
+                changes: changes(&old, &latest, &change),
+                request_payload: Some(Update::restore_payload(version, &change.changes)),
             };
             match self.write(&update, options).await? {
-                WriteOutcome::Conflict { .. } if revision.expected.is_none() => {}
+                WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
                 outcome => return Ok(outcome),
             }
         }
-        Err(WriteError::Contended { attempts: ATTEMPTS }.into())
+        Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
     }
 
     /// Makes a tombstone, or undoes it. `None` where the entity is so already.
@@ -79,7 +79,7 @@ impl Store {
         entity: &EntityId,
         deleted: bool,
         request_id: RequestId,
-        revision: Revision,
+        change: ChangeOptions,
         options: WriteOptions,
     ) -> Result<Option<WriteOutcome>, RestoreError> {
         let latest = self.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
@@ -90,17 +90,17 @@ impl Store {
         let update = Update {
             entity: entity.clone(),
             request_id,
-            expected: revision.expected,
+            expected: change.expected,
             deleted,
-            timestamp: revision.timestamp,
-            changes: revision.changes,
-            asked: None,
+            timestamp: change.timestamp,
+            changes: change.changes,
+            request_payload: None,
         };
         Ok(Some(self.write(&update, options).await?))
     }
 }
 
-fn changes(old: &VersionView, latest: &VersionView, revision: &Revision) -> BTreeMap<String, Change> {
+fn changes(old: &VersionView, latest: &VersionView, change: &ChangeOptions) -> BTreeMap<String, Change> {
     let gone = latest
         .attributes
         .keys()
@@ -111,8 +111,8 @@ fn changes(old: &VersionView, latest: &VersionView, revision: &Revision) -> BTre
         .iter()
         .map(|(name, value)| (name.clone(), Change::Set(value.clone())));
     let mut changes: BTreeMap<_, _> = gone.chain(back).collect();
-    changes.extend(revision.changes.clone());
-    if revision.timestamp.is_some() {
+    changes.extend(change.changes.clone());
+    if change.timestamp.is_some() {
         // The time that orders updates is that of the restore.
         changes.remove(names::TIMESTAMP);
     }

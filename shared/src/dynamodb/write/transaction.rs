@@ -22,12 +22,12 @@ use crate::{
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        n,
+        n, s,
         write::{
             ledger,
             modes::{Idempotency, WriteMode, WriteOptions, unchanged},
             outcome::{WriteError, WriteOutcome},
-            recent_requests::Memory,
+            recent_requests::RecentRequests,
             write_version,
         },
     },
@@ -35,11 +35,11 @@ use crate::{
 
 const OPERATION: &str = "TransactWriteItems";
 /// How often a lost race is run again.
-const ATTEMPTS: u32 = 10;
-/// The longest wait before the second attempt; it doubles up to [`LONGEST_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(20);
+const MAX_ATTEMPTS: u32 = 10;
+/// The longest wait before the second attempt; it doubles up to [`MAX_WAIT`].
+const INITIAL_WAIT: Duration = Duration::from_millis(20);
 /// The longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
+const MAX_WAIT: Duration = Duration::from_millis(500);
 
 impl Store {
     /// Reads the latest item, and writes it and what goes with it together, on condition that it is still what was read:
@@ -50,7 +50,7 @@ impl Store {
             Idempotency::Ledger(retention) => Some(retention),
             Idempotency::Recent(_) => None,
         };
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep(wait(attempt)).await;
             }
@@ -71,9 +71,9 @@ impl Store {
             let version = version_item.version();
             size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
             let parts = Parts {
-                memory: match options.idempotency {
-                    Idempotency::Recent(window) => Memory::fitting(update, window, stored.as_ref())?,
-                    Idempotency::Ledger(_) => Memory::Marker,
+                recent_requests: match options.idempotency {
+                    Idempotency::Recent(window) => RecentRequests::fitting(update, window, stored.as_ref())?,
+                    Idempotency::Ledger(_) => RecentRequests::Marker,
                 },
                 marker_expires: retention.map(ledger::expires),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
@@ -85,7 +85,7 @@ impl Store {
             };
             let error = match sent {
                 Ok(_) if options.mode == WriteMode::Inline => {
-                    self.put_version(version, version_item).await?;
+                    self.put_with_retries(version, version_item).await?;
                     return Ok(WriteOutcome::Written { version });
                 }
                 Ok(_) => return Ok(WriteOutcome::Written { version }),
@@ -106,7 +106,7 @@ impl Store {
                 None => return Err(service_error(&error).into()),
             }
         }
-        Err(WriteError::Contended { attempts: ATTEMPTS })
+        Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
 
     /// The outcome of an update that is not to be applied.
@@ -149,7 +149,7 @@ impl Store {
             && let Some(stored) = stored
             && latest_of(&stored).ok() == Some(version)
         {
-            self.put_version(version, VersionItem::from_image(stored, self.digits)?)
+            self.put_with_retries(version, VersionItem::from_image(stored, self.digits)?)
                 .await?;
         }
         Ok(WriteOutcome::Duplicate { version })
@@ -160,7 +160,7 @@ impl Store {
 #[derive(Debug)]
 pub struct Parts<'a> {
     /// What the latest item remembers of requests.
-    pub memory: Memory,
+    pub recent_requests: RecentRequests,
     /// When the request's marker expires, in epoch seconds, where there is a ledger.
     pub marker_expires: Option<u64>,
     /// The version item, where it is not left to others.
@@ -175,23 +175,21 @@ pub fn request(
     table: &str,
     digits: VersionDigits,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let plain = write_version::request(update, &parts.memory, table, digits);
-    let condition = plain.get_condition_expression().clone().unwrap_or_default();
-    let head = UpdateItem::builder()
-        .table_name(table)
-        .set_key(plain.get_key().clone())
-        .set_update_expression(plain.get_update_expression().clone())
-        .set_expression_attribute_names(plain.get_expression_attribute_names().clone())
-        .set_expression_attribute_values(plain.get_expression_attribute_values().clone());
-    // All that was decided holds for the version that was read, and for no other.
-    let head = match version.get() {
-        1 => head.condition_expression(format!("attribute_not_exists(#latest) AND {condition}")),
-        next => head
-            .condition_expression(format!("#latest = :read AND {condition}"))
-            .expression_attribute_values(":read", n(next - 1)),
+    let mut expression = write_version::expression(update, &parts.recent_requests);
+    // The decision holds only for the version that was read.
+    match version.get() {
+        1 => expression.condition_first("attribute_not_exists(#latest)"),
+        next => expression
+            .condition_first("#latest = :read")
+            .value(":read", n(next - 1)),
     };
-    let mut request = TransactWriteItemsInputBuilder::default()
-        .transact_items(TransactWriteItem::builder().update(head.build()?).build());
+    let latest = UpdateItem::builder()
+        .table_name(table)
+        .key(names::PK, s(update.entity.as_str()))
+        .key(names::SK, s(digits.latest_key()));
+    let latest = expression.apply_to_transaction(latest).build()?;
+    let mut request =
+        TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(latest).build());
     if let Some(expires) = parts.marker_expires {
         let put = ledger::request(update, version, expires, table)?;
         request = request.transact_items(TransactWriteItem::builder().put(put).build());
@@ -265,19 +263,19 @@ where
         .filter_map(|reason| Some((reason.code()?, reason.message())));
     match reasons.find(|(code, _)| *code != "None") {
         Some((code @ ("ThrottlingError" | "ProvisionedThroughputExceeded"), message)) => {
-            plain.because(ErrorKind::Throttled, code, message)
+            plain.with_reason(ErrorKind::Throttled, code, message)
         }
         Some((code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded"), message)) => {
-            plain.because(ErrorKind::Rejected, code, message)
+            plain.with_reason(ErrorKind::Rejected, code, message)
         }
-        Some((code, message)) => plain.because(ErrorKind::Unavailable, code, message),
+        Some((code, message)) => plain.with_reason(ErrorKind::Unavailable, code, message),
         None => plain,
     }
 }
 
 /// A random part of a bound that doubles.
 fn wait(attempt: u32) -> Duration {
-    let bound = FIRST_WAIT.saturating_mul(1 << attempt.min(16)).min(LONGEST_WAIT);
+    let bound = INITIAL_WAIT.saturating_mul(1 << attempt.min(16)).min(MAX_WAIT);
     bound.mul_f64(fastrand::f64())
 }
 
@@ -305,7 +303,7 @@ mod tests {
         let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
         let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
             let parts = Parts {
-                memory: Memory::LastRequest,
+                recent_requests: RecentRequests::LastRequest,
                 marker_expires: ledger.then_some(1),
                 version_item: version.then_some(&version_item),
             };
@@ -352,7 +350,7 @@ mod tests {
     #[test]
     fn waits_are_random_within_a_bound() {
         for attempt in 1..40 {
-            assert!(wait(attempt) <= LONGEST_WAIT);
+            assert!(wait(attempt) <= MAX_WAIT);
         }
         assert!((0..100).any(|_| wait(1) != wait(1)));
     }

@@ -12,8 +12,8 @@ use crate::{
         decision::{Decision, decide},
         keys::VersionDigits,
         names,
-        recent::Window,
-        update::{Change, ExpectedVersion, Update},
+        recent_requests::Window,
+        update::{ExpectedVersion, Update},
         version_item::latest_of,
     },
     dynamodb::{
@@ -21,18 +21,19 @@ use crate::{
         client::error::ServiceError,
         n, s,
         write::{
+            expression::Expression,
             outcome::{WriteError, WriteOutcome},
-            recent_requests::Memory,
+            recent_requests::RecentRequests,
         },
     },
 };
 
 const OPERATION: &str = "UpdateItem";
 /// How often the request is sent in another form, when the latest item is not as it was taken to be.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 // The parts of the condition. Each holds for an entity that does not exist yet, but for the last. What the latest item
-// remembers of requests has parts of its own, see `memory`.
+// remembers of requests has parts of its own, see `recent_requests`.
 
 /// A retry, by the SDK, Lambda or a queue, of the update that was applied last must not count again: the counter is
 /// not idempotent (DynamoDB developer guide, "Atomic counters").
@@ -62,90 +63,80 @@ impl Store {
         window: Window,
         returns: ReturnValue,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
-        let mut memory = Memory::presumed(update, window);
-        for _ in 0..ATTEMPTS {
-            let request = request(update, &memory, &self.table, self.digits).return_values(returns.clone());
+        let mut recent_requests = RecentRequests::presumed(update, window);
+        for _ in 0..MAX_ATTEMPTS {
+            let request = request(update, &recent_requests, &self.table, self.digits).return_values(returns.clone());
             let answer = request.send_with(&self.client).await;
             match outcome(update, answer)? {
                 Answer::Done(outcome, item) => return Ok((outcome, item)),
                 Answer::Unremarkable(stored) => {
-                    let fitting = Memory::fitting(update, window, stored.as_ref())?;
-                    if fitting == memory {
+                    let fitting = RecentRequests::fitting(update, window, stored.as_ref())?;
+                    if fitting == recent_requests {
                         return Err(WriteError::Unexplained);
                     }
-                    memory = fitting;
+                    recent_requests = fitting;
                 }
             }
         }
-        Err(WriteError::Contended { attempts: ATTEMPTS })
+        Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
 }
 
-/// The request.
-pub fn request(update: &Update, memory: &Memory, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
-    let mut builder = UpdateItemInputBuilder::default()
+/// Builds the request.
+pub fn request(
+    update: &Update,
+    recent_requests: &RecentRequests,
+    table: &str,
+    digits: VersionDigits,
+) -> UpdateItemInputBuilder {
+    let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))
         .key(names::SK, s(digits.latest_key()))
         .return_values(ReturnValue::UpdatedNew)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .expression_attribute_names("#latest", names::LATEST)
-        .expression_attribute_names("#request", names::REQUEST_ID)
-        .expression_attribute_names("#deleted", names::DELETED)
-        .expression_attribute_values(":zero", n(0))
-        .expression_attribute_values(":one", n(1))
-        .expression_attribute_values(":request", s(update.request_id.as_str()));
-    let mut set = vec![
-        "#latest = if_not_exists(#latest, :zero) + :one".to_owned(),
-        "#request = :request".to_owned(),
-    ];
-    let mut remove = Vec::new();
-    let mut condition = vec![NOT_THE_LAST_REQUEST.to_owned()];
-    builder = memory.express(builder, &mut set, &mut remove, &mut condition);
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    expression(update, recent_requests).apply_to_request(request)
+}
 
+/// Builds the changes of the latest item and their condition.
+pub(crate) fn expression(update: &Update, recent_requests: &RecentRequests) -> Expression {
+    let mut expression = Expression::default();
+    expression
+        .name("#latest", names::LATEST)
+        .name("#request", names::REQUEST_ID)
+        .name("#deleted", names::DELETED)
+        .value(":zero", n(0))
+        .value(":one", n(1))
+        .value(":request", s(update.request_id.as_str()))
+        .set("#latest = if_not_exists(#latest, :zero) + :one")
+        .set("#request = :request")
+        .condition(NOT_THE_LAST_REQUEST);
+    recent_requests.add_to(&mut expression);
     if update.deleted {
-        set.push("#deleted = :deleted".to_owned());
-        builder = builder.expression_attribute_values(":deleted", AttributeValue::Bool(true));
+        expression
+            .set("#deleted = :deleted")
+            .value(":deleted", AttributeValue::Bool(true));
     } else {
-        remove.push("#deleted".to_owned());
+        expression.remove("#deleted");
     }
     if let Some(timestamp) = update.timestamp {
-        set.push("#timestamp = :timestamp".to_owned());
-        condition.push(NOT_OLDER.to_owned());
-        builder = builder
-            .expression_attribute_names("#timestamp", names::TIMESTAMP)
-            .expression_attribute_values(":timestamp", n(timestamp.get()));
+        expression
+            .set("#timestamp = :timestamp")
+            .condition(NOT_OLDER)
+            .name("#timestamp", names::TIMESTAMP)
+            .value(":timestamp", n(timestamp.get()));
     }
     match update.expected {
         None => {}
         Some(ExpectedVersion::Absent) => {
-            condition.push(ABSENT.to_owned());
-            builder = builder.expression_attribute_names("#pk", names::PK);
+            expression.condition(ABSENT).name("#pk", names::PK);
         }
         Some(ExpectedVersion::Is(version)) => {
-            condition.push(EXPECTED.to_owned());
-            builder = builder.expression_attribute_values(":expected", n(version));
+            expression.condition(EXPECTED).value(":expected", n(version));
         }
     }
-    // Short placeholders: an expression has at most 4 KB.
-    for (index, (name, change)) in update.changes.iter().enumerate() {
-        builder = builder.expression_attribute_names(format!("#{index}"), name);
-        match change {
-            Change::Set(value) => {
-                set.push(format!("#{index}=:{index}"));
-                builder = builder.expression_attribute_values(format!(":{index}"), value.clone().into());
-            }
-            Change::Remove => remove.push(format!("#{index}")),
-        }
-    }
-
-    let mut expression = format!("SET {}", set.join(","));
-    if !remove.is_empty() {
-        expression = format!("{expression} REMOVE {}", remove.join(","));
-    }
-    builder
-        .update_expression(expression)
-        .condition_expression(condition.join(" AND "))
+    expression.changes(&update.changes);
+    expression
 }
 
 /// What the answer to the request means.
@@ -238,8 +229,9 @@ mod tests {
         let stored =
             json!({"Latest": {"N": "1"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()}});
         let window = Window::new(Window::MAX / 2).unwrap();
-        let memory = Memory::fitting(&update, window, Some(&serde_json::from_value(stored).unwrap())).unwrap();
-        let request = request(&update, &memory, "T", VersionDigits::default());
+        let recent_requests =
+            RecentRequests::fitting(&update, window, Some(&serde_json::from_value(stored).unwrap())).unwrap();
+        let request = request(&update, &recent_requests, "T", VersionDigits::default());
         // 4 KB is the limit of one expression (DynamoDB's service quotas).
         assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
         assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);

@@ -8,7 +8,7 @@ use shared::{
         entity::EntityId,
         keys::VersionDigits,
         ledger::Retention,
-        recent::Window,
+        recent_requests::Window,
         update::{Ordering, Update},
         version_item::VersionItem,
     },
@@ -101,7 +101,7 @@ async fn put_version(store: &Store, entity: &EntityId) -> Result<(), BenchError>
     let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
     let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
     store
-        .record_version(&version)
+        .put_version(&version)
         .await
         .map_err(cannot("put the version item"))?;
     Ok(())

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use shared::{
     domain::entity::EntityId,
     dynamodb::maintain::{
-        audit::Audited,
+        audit::EntityFindings,
         audit_segment::Counts,
-        rate_limit::{Limits, Pace},
+        rate_limit::{Limits, RateLimiter},
     },
 };
 
@@ -59,7 +59,7 @@ impl Audit {
             read: self.max_read_units,
             write: None,
         };
-        let pace = Pace::new(connection.pace_meter.clone(), limits);
+        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
         let mut report = Report {
             output,
             rows: Vec::new(),
@@ -82,7 +82,7 @@ impl Audit {
     async fn entities(
         &self,
         connection: &Connection,
-        pace: &Pace,
+        pace: &RateLimiter,
         report: &mut Report<'_>,
     ) -> Result<(Counts, Option<EntityId>), CliError> {
         let (mut counts, mut not_found) = (Counts::default(), None);
@@ -110,7 +110,7 @@ impl Audit {
     async fn table(
         &self,
         connection: &Connection,
-        pace: &Pace,
+        pace: &RateLimiter,
         report: &mut Report<'_>,
     ) -> Result<(Counts, f64), CliError> {
         let mut audit = TableAudit::new(connection, pace, self.lag(), self.segments, self.state.as_deref())?;
@@ -136,7 +136,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn say(&mut self, audited: &Audited) -> Result<(), CliError> {
+    fn say(&mut self, audited: &EntityFindings) -> Result<(), CliError> {
         for finding in &audited.findings {
             let json = finding.to_json(&audited.entity);
             if self.output.is_json() {

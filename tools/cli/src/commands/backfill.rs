@@ -14,7 +14,7 @@ use shared::{
         Store,
         maintain::{
             backfill,
-            rate_limit::{Limits, Pace},
+            rate_limit::{Limits, RateLimiter},
         },
         read::describe_table::Description,
     },
@@ -69,7 +69,7 @@ impl Backfill {
             source,
             target: connection.store.clone(),
             options: self.writing.options()?,
-            pace: Pace::new(connection.pace_meter.clone(), limits),
+            limiter: RateLimiter::new(connection.pace_meter.clone(), limits),
             dry_run: self.dry_run,
         };
         let template = self.id.as_ref().map(ToString::to_string);

@@ -10,7 +10,7 @@ use serde_json::json;
 use shared::{
     clock,
     domain::{entity::EntityId, prune::Keep, time::EpochMillis},
-    dynamodb::maintain::rate_limit::{Limits, Pace},
+    dynamodb::maintain::rate_limit::{Limits, RateLimiter},
 };
 
 use super::values::age;
@@ -70,7 +70,7 @@ impl Prune {
             read: self.max_read_units,
             write: self.max_write_units,
         };
-        let pace = Pace::new(connection.pace_meter.clone(), limits);
+        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
         let plan = store.plan_prune(&entity, keep, self.over_gaps, &pace).await?;
         let plan = plan.ok_or_else(|| CliError::no_entity(&self.id))?;
         if let Some(missing) = plan.stopped_at {

@@ -9,7 +9,7 @@ use operations::connection::Connection;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, keys::ItemKind},
-    dynamodb::maintain::purge::Tally,
+    dynamodb::maintain::purge::ItemCounts,
 };
 
 use super::values::age;
@@ -37,7 +37,7 @@ pub(crate) struct Purge {
 impl Purge {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let (store, entity) = (&connection.store, EntityId::new(&self.id)?);
-        let existing = store.tally(&entity).await?;
+        let existing = store.count_items(&entity).await?;
         if existing.is_empty() {
             return Err(CliError::no_entity(&self.id));
         }
@@ -47,7 +47,7 @@ impl Purge {
         if !self.yes {
             confirm(&self.id, &existing)?;
         }
-        let mut deleted = Tally::new();
+        let mut deleted = ItemCounts::new();
         let mut done = store.purge(&entity, &mut deleted).await;
         if done.is_ok() && !self.wait.is_zero() {
             tokio::time::sleep(self.wait).await;
@@ -60,7 +60,7 @@ impl Purge {
     }
 }
 
-fn shown(tally: &Tally) -> Value {
+fn shown(tally: &ItemCounts) -> Value {
     let name = |kind: &ItemKind| match kind {
         ItemKind::Latest => "v0",
         ItemKind::Version => "versions",
@@ -75,7 +75,7 @@ fn shown(tally: &Tally) -> Value {
 }
 
 /// Asks the user to type the partition key.
-fn confirm(id: &str, existing: &Tally) -> Result<(), CliError> {
+fn confirm(id: &str, existing: &ItemCounts) -> Result<(), CliError> {
     let rejected = |why: &str| CliError::Usage(format!("purge asks before it deletes: {why}"));
     let stdin = io::stdin();
     if !stdin.is_terminal() {

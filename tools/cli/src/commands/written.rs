@@ -4,7 +4,7 @@ use operations::error::OperationError;
 use serde_json::json;
 use shared::{
     domain::{entity::EntityId, request_id::RequestId, update::Update},
-    dynamodb::write::{WriteOutcome, restore::Revision},
+    dynamodb::write::{WriteOutcome, restore::ChangeOptions},
 };
 
 use crate::{error::CliError, output::Output};
@@ -23,8 +23,8 @@ pub(super) fn say(id: &str, outcome: WriteOutcome, output: &Output) -> Result<()
 }
 
 /// Splits an update into the parts that a restore takes.
-pub(super) fn parts(update: Update) -> (EntityId, RequestId, Revision) {
-    let revision = Revision {
+pub(super) fn parts(update: Update) -> (EntityId, RequestId, ChangeOptions) {
+    let revision = ChangeOptions {
         expected: update.expected,
         timestamp: update.timestamp,
         changes: update.changes,

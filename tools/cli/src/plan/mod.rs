@@ -18,7 +18,7 @@ mod units;
 
 use std::path::PathBuf;
 
-use shared::{domain::recent::Window, dynamodb::write::Idempotency};
+use shared::{domain::recent_requests::Window, dynamodb::write::Idempotency};
 
 use crate::{error::CliError, output::Output, write_options::Method};
 use cost::{Architecture, Cost};

@@ -9,7 +9,7 @@
 
 use proptest::prelude::*;
 use shared::{
-    domain::{ledger::Retention, recent::Window},
+    domain::{ledger::Retention, recent_requests::Window},
     dynamodb::write::{Idempotency, WriteMode},
 };
 

@@ -1,7 +1,7 @@
 //! What one update takes of DynamoDB.
 
 use shared::{
-    domain::recent::Window,
+    domain::recent_requests::Window,
     dynamodb::write::{Idempotency, WriteMode},
 };
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, version_item::VersionItem},
-    dynamodb::put::put_version::RecordOutcome,
+    dynamodb::put::put_version::PutOutcome,
 };
 
 use crate::support::{Table, latest, version};
@@ -184,17 +184,17 @@ fn a_pruned_version_delivered_again_is_recorded_already() {
     let redelivered = || {
         let image: Item = serde_json::from_value(image.clone()).unwrap();
         let made = VersionItem::from_image(image, table.store.digits()).unwrap();
-        table.runtime.block_on(table.store.record_version(&made)).unwrap()
+        table.runtime.block_on(table.store.put_version(&made)).unwrap()
     };
     line(&table, &["pin", "E", "1"]);
-    assert_eq!(redelivered(), RecordOutcome::AlreadyRecorded);
+    assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     table.run(&["pin", "E", "1", "--unpin"]);
     line(&table, &["prune", "E", "--keep", "1"]);
-    assert_eq!(redelivered(), RecordOutcome::AlreadyRecorded);
+    assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     assert!(table.items("E")["v1"].get("TTL").is_some());
     // Deleted and delivered again, it is back: the audit tells, and the next prune takes it away.
     table.take_away("E", "v1");
-    assert_eq!(redelivered(), RecordOutcome::Recorded);
+    assert_eq!(redelivered(), PutOutcome::Recorded);
     assert_eq!(table.items("E")["v1"], first);
     let ran = table.run(&["audit", "E", "--lag", "0"]);
     assert_eq!((ran.code, &ran.lines[0]["Finding"]), (4, &json!("Unpruned")));

@@ -15,7 +15,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        put::put_version::RecordOutcome,
+        put::put_version::PutOutcome,
         write::{WriteMode, WriteOptions, WriteOutcome},
     },
 };
@@ -124,7 +124,7 @@ impl Table {
     }
 
     /// What the stream does with the latest item.
-    pub(crate) fn record(&self, id: &str) -> RecordOutcome {
+    pub(crate) fn record(&self, id: &str) -> PutOutcome {
         self.runtime.block_on(record(&self.store, id))
     }
 }
@@ -162,7 +162,7 @@ pub(crate) async fn write(store: &Store, json: Value) -> u64 {
     }
 }
 
-pub(crate) async fn record(store: &Store, id: &str) -> RecordOutcome {
+pub(crate) async fn record(store: &Store, id: &str) -> PutOutcome {
     let entity = EntityId::new(id).unwrap();
     let image = store
         .get(&entity, &store.digits().latest_key(), true)
@@ -170,7 +170,7 @@ pub(crate) async fn record(store: &Store, id: &str) -> RecordOutcome {
         .unwrap()
         .unwrap();
     let version = VersionItem::from_image(image, store.digits()).unwrap();
-    store.record_version(&version).await.unwrap()
+    store.put_version(&version).await.unwrap()
 }
 
 pub(crate) fn latest(id: &str, number: u64) -> Value {

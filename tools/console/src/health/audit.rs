@@ -19,9 +19,9 @@ use shared::{
         Store,
         client::error::ServiceError,
         maintain::{
-            audit::Audited,
+            audit::EntityFindings,
             audit_segment::{Counts, Progress, Step},
-            rate_limit::{Limits, Pace},
+            rate_limit::{Limits, RateLimiter},
         },
     },
     logging::chain,
@@ -40,7 +40,7 @@ pub(crate) struct Audit(Mutex<Option<Run>>);
 struct Run {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<Notify>,
-    pace: Pace,
+    pace: RateLimiter,
 }
 
 impl Drop for Run {
@@ -94,7 +94,7 @@ impl Seen {
         all.saturating_sub(self.findings.len() as u64)
     }
 
-    fn add(&mut self, index: usize, audited: &[Audited], counts: Counts) {
+    fn add(&mut self, index: usize, audited: &[EntityFindings], counts: Counts) {
         let found = audited.iter().flat_map(|audited| {
             audited
                 .findings
@@ -148,7 +148,7 @@ impl Audit {
             read: max_read_units,
             write: None,
         };
-        let pace = Pace::new(meter, limits);
+        let pace = RateLimiter::new(meter, limits);
         let (connection, its_pace) = (connection.clone(), pace.clone());
         let (to, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
         drop(aside::begin(async move || {
@@ -198,7 +198,7 @@ impl Audit {
 async fn work(
     connection: &Connection,
     store: &Store,
-    pace: &Pace,
+    pace: &RateLimiter,
     lag: Duration,
     seen: &Mutex<Seen>,
 ) -> Result<(), ServiceError> {
@@ -232,7 +232,7 @@ mod tests {
             to: Version::FIRST,
         };
         for (index, total) in [(0, 700), (1, 700)] {
-            let audited = Audited {
+            let audited = EntityFindings {
                 entity: EntityId::new("E").unwrap(),
                 findings: vec![finding; total],
             };

@@ -12,7 +12,7 @@ use shared::{
     dynamodb::{
         Store,
         client::capacity::Meter,
-        read::{scan_latest::Wanted, scan_segment::Segment},
+        read::{scan_latest::LatestFilter, scan_segment::Segment},
     },
     logging::chain,
 };
@@ -116,7 +116,7 @@ impl Samples {
 
     /// Finds entities to look at.
     async fn find(&mut self, store: &Store) -> Result<(), OperationError> {
-        let wanted = Wanted::default();
+        let wanted = LatestFilter::default();
         let mut next: Vec<_> = (0..SEGMENTS).map(|index| (index, None)).collect();
         let mut found: Vec<EntityId> = Vec::new();
         for _ in 0..PAGES {
@@ -126,7 +126,7 @@ impl Samples {
                 Ok::<_, OperationError>((index, page))
             });
             for (index, page) in try_join_all(pages).await? {
-                let heads = page.heads.into_iter().filter(|head| head.version.is_some());
+                let heads = page.items.into_iter().filter(|head| head.version.is_some());
                 found.extend(heads.map(|head| head.entity));
                 next.extend(page.next.map(|cursor| (index, Some(cursor))));
             }
@@ -157,7 +157,7 @@ async fn lag(store: &Store, latest: &HashMap<EntityId, Version>) -> Result<u64, 
         .iter()
         .map(|(entity, version)| (entity.clone(), *version))
         .collect();
-    let recorded = store.recorded(&heads, false).await?;
+    let recorded = store.versions_in_history(&heads, false).await?;
     let (mut lag, mut looked_at) = (0, 0);
     for (entity, _) in heads.iter().filter(|(entity, _)| !recorded.contains(entity)) {
         looked_at += 1;
@@ -165,7 +165,7 @@ async fn lag(store: &Store, latest: &HashMap<EntityId, Version>) -> Result<u64, 
         lag += match looked_at <= BEHIND {
             false => 1,
             true => store.lag(entity).await?.map_or(0, |lag| {
-                lag.head.get().saturating_sub(lag.through.map_or(0, Version::get))
+                lag.latest.get().saturating_sub(lag.through.map_or(0, Version::get))
             }),
         };
     }

@@ -13,7 +13,7 @@ use shared::{
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        put::put_version::{RecordError, RecordOutcome},
+        put::put_version::{PutError, PutOutcome},
         write::{WriteError, WriteOptions, WriteOutcome},
     },
 };
@@ -66,8 +66,8 @@ pub async fn find(
     let latest = store.get(&entity, &store.digits().latest_key(), true).await;
     let latest = latest?.ok_or(EdgeError::Unexpected("there is no latest item"))?;
     let version = VersionItem::from_image(latest.clone(), store.digits())?;
-    match store.record_version(&version).await {
-        Ok(RecordOutcome::Recorded | RecordOutcome::AlreadyRecorded) => {}
+    match store.put_version(&version).await {
+        Ok(PutOutcome::Recorded | PutOutcome::AlreadyRecorded) => {}
         Ok(_) => return Err(EdgeError::Unexpected("another version item exists")),
         Err(error) => return Err(error.into()),
     }
@@ -142,7 +142,7 @@ pub enum EdgeError {
     Write(#[from] WriteError),
     /// The version item cannot be written.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] PutError),
     /// The version item cannot be updated.
     #[error(transparent)]
     Mark(#[from] Box<SdkError<UpdateItemError>>),

@@ -8,10 +8,10 @@ use shared::{
     dynamodb::{
         Store,
         read::{
-            scan_latest::{Head, Wanted},
+            scan_latest::{LatestFilter, LatestItem},
             scan_segment::Segment,
         },
-        write::{WriteMode, WriteOptions, restore::Revision},
+        write::{WriteMode, WriteOptions, restore::ChangeOptions},
     },
 };
 
@@ -29,14 +29,14 @@ async fn put(store: &Store, id: &str, count: u64, text: &str) {
 }
 
 /// All that is wanted, in so many segments, by pages of so many items.
-async fn heads(store: &Store, wanted: &Wanted, total: u32, limit: Option<i32>) -> (Vec<Head>, u64) {
+async fn heads(store: &Store, wanted: &LatestFilter, total: u32, limit: Option<i32>) -> (Vec<LatestItem>, u64) {
     let (mut heads, mut read) = (Vec::new(), 0);
     for index in 0..total {
         let mut start = None;
         loop {
             let segment = Segment { index, total };
             let page = store.scan_latest(segment, wanted, start, limit).await.unwrap();
-            heads.extend(page.heads);
+            heads.extend(page.items);
             read += page.read;
             start = page.next;
             if start.is_none() {
@@ -58,7 +58,7 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
         }
         let request = RequestId::new("gone").unwrap();
         let gone = entity("A#2");
-        let deleted = store.set_deleted(&gone, true, request, Revision::default(), WriteOptions::default());
+        let deleted = store.set_deleted(&gone, true, request, ChangeOptions::default(), WriteOptions::default());
         deleted.await.unwrap();
         for (prefix, deleted, expected) in [
             ("", None, &["A#1", "A#2", "B#1", "a#1"][..]),
@@ -69,7 +69,7 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
             ("", Some(true), &["A#2"]),
             ("v", None, &[]),
         ] {
-            let wanted = Wanted {
+            let wanted = LatestFilter {
                 prefix: prefix.to_owned(),
                 deleted,
             };
@@ -81,7 +81,7 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
                 assert!(read >= 11, "{read}");
             }
         }
-        let (found, _) = heads(&store, &Wanted::default(), 1, None).await;
+        let (found, _) = heads(&store, &LatestFilter::default(), 1, None).await;
         let said: Vec<_> = found
             .iter()
             .map(|head| (head.version.unwrap().get(), head.deleted, head.time.unwrap().get()))
@@ -95,9 +95,14 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
             .iter()
             .map(|head| (head.entity.clone(), head.version.unwrap()))
             .collect();
-        let recorded: BTreeSet<_> = store.recorded(&versions, true).await.unwrap().into_iter().collect();
+        let recorded: BTreeSet<_> = store
+            .versions_in_history(&versions, true)
+            .await
+            .unwrap()
+            .into_iter()
+            .collect();
         assert_eq!(recorded, ["A#1", "B#1", "a#1"].map(entity).into());
-        assert!(store.recorded(&[], true).await.unwrap().is_empty());
+        assert!(store.versions_in_history(&[], true).await.unwrap().is_empty());
         // Their numbers alone, of more entities than there are, and than one request takes.
         let mut entities: Vec<_> = (0..150).map(|number| entity(&format!("none#{number}"))).collect();
         entities.extend(versions.iter().map(|(entity, _)| entity.clone()));

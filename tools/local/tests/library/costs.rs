@@ -5,7 +5,7 @@ use shared::{
     domain::{
         Item,
         ledger::Retention,
-        recent::Window,
+        recent_requests::Window,
         update::{Ordering, Update},
     },
     dynamodb::write::{Idempotency, WriteMode, WriteOptions},

@@ -6,7 +6,7 @@ use shared::{
     domain::{
         ledger::Retention,
         names,
-        recent::Window,
+        recent_requests::Window,
         update::{Ordering, Update},
         version::Version,
     },

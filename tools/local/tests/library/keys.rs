@@ -13,7 +13,7 @@ use shared::{
             table_config::WidthError,
             versions::{Lag, ReadError},
         },
-        write::{WriteMode, WriteOutcome, restore::Revision},
+        write::{WriteMode, WriteOutcome, restore::ChangeOptions},
     },
 };
 
@@ -168,7 +168,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
     assert_eq!(
         lag().await,
         Some(Lag {
-            head: version(6),
+            latest: version(6),
             through: Some(version(6))
         })
     );
@@ -178,7 +178,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
     assert_eq!(
         lag().await,
         Some(Lag {
-            head: version(7),
+            latest: version(7),
             through: Some(version(6))
         })
     );
@@ -201,7 +201,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
     assert_eq!(
         lag().await,
         Some(Lag {
-            head: version(8),
+            latest: version(8),
             through: Some(version(6))
         })
     );
@@ -239,7 +239,7 @@ async fn the_lag_is_found_however_far_behind() {
         store.write(&update(json!({"ID": "E"})), mode(of)).await.unwrap();
     }
     let lag = store.lag(&entity("E")).await.unwrap().unwrap();
-    assert_eq!((lag.head, lag.through), (version(4), Some(version(1))));
+    assert_eq!((lag.latest, lag.through), (version(4), Some(version(1))));
 }
 
 #[tokio::test]
@@ -258,7 +258,13 @@ async fn a_restored_version_is_the_old_one_whole() {
             let (store, request) = (&store, RequestId::new(request).unwrap());
             async move {
                 store
-                    .restore(&entity("E"), version(number), request, Revision::default(), mode(of))
+                    .restore(
+                        &entity("E"),
+                        version(number),
+                        request,
+                        ChangeOptions::default(),
+                        mode(of),
+                    )
                     .await
             }
         };
@@ -284,7 +290,7 @@ async fn a_restored_version_is_the_old_one_whole() {
         let deleted = async |deleted, request: &str| {
             let request = RequestId::new(request).unwrap();
             store
-                .set_deleted(&entity("E"), deleted, request, Revision::default(), mode(of))
+                .set_deleted(&entity("E"), deleted, request, ChangeOptions::default(), mode(of))
                 .await
                 .unwrap()
         };
@@ -314,23 +320,27 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
         database.named("Table"),
         VersionDigits::new(10).unwrap(),
     );
-    assert_eq!(two.kept_digits().await, Ok(None));
+    assert_eq!(two.stored_digits().await, Ok(None));
     let one = Store::new(
         database.client.clone(),
         database.named("Table"),
         VersionDigits::default(),
     );
     one.claim_width().await.unwrap();
-    assert_eq!(two.kept_digits().await, Ok(None), "the default is not kept by a claim");
+    assert_eq!(
+        two.stored_digits().await,
+        Ok(None),
+        "the default is not kept by a claim"
+    );
     two.claim_width().await.unwrap();
     two.claim_width().await.unwrap();
-    two.keep_digits().await.unwrap();
-    assert_eq!(other.kept_digits().await, Ok(VersionDigits::new(2)));
+    two.store_digits().await.unwrap();
+    assert_eq!(other.stored_digits().await, Ok(VersionDigits::new(2)));
     let refused = Err(WidthError::Other {
-        kept: two.digits(),
-        wanted: other.digits(),
+        stored: two.digits(),
+        requested: other.digits(),
     });
-    assert_eq!(other.keep_digits().await, refused);
+    assert_eq!(other.store_digits().await, refused);
     assert_eq!(other.claim_width().await, refused);
     assert!(one.claim_width().await.is_err());
 
@@ -345,8 +355,8 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
         VersionDigits::new(10).unwrap(),
     );
     let refused = Err(WidthError::Other {
-        kept: VersionDigits::default(),
-        wanted: wide.digits(),
+        stored: VersionDigits::default(),
+        requested: wide.digits(),
     });
     assert_eq!(wide.claim_width().await, refused);
     narrow.claim_width().await.unwrap();

@@ -7,7 +7,7 @@ use shared::{
     domain::{
         ledger::Retention,
         names,
-        recent::Window,
+        recent_requests::Window,
         update::{Ordering, Update},
         version::Version,
     },
@@ -130,7 +130,7 @@ async fn writers_at_once_get_each_version_once_in_every_mode() {
 
 #[tokio::test]
 async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
-    use shared::{domain::version_item::VersionItem, dynamodb::put::put_version::RecordOutcome};
+    use shared::{domain::version_item::VersionItem, dynamodb::put::put_version::PutOutcome};
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
     for of in [WriteMode::Inline, WriteMode::Transaction] {
@@ -140,8 +140,8 @@ async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
         let image = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
         let version = VersionItem::from_image(image, store.digits()).unwrap();
         assert_eq!(
-            store.record_version(&version).await,
-            Ok(RecordOutcome::AlreadyRecorded),
+            store.put_version(&version).await,
+            Ok(PutOutcome::AlreadyRecorded),
             "{of:?}"
         );
     }

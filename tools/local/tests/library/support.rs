@@ -198,7 +198,7 @@ pub(crate) async fn record(store: &Store, entity: &EntityId) {
         .unwrap()
         .unwrap();
     store
-        .record_version(&VersionItem::from_image(image, store.digits()).unwrap())
+        .put_version(&VersionItem::from_image(image, store.digits()).unwrap())
         .await
         .unwrap();
 }

@@ -13,7 +13,7 @@ use shared::{
     domain::{attributes::same_item, entity::EntityId, version::Version, version_item::VersionItem},
     dynamodb::{
         Store,
-        put::put_version::{RecordError, RecordOutcome},
+        put::put_version::{PutError, PutOutcome},
     },
 };
 use stream_fn::{
@@ -110,7 +110,7 @@ impl Replay {
             Ok(Content::Skipped) => Outcome::Skipped,
             Err(failure) => failure.into(),
             Ok(Content::Version(version)) => {
-                let found = self.store.would_record(&version).await;
+                let found = self.store.preview_put(&version).await;
                 planned(&version, found, plan).with_version(version)
             }
         };
@@ -124,7 +124,7 @@ impl Replay {
 }
 
 /// Notes a version as put: the same record can be in several documents, and only the first one would put it.
-fn planned(version: &VersionItem, found: Result<RecordOutcome, RecordError>, plan: &Plan) -> Outcome {
+fn planned(version: &VersionItem, found: Result<PutOutcome, PutError>, plan: &Plan) -> Outcome {
     match found.into() {
         Outcome::Recorded => {
             let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);

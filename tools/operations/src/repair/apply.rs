@@ -4,7 +4,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
     domain::{repair::Step, version_item::VersionItem},
-    dynamodb::{Store, put::put_version::RecordOutcome},
+    dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
 
@@ -105,7 +105,7 @@ impl Done {
 
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
     match &planned.step {
-        Step::Record(version) => put(store, version).await,
+        Step::Put(version) => put(store, version).await,
         Step::Revive { version, latest } => Ok(match store.revive_latest(&planned.entity, *version, latest).await? {
             true => Outcome::Revived,
             false => Outcome::Conflict,
@@ -125,9 +125,9 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
 }
 
 async fn put(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {
-    Ok(match store.record_version(version).await? {
-        RecordOutcome::Recorded => Outcome::Recorded,
-        RecordOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
-        RecordOutcome::Conflict => Outcome::Conflict,
+    Ok(match store.put_version(version).await? {
+        PutOutcome::Recorded => Outcome::Recorded,
+        PutOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
+        PutOutcome::Conflict => Outcome::Conflict,
     })
 }

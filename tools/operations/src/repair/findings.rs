@@ -7,7 +7,7 @@ use shared::{
     domain::{audit::Finding, entity::EntityId},
     dynamodb::{
         Store,
-        maintain::{audit::Audited, audit_segment, rate_limit::Pace},
+        maintain::{audit::EntityFindings, audit_segment, rate_limit::RateLimiter},
     },
 };
 
@@ -27,7 +27,7 @@ pub async fn of_entities(
     lag: Duration,
 ) -> Result<(Findings, Option<EntityId>), OperationError> {
     let (mut findings, mut not_found) = (Findings::new(), None);
-    let mut audit = EntitiesAudit::new(store.clone(), Pace::unbounded(), lag, ids)?;
+    let mut audit = EntitiesAudit::new(store.clone(), RateLimiter::unlimited(), lag, ids)?;
     while let Some(step) = audit.step().await? {
         match step {
             EntityStep::Examined(_, audited) | EntityStep::Settled(audited) => add(&mut findings, audited),
@@ -40,7 +40,12 @@ pub async fn of_entities(
 /// Audits the whole table. Reports the number of items that were read.
 pub async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> Result<Findings, OperationError> {
     let mut findings = Findings::new();
-    let mut steps = segments(store, &Pace::unbounded(), lag, vec![audit_segment::Progress::default()]);
+    let mut steps = segments(
+        store,
+        &RateLimiter::unlimited(),
+        lag,
+        vec![audit_segment::Progress::default()],
+    );
     while let Some((_, step)) = steps.try_next().await? {
         progress.at(step.progress.counts.items);
         step.audited.into_iter().for_each(|audited| add(&mut findings, audited));
@@ -48,7 +53,7 @@ pub async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> 
     Ok(findings)
 }
 
-fn add(findings: &mut Findings, audited: Audited) {
+fn add(findings: &mut Findings, audited: EntityFindings) {
     if !audited.findings.is_empty() {
         findings.entry(audited.entity).or_default().extend(audited.findings);
     }

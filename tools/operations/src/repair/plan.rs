@@ -110,7 +110,7 @@ impl Plan {
             }
             self.steps.push(Planned {
                 entity,
-                step: Step::Record(found.version),
+                step: Step::Put(found.version),
                 source: found.source,
             });
         }
@@ -144,7 +144,7 @@ impl Planned {
     pub fn to_json(&self) -> Value {
         let id = self.entity.as_str();
         match &self.step {
-            Step::Record(version) => {
+            Step::Put(version) => {
                 json!({"ID": id, "Step": "Record", "Version": version.version(), "Source": self.source})
             }
             Step::Raise { from, to } => json!({"ID": id, "Step": "Raise", "From": from, "To": to}),
@@ -155,7 +155,7 @@ impl Planned {
     /// Returns the version that the step writes.
     pub fn version(&self) -> Version {
         match &self.step {
-            Step::Record(version) => version.version(),
+            Step::Put(version) => version.version(),
             Step::Raise { to, .. } => *to,
             Step::Revive { version, .. } => *version,
         }

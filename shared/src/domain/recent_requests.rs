@@ -1,47 +1,49 @@
-//! What a latest item remembers of the requests that made it.
+//! Recent requests of a latest item: the map by which a repeated update is detected as a duplicate.
 //!
-//! Its map `RecentRequests` holds the version that each of the last requests got, under a short hash of the request's
-//! id. It is part of no version: history is about the entity, not about who delivered what how often.
+//! `RecentRequests` maps a short hash of each request id to the version that the request created. It holds the last
+//! requests of the entity, at least as many as the [`Window`] says. The map is not part of any version item.
 
 use std::{collections::HashMap, fmt, str::FromStr};
 
 use thiserror::Error;
 
 use super::{
-    AttributeValue, Item, names,
+    AttributeValue, Item,
+    attributes::text,
+    names,
     number::Decimal,
     request_id::{RequestHash, RequestId},
     version::Version,
 };
 
-/// How many of the last requests of an entity are known again, from 1 to 100.
+/// Minimum number of an entity's last requests that are detected as duplicates, from 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window(u8);
 
 impl Window {
-    /// What one expression can prune.
+    /// Largest window: the number of entries that one expression can remove.
     pub const MAX: u8 = 100;
-    /// The last request only, which the latest item carries anyway.
+    /// Only the last request, whose id is an attribute of the latest item.
     pub const LAST: Self = Self(1);
 
-    /// `None` outside 1 to [`Self::MAX`].
+    /// Returns `None` outside 1 to [`Self::MAX`].
     pub fn new(requests: u8) -> Option<Self> {
         (1..=Self::MAX).contains(&requests).then_some(Self(requests))
     }
 
-    /// How many requests are known again at least.
+    /// Returns the minimum number of requests that are detected.
     pub fn get(self) -> usize {
         usize::from(self.0)
     }
 
-    /// From how many on the map is pruned: half as many again, so that not every update has to. It bounds the map to less
-    /// than twice the window, and with the default window to 24 entries of 15 to 20 bytes.
+    /// Returns the number of entries from which the map is pruned: one and a half windows, so that not every update has to
+    /// prune. With the default window the map has at most 24 entries of 15 to 20 bytes.
     pub fn full(self) -> usize {
         self.get() + (self.get() / 2).max(1)
     }
 
-    /// What the map never exceeds.
-    pub fn most(self) -> usize {
+    /// Returns the maximum number of entries of the map.
+    pub fn max_entries(self) -> usize {
         2 * self.get()
     }
 }
@@ -66,43 +68,42 @@ impl FromStr for Window {
     }
 }
 
-/// Not a number from 1 to [`Window::MAX`].
+/// The text is not a number from 1 to [`Window::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the window is a number from 1 to {max}", max = Window::MAX)]
 pub struct InvalidWindow;
 
-/// What a latest item remembers. `None` where it has no map.
-pub fn remembered(latest: &Item) -> Option<&HashMap<String, AttributeValue>> {
+/// Returns the recent requests of a latest item, `None` if it has no map.
+pub fn requests_of(latest: &Item) -> Option<&HashMap<String, AttributeValue>> {
     match latest.get(names::RECENT_REQUESTS) {
         Some(AttributeValue::M(requests)) => Some(requests),
         _ => None,
     }
 }
 
-/// The version that a request got, where the latest item remembers it.
+/// Returns the version that a request created, if it is among the recent requests.
 pub fn version_of(latest: &Item, request: &RequestHash) -> Option<Version> {
-    remembered(latest)?.get(request.as_str()).and_then(version)
+    requests_of(latest)?.get(request.as_str()).and_then(version)
 }
 
-/// The request that made an item, as it names it.
+/// Returns the hash of the request that created an item, from its `RequestId`.
 pub fn last_request(item: &Item) -> Option<RequestHash> {
-    match item.get(names::REQUEST_ID) {
-        Some(AttributeValue::S(id)) => Some(RequestHash::of(&RequestId::new(id.clone()).ok()?)),
-        _ => None,
-    }
+    let id = RequestId::new(text(item, names::REQUEST_ID)?).ok()?;
+    Some(RequestHash::of(&id))
 }
 
-/// The most that is forgotten at once, by what fits an expression of 4 KB. A smaller window is reached in steps.
-pub const MOST_FORGOTTEN: usize = 60;
+/// Maximum number of entries that one update removes: an expression is at most 4 KB long. A window that was reduced is
+/// reached in several updates.
+pub const MAX_REMOVED: usize = 60;
 
-/// What has to be forgotten so that the map holds the window after one more request, up to [`MOST_FORGOTTEN`]: the oldest
-/// first.
+/// Returns the oldest entries, at most [`MAX_REMOVED`], whose removal leaves the map with one window of entries after one
+/// more request.
 pub fn oldest(requests: &HashMap<String, AttributeValue>, window: Window) -> Vec<(String, AttributeValue)> {
     let mut sorted: Vec<_> = requests.iter().collect();
-    // What has no version is nothing that can be known again.
+    // An entry without a version cannot be used to detect a duplicate.
     sorted.sort_by_key(|(hash, value)| (version(value).map_or(0, Version::get), hash.as_str()));
     let surplus = (requests.len() + 1).saturating_sub(window.get());
-    let oldest = sorted.into_iter().take(surplus.min(MOST_FORGOTTEN));
+    let oldest = sorted.into_iter().take(surplus.min(MAX_REMOVED));
     oldest.map(|(hash, value)| (hash.clone(), value.clone())).collect()
 }
 
@@ -137,27 +138,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pruned_map_and_one_more_request_are_the_window() {
+    fn a_pruned_map_has_one_window_of_entries_after_one_more_request() {
         for size in 1..=Window::MAX {
             let window = Window::new(size).unwrap();
-            assert!(window.full() <= window.most(), "{window}");
-            for held in 0..=window.most() {
+            assert!(window.full() <= window.max_entries(), "{window}");
+            for held in 0..=window.max_entries() {
                 let requests: HashMap<_, _> = (1..=held)
                     .map(|n| (format!("h{n}"), AttributeValue::N(n.to_string())))
                     .collect();
-                let forgotten = oldest(&requests, window);
+                let removed = oldest(&requests, window);
                 let surplus = (held + 1).saturating_sub(window.get());
-                assert_eq!(forgotten.len(), surplus.min(MOST_FORGOTTEN), "{window} of {held}");
-                assert!(held > window.full() || surplus <= MOST_FORGOTTEN, "{window}");
-                let expected: Vec<_> = (1..=forgotten.len()).map(|n| format!("h{n}")).collect();
-                let names: Vec<_> = forgotten.into_iter().map(|(hash, _)| hash).collect();
+                assert_eq!(removed.len(), surplus.min(MAX_REMOVED), "{window} of {held}");
+                assert!(held > window.full() || surplus <= MAX_REMOVED, "{window}");
+                let expected: Vec<_> = (1..=removed.len()).map(|n| format!("h{n}")).collect();
+                let names: Vec<_> = removed.into_iter().map(|(hash, _)| hash).collect();
                 assert_eq!(names, expected);
             }
         }
     }
 
     #[test]
-    fn versions_are_compared_as_numbers_and_what_is_none_goes_first() {
+    fn versions_are_compared_as_numbers_and_invalid_ones_are_removed_first() {
         let requests = json!({"a": {"N": "10"}, "b": {"N": "9"}, "c": {"S": "11"}, "d": {"N": "1.1E1"}});
         let requests: HashMap<String, AttributeValue> = serde_json::from_value(requests).unwrap();
         let order: Vec<_> = oldest(&requests, Window::LAST)
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_known_again_by_its_hash() {
+    fn a_request_is_found_by_its_hash() {
         let hash = RequestHash::of(&RequestId::new("abc").unwrap());
         // The first 8 bytes of SHA-256("abc"), ba7816bf8f01cfea.
         assert_eq!(hash.as_str(), "ungWv48Bz-o");
@@ -179,6 +180,6 @@ mod tests {
             Some(7)
         );
         assert_eq!(found(json!({"M": {"x": {"N": "8"}}})), None);
-        assert_eq!(found(json!({"S": "by hand"})), None);
+        assert_eq!(found(json!({"S": "manual"})), None);
     }
 }

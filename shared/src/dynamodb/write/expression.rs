@@ -1,0 +1,108 @@
+//! An update expression with its condition, and the names and values that both refer to.
+//!
+//! `UpdateItem` and the update of a transaction take the same four parts, but the SDK has a builder type for each. An
+//! [`Expression`] is built once and applied to either.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::UpdateItemInputBuilder,
+    types::{AttributeValue, builders::UpdateBuilder},
+};
+
+use crate::domain::update::Change;
+
+/// The clauses of an update expression, the parts of its condition, and their placeholders.
+#[derive(Debug, Default)]
+pub struct Expression {
+    set: Vec<String>,
+    remove: Vec<String>,
+    condition: Vec<String>,
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+}
+
+impl Expression {
+    /// Adds a `SET` clause, such as `#a = :a`.
+    pub fn set(&mut self, clause: impl Into<String>) -> &mut Self {
+        self.set.push(clause.into());
+        self
+    }
+
+    /// Adds a path to `REMOVE`.
+    pub fn remove(&mut self, path: impl Into<String>) -> &mut Self {
+        self.remove.push(path.into());
+        self
+    }
+
+    /// Adds a part of the condition. All parts must hold.
+    pub fn condition(&mut self, part: impl Into<String>) -> &mut Self {
+        self.condition.push(part.into());
+        self
+    }
+
+    /// Adds a part before the other parts of the condition.
+    pub fn condition_first(&mut self, part: impl Into<String>) -> &mut Self {
+        self.condition.insert(0, part.into());
+        self
+    }
+
+    /// Defines the placeholder of an attribute name.
+    pub fn name(&mut self, placeholder: impl Into<String>, name: impl Into<String>) -> &mut Self {
+        self.names.insert(placeholder.into(), name.into());
+        self
+    }
+
+    /// Defines the placeholder of a value.
+    pub fn value(&mut self, placeholder: impl Into<String>, value: AttributeValue) -> &mut Self {
+        self.values.insert(placeholder.into(), value);
+        self
+    }
+
+    /// Adds changes of attributes. The placeholders are short, `#0` and `:0`: an expression is at most 4 KB long.
+    pub fn changes(&mut self, changes: &BTreeMap<String, Change>) -> &mut Self {
+        for (index, (name, change)) in changes.iter().enumerate() {
+            self.name(format!("#{index}"), name);
+            match change {
+                Change::Set(value) => self
+                    .set(format!("#{index}=:{index}"))
+                    .value(format!(":{index}"), value.clone().into()),
+                Change::Remove => self.remove(format!("#{index}")),
+            };
+        }
+        self
+    }
+
+    /// Applies the expression to an `UpdateItem` request.
+    pub fn apply_to_request(self, request: UpdateItemInputBuilder) -> UpdateItemInputBuilder {
+        request
+            .set_update_expression(self.update())
+            .set_condition_expression(self.joined_condition())
+            .set_expression_attribute_names(non_empty(self.names))
+            .set_expression_attribute_values(non_empty(self.values))
+    }
+
+    /// Applies the expression to an update in a transaction.
+    pub fn apply_to_transaction(self, update: UpdateBuilder) -> UpdateBuilder {
+        update
+            .set_update_expression(self.update())
+            .set_condition_expression(self.joined_condition())
+            .set_expression_attribute_names(non_empty(self.names))
+            .set_expression_attribute_values(non_empty(self.values))
+    }
+
+    fn update(&self) -> Option<String> {
+        let clause = |keyword, parts: &[String]| (!parts.is_empty()).then(|| format!("{keyword} {}", parts.join(",")));
+        let clauses = [clause("SET", &self.set), clause("REMOVE", &self.remove)];
+        let clauses: Vec<_> = clauses.into_iter().flatten().collect();
+        (!clauses.is_empty()).then(|| clauses.join(" "))
+    }
+
+    fn joined_condition(&self) -> Option<String> {
+        (!self.condition.is_empty()).then(|| self.condition.join(" AND "))
+    }
+}
+
+fn non_empty<V>(map: HashMap<String, V>) -> Option<HashMap<String, V>> {
+    Some(map).filter(|map| !map.is_empty())
+}
