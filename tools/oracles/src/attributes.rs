@@ -1,10 +1,12 @@
-//! Attribute values: DynamoDB's own JSON, plain JSON, and each printed and read again.
+//! Parsers and serializers of attribute values, in DynamoDB JSON and in plain JSON.
 
 use serde_json::{Number, Value};
 use shared::domain::{AttributeValue, Item, attributes as domain, attributes::same_item, number::Decimal, plain, size};
 
-/// The text is read as DynamoDB's JSON, as the plain JSON of an update, and as the plain JSON of the operator; what is read
-/// comes back from its own print.
+use crate::{errors, update};
+
+/// Parses the input as DynamoDB JSON, as the plain JSON of an update, and as the plain JSON of an operator. The serialization of
+/// a parsed value must parse to the same value.
 pub fn attributes(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(number) = Decimal::parse(text) {
@@ -12,68 +14,68 @@ pub fn attributes(input: &[u8]) {
     }
     match domain::from_dynamodb_json(text) {
         Ok(value) => {
-            dynamodb_json(&value);
-            operators_json(&value);
+            check_dynamodb_json(&value);
+            check_plain_json(&value);
         }
-        Err(error) => crate::check_error(&error, &format!("{error:?}"), ""),
+        Err(error) => errors::check(&error, ""),
     }
     let Ok(json) = serde_json::from_str::<Value>(text) else {
         return;
     };
     match domain::from_json(json.clone()) {
         Ok(value) => {
-            dynamodb_json(&value);
-            operators_json(&value);
-            let again = domain::from_json(crate::update::print_value(&value));
+            check_dynamodb_json(&value);
+            check_plain_json(&value);
+            let again = domain::from_json(update::serialize_value(&value));
             assert!(
                 again.is_ok_and(|again| again == value),
-                "its own plain JSON is another value"
+                "the plain JSON parses to a different value"
             );
         }
-        Err(error) => crate::check_error(&error, &format!("{error:?}"), ""),
+        Err(error) => errors::check(&error, ""),
     }
-    let names = crate::names(&json);
+    let names = errors::names(&json);
     match plain::from_json(json) {
-        Ok(value) => operators_json(&value),
-        Err(error) => crate::check_error(&error, &format!("{error:?}"), &names),
+        Ok(value) => check_plain_json(&value),
+        Err(error) => errors::check(&error, &names),
     }
 }
 
-fn dynamodb_json(value: &AttributeValue) {
+fn check_dynamodb_json(value: &AttributeValue) {
     let Ok(text) = serde_json::to_string(value) else {
-        panic!("a value that JSON cannot write")
+        panic!("a value cannot be serialized")
     };
-    // One level of ours is two of the parser's, which stops at 128.
+    // One level of an attribute value is two levels of JSON, of which the parser accepts 128.
     if let Ok(again) = domain::from_dynamodb_json(&text) {
-        assert!(again == *value, "its own DynamoDB JSON is another value");
+        assert!(again == *value, "the DynamoDB JSON parses to a different value");
         let item =
             |value: &AttributeValue| Item::from(std::collections::HashMap::from([("A".to_owned(), value.clone())]));
-        assert!(same_item(&item(&again), &item(value)), "it is not the same as itself");
+        assert!(same_item(&item(&again), &item(value)), "an item does not equal itself");
         assert_eq!(size::of_value(&again), size::of_value(value));
     } else {
         assert!(
             size::check_attribute("A", value).is_err(),
-            "its own DynamoDB JSON is refused"
+            "the DynamoDB JSON is rejected"
         );
     }
 }
 
-/// What DynamoDB holds comes back. A number that is none, and `NULL: false`, it does not hold.
-fn operators_json(value: &AttributeValue) {
+/// Checks values that DynamoDB can store, which excludes invalid numbers and `NULL: false`.
+fn check_plain_json(value: &AttributeValue) {
     let printed = plain::attribute(value).to_string();
-    if !is_held(value) || size::check_attribute("A", value).is_err() {
+    if !is_storable(value) || size::check_attribute("A", value).is_err() {
         return;
     }
     let Ok(json) = serde_json::from_str(&printed) else {
-        panic!("its own plain JSON is none")
+        panic!("the plain JSON is invalid")
     };
     assert!(
         plain::from_json(json).is_ok_and(|again| again == *value),
-        "its own plain JSON is another value"
+        "the plain JSON parses to a different value"
     );
 }
 
-fn is_held(value: &AttributeValue) -> bool {
+fn is_storable(value: &AttributeValue) -> bool {
     use AttributeValue::{L, M, N, Ns, Null};
     let number = |text: &String| {
         Decimal::parse(text).is_ok()
@@ -83,8 +85,8 @@ fn is_held(value: &AttributeValue) -> bool {
         N(text) => number(text),
         Ns(texts) => texts.iter().all(number),
         Null(value) => *value,
-        L(values) => values.iter().all(is_held),
-        M(members) => members.values().all(is_held),
+        L(values) => values.iter().all(is_storable),
+        M(members) => members.values().all(is_storable),
         _ => true,
     }
 }

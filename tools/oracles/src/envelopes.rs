@@ -1,4 +1,4 @@
-//! The envelopes of writer-fn.
+//! The event parser of writer-fn.
 
 use serde_json::{Value, json, value::RawValue};
 use shared::domain::update::{Ordering, Update};
@@ -7,20 +7,22 @@ use writer_fn::{
     request::{Request, parse},
 };
 
-/// An event of writer-fn. Of a batch, each message is read or refused by itself, none is lost and none comes up twice; an
-/// update is the same in whatever envelope it comes.
+use crate::{errors, update};
+
+/// Parses the input as an event. Every message of a batch must be parsed or rejected separately, exactly once. An update must be
+/// the same inside every envelope.
 pub fn envelopes(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(event) = RawValue::from_string(text.to_owned()) else {
         return;
     };
     let json = serde_json::from_str::<Value>(text).ok();
-    let names = json.as_ref().map(crate::names).unwrap_or_default();
+    let names = json.as_ref().map(errors::names).unwrap_or_default();
     match parse(&event) {
         Err(error) => check_error(Error::from(error), &names),
         Ok(Request::Batch(messages)) => {
             if let Some(Value::Array(records)) = json.as_ref().and_then(|json| json.get("Records")) {
-                assert_eq!(messages.len(), records.len(), "a message is lost, or comes up twice");
+                assert_eq!(messages.len(), records.len(), "a message is lost or duplicated");
             }
             for message in messages {
                 let carrier = message.id.unwrap_or_default();
@@ -28,8 +30,8 @@ pub fn envelopes(input: &[u8]) {
                     .body
                     .and_then(|envelope| envelope.open(&carrier, Ordering::Arrival))
                 {
-                    Ok(update) => crate::update::check(&update, Ordering::Arrival),
-                    // What is inside a body is a text to the outer event.
+                    Ok(update) => update::check(&update, Ordering::Arrival),
+                    // Names inside a body are part of a string of the event, so any name is allowed.
                     Err(error) => check_error(Error::from(error), "secret"),
                 }
             }
@@ -37,17 +39,17 @@ pub fn envelopes(input: &[u8]) {
         Ok(Request::Update(envelope)) => match envelope.open("carrier", Ordering::Arrival) {
             Err(error) => check_error(Error::from(error), &names),
             Ok(update) => {
-                crate::update::check(&update, Ordering::Arrival);
+                update::check(&update, Ordering::Arrival);
                 if let Some(json) = json {
-                    in_every_envelope(&json, text, &update);
+                    check_envelopes(&json, text, &update);
                 }
             }
         },
     }
 }
 
-/// One level more, or two, may be too deep; a text in a text may be. All else is the same update.
-fn in_every_envelope(json: &Value, text: &str, update: &Update) {
+/// An envelope adds one or two levels, which can exceed the nesting limit. Otherwise the update must be the same.
+fn check_envelopes(json: &Value, text: &str, update: &Update) {
     let bridge = json!({"detail-type": "t", "source": "s", "detail": json});
     let sns = json!({"Type": "Notification", "Message": text});
     for event in [
@@ -64,13 +66,13 @@ fn in_every_envelope(json: &Value, text: &str, update: &Update) {
         let opened = envelope.open("carrier", Ordering::Arrival);
         assert!(
             opened.is_err() || opened.is_ok_and(|opened| opened == *update),
-            "another update inside an envelope"
+            "a different update inside an envelope"
         );
     }
     let batch = json!({"Records": [{"messageId": "carrier", "body": text}]});
     if let Ok(batch) = RawValue::from_string(batch.to_string()) {
         let Ok(Request::Batch(messages)) = parse(&batch) else {
-            panic!("a batch is no batch")
+            panic!("a batch is not parsed as a batch")
         };
         for message in messages {
             let opened = message
@@ -78,7 +80,7 @@ fn in_every_envelope(json: &Value, text: &str, update: &Update) {
                 .and_then(|envelope| envelope.open("carrier", Ordering::Arrival));
             assert!(
                 opened.is_ok_and(|opened| opened == *update),
-                "another update inside a message"
+                "a different update inside a message"
             );
         }
     }
@@ -86,5 +88,5 @@ fn in_every_envelope(json: &Value, text: &str, update: &Update) {
 
 fn check_error(error: Error, names: &str) {
     assert_eq!(error.error_type(), "InvalidEvent");
-    crate::check_error(&error, &format!("{error:?}"), names);
+    errors::check(&error, names);
 }

@@ -1,4 +1,4 @@
-//! The failure documents of the event source mapping.
+//! The parser of failure documents, and the code of the event source mapping that creates them.
 
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use local::mapping::{
 use operations::failures::document::{Document, parse, table_of};
 use serde_json::Value;
 
-/// A document is refused by name, or it names records or where they were. What it names comes back from a document that the
-/// mapping writes of it.
+use crate::errors;
+
+/// Parses the input as a failure document. It must contain records or their position in the stream, and a document that the
+/// mapping creates from it must parse to the same content.
 pub fn failure_documents(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = table_of(text);
     match parse(text) {
-        Err(error) => crate::check_error(&error, &format!("{error:?}"), ""),
+        Err(error) => errors::check(&error, ""),
         Ok(document) => {
             assert!(
                 document.batch.is_some() || document.records.is_some(),
-                "a document of nothing"
+                "a document without records and position"
             );
             if let Some(batch) = &document.batch {
                 assert!(batch.first <= batch.last && batch.size > 0);
@@ -28,19 +30,19 @@ pub fn failure_documents(input: &[u8]) {
                     assert!(!table.is_empty() && batch.stream_arn.contains(table));
                 }
             }
-            written_again(&document);
+            check_created_document(&document);
         }
     }
 }
 
-fn written_again(document: &Document) {
+fn check_created_document(document: &Document) {
     let (Some(batch), Some(records)) = (&document.batch, &document.records) else {
         return;
     };
     if records.is_empty() {
         return;
     }
-    // Numbers that are too deep, or too long, are no JSON values.
+    // Raw JSON can be nested too deeply, or contain numbers too large, for a JSON value.
     let parsed: Result<Vec<Value>, _> = records.iter().map(|raw| serde_json::from_str(raw.get())).collect();
     let Ok(parsed) = parsed else { return };
     let last = parsed.len() - 1;
@@ -64,7 +66,7 @@ fn written_again(document: &Document) {
         id: "id".to_owned(),
     };
     let Ok(again) = parse(&failure.document().body.to_string()) else {
-        panic!("what the mapping writes is refused")
+        panic!("the document of the mapping is rejected")
     };
     assert_eq!(again.context.condition.as_deref(), Some("RecordAgeExceeded"));
     let texts = |records: &[Box<serde_json::value::RawValue>]| -> Vec<Value> {
@@ -75,10 +77,10 @@ fn written_again(document: &Document) {
     };
     assert!(
         again.records.is_some_and(|again| texts(&again) == parsed),
-        "its records come back different"
+        "different records"
     );
     let (Some(found), single) = (again.batch, records.len() == 1) else {
-        panic!("where it was is lost")
+        panic!("the position is lost")
     };
     assert_eq!(
         (found.stream_arn, found.shard),
@@ -86,6 +88,6 @@ fn written_again(document: &Document) {
     );
     assert!(
         found.last == batch.last && (single || found.first == batch.first),
-        "its bounds come back different"
+        "different sequence numbers"
     );
 }

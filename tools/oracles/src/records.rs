@@ -1,12 +1,17 @@
-//! The record splitter of stream-fn.
+//! The record parser of stream-fn.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 use shared::domain::{attributes::same_item, keys::VersionDigits, names, sequence::SequenceNumber};
 use stream_fn::record::{Content, parse, split, unwrap_kinesis};
 
-/// An event of stream-fn. Each record is read, skipped or refused by itself, none is lost, and a version item that is put
-/// back into a record is read from it again.
+use crate::errors;
+
+/// Parses the input as a batch of stream records. Every record must be parsed, skipped or rejected separately, exactly once. A
+/// record created from a version item must contain the same version item.
 pub fn records(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(event) = RawValue::from_string(text.to_owned()) else {
@@ -15,76 +20,72 @@ pub fn records(input: &[u8]) {
     let json = serde_json::from_str::<Value>(text).ok();
     let records = match split(&event) {
         Ok(records) => records,
-        Err(error) => return crate::check_error(&error, &format!("{error:?}"), ""),
+        Err(error) => return errors::check(&error, ""),
     };
     if let Some(Value::Array(all)) = json.as_ref().and_then(|json| json.get("Records")) {
-        assert_eq!(records.len(), all.len(), "a record is lost, or comes up twice");
+        assert_eq!(records.len(), all.len(), "a record is lost or duplicated");
     }
-    let names = json.as_ref().map(crate::names).unwrap_or_default();
+    let names = json.as_ref().map(errors::names).unwrap_or_default();
     for raw in records {
-        let inner = carried(raw).and_then(|inner| serde_json::from_str::<Value>(&inner).ok());
-        let names = names.clone() + &inner.as_ref().map(crate::names).unwrap_or_default();
+        let inner = unwrapped(raw).and_then(|inner| serde_json::from_str::<Value>(&inner).ok());
+        let names = names.clone() + &inner.as_ref().map(errors::names).unwrap_or_default();
         if inner.is_none() {
-            check_carried(raw);
+            check_in_kinesis(raw);
         }
         for digits in [1, 10].into_iter().filter_map(VersionDigits::new) {
             match parse(raw, digits).content {
                 Ok(Content::Skipped) => {}
                 Ok(Content::Version(version)) => {
                     let item = version.item();
-                    assert!(!item.contains_key(names::LATEST), "a version item that counts");
+                    assert!(!item.contains_key(names::LATEST), "a version item with the counter");
                     let key = serde_json::to_value(&item[names::SK]).unwrap_or_default();
                     assert_eq!(key, json!({"S": digits.version_key(version.version())}));
-                    let printed = print(item, version.version().get(), digits);
-                    let Ok(Content::Version(again)) = parse(&printed, digits).content else {
-                        panic!("its own print makes no version")
+                    let record = record_of(item, version.version().get(), digits);
+                    let Ok(Content::Version(again)) = parse(&record, digits).content else {
+                        panic!("the record of a version item contains no version")
                     };
-                    assert!(same_item(again.item(), item), "its own print makes another version");
+                    assert!(same_item(again.item(), item), "a different version item");
                 }
-                // Where the text has more than the parser goes into, so have its names.
+                // If the text is nested too deeply for a JSON value, its names are unknown, and any name is allowed.
                 Err(failure) => {
                     let names = if json.is_some() { names.as_str() } else { "secret" };
-                    crate::check_error(&failure, &format!("{failure:?}"), names);
+                    errors::check(&failure, names);
                 }
             }
         }
     }
 }
 
-/// What Kinesis carries.
-fn carried(raw: &RawValue) -> Option<String> {
+/// Returns the stream record in a Kinesis record.
+fn unwrapped(raw: &RawValue) -> Option<String> {
     let record: Value = serde_json::from_str(raw.get()).ok()?;
     unwrap_kinesis(record.get("kinesis")?["data"].as_str()?)
 }
 
-/// A record comes to the same if Kinesis carries it, but for what names it.
-fn check_carried(raw: &RawValue) {
+/// A record must have the same content inside a Kinesis record, except for its sequence number.
+fn check_in_kinesis(raw: &RawValue) {
     let digits = VersionDigits::default();
     let alone = parse(raw, digits).content;
-    let record = json!({"kinesis": {"data": BASE64.encode(raw.get()), "sequenceNumber": "7"}}).to_string();
-    let Ok(record) = RawValue::from_string(record) else {
-        panic!("a record that is no JSON")
-    };
-    let carried = parse(&record, digits);
-    assert_eq!(carried.sequence_number.as_ref().map(SequenceNumber::as_str), Some("7"));
-    match (alone, carried.content) {
+    let record = json!({"kinesis": {"data": BASE64.encode(raw.get()), "sequenceNumber": "7"}});
+    let wrapped = parse(&to_raw(&record), digits);
+    assert_eq!(wrapped.sequence_number.as_ref().map(SequenceNumber::as_str), Some("7"));
+    match (alone, wrapped.content) {
         (Ok(Content::Skipped), Ok(Content::Skipped)) | (Err(_), Err(_)) => {}
-        (Ok(Content::Version(alone)), Ok(Content::Version(carried))) => {
-            assert!(same_item(alone.item(), carried.item()), "another version by Kinesis");
+        (Ok(Content::Version(alone)), Ok(Content::Version(inner))) => {
+            assert!(same_item(alone.item(), inner.item()), "a different version in Kinesis");
         }
-        (alone, carried) => panic!("{} alone, {} by Kinesis", alone.is_ok(), carried.is_ok()),
+        (alone, inner) => panic!("valid: {} alone, {} in a Kinesis record", alone.is_ok(), inner.is_ok()),
     }
 }
 
-fn print(item: &shared::domain::Item, version: u64, digits: VersionDigits) -> Box<RawValue> {
+fn record_of(item: &shared::domain::Item, version: u64, digits: VersionDigits) -> Box<RawValue> {
     let mut image = serde_json::to_value(item).unwrap_or_default();
     image[names::LATEST] = json!({"N": version.to_string()});
-    let record = json!({
-        "eventName": "MODIFY",
-        "dynamodb": {"Keys": {"SK": {"S": digits.latest_key()}}, "NewImage": image, "SequenceNumber": "1"},
-    });
-    match RawValue::from_string(record.to_string()) {
-        Ok(raw) => raw,
-        Err(error) => panic!("a record that is no JSON: {error}"),
-    }
+    let keys = json!({"SK": {"S": digits.latest_key()}});
+    let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
+    to_raw(&json!({"eventName": "MODIFY", "dynamodb": change}))
+}
+
+fn to_raw(record: &Value) -> Box<RawValue> {
+    to_raw_value(record).unwrap_or_else(|error| panic!("a record that is not JSON: {error}"))
 }

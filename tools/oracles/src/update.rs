@@ -1,4 +1,4 @@
-//! The update parser.
+//! The parser of updates.
 
 use serde_json::{Map, Value};
 use shared::{
@@ -16,8 +16,10 @@ use shared::{
     logging::chain,
 };
 
-/// The first byte says how updates are ordered, the rest is the update. What is read comes back from its own print, and
-/// makes a version item that fits; what is refused is refused by name.
+use crate::errors;
+
+/// Parses the input as an update. The first byte selects the ordering. The serialization of the update must parse to the same
+/// update, and its version item must not exceed the maximum item size.
 pub fn update(input: &[u8]) {
     let Some((first, rest)) = input.split_first() else {
         return;
@@ -30,14 +32,14 @@ pub fn update(input: &[u8]) {
     let Ok(json) = serde_json::from_slice::<Value>(rest) else {
         return;
     };
-    let names = crate::names(&json);
+    let names = errors::names(&json);
     match Update::parse(json, "carrier", ordering) {
         Ok(update) => check(&update, ordering),
-        Err(error) => crate::check_error(&error, &format!("{error:?}"), &names),
+        Err(error) => errors::check(&error, &names),
     }
 }
 
-/// What holds of an update that was read.
+/// Checks a parsed update.
 pub(crate) fn check(update: &Update, ordering: Ordering) {
     assert!((1..=MAX_ENTITY_ID_BYTES).contains(&update.entity.as_str().len()));
     assert!((1..=MAX_REQUEST_ID_BYTES).contains(&update.request_id.as_str().len()));
@@ -46,20 +48,20 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
         "a reserved name"
     );
     assert_eq!(update.timestamp.is_some(), ordering == Ordering::Time);
-    let again = Update::parse(print(update), "another", ordering);
-    let again = again.unwrap_or_else(|error| panic!("its own print is refused: {}", chain(&error)));
-    assert!(again == *update, "its own print is another update");
+    let again = Update::parse(serialize(update), "another", ordering);
+    let again = again.unwrap_or_else(|error| panic!("the serialized update is rejected: {}", chain(&error)));
+    assert!(again == *update, "the serialized update parses to a different one");
     let digits = VersionDigits::default();
     let image = apply(update, None, digits).unwrap_or_else(|error| panic!("{error}"));
     let version = VersionItem::from_image(image, digits).unwrap_or_else(|error| panic!("{error}"));
-    // `Deleted` and `Timestamp` may be counted once more.
+    // The parser may count `Deleted` and `Timestamp` twice.
     assert!(
         size::of_item(version.item()) <= size::MAX_ITEM_BYTES + 64,
-        "a version item that does not fit"
+        "a version item that is too large"
     );
 }
 
-fn print(update: &Update) -> Value {
+fn serialize(update: &Update) -> Value {
     let mut members = Map::new();
     members.insert(ID.to_owned(), update.entity.as_str().into());
     members.insert(names::REQUEST_ID.to_owned(), update.request_id.as_str().into());
@@ -73,7 +75,7 @@ fn print(update: &Update) -> Value {
     }
     for (name, change) in &update.changes {
         let value = match change {
-            Change::Set(value) => print_value(value),
+            Change::Set(value) => serialize_value(value),
             Change::Remove => Value::Null,
         };
         members.insert(name.clone(), value);
@@ -81,21 +83,23 @@ fn print(update: &Update) -> Value {
     Value::Object(members)
 }
 
-/// The plain JSON that makes this value.
-pub(crate) fn print_value(value: &AttributeValue) -> Value {
+/// Returns the plain JSON of a value.
+pub(crate) fn serialize_value(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => text.as_str().into(),
         AttributeValue::N(number) => match serde_json::from_str(number) {
             Ok(number) => Value::Number(number),
-            Err(error) => panic!("a number that JSON cannot write: {error}"),
+            Err(error) => panic!("a number that is not JSON: {error}"),
         },
         AttributeValue::Bool(value) => (*value).into(),
         AttributeValue::Null(_) => Value::Null,
-        AttributeValue::L(values) => values.iter().map(print_value).collect(),
+        AttributeValue::L(values) => values.iter().map(serialize_value).collect(),
         AttributeValue::M(members) => {
-            let members = members.iter().map(|(name, value)| (name.clone(), print_value(value)));
+            let members = members
+                .iter()
+                .map(|(name, value)| (name.clone(), serialize_value(value)));
             Value::Object(members.collect())
         }
-        _ => panic!("a value that plain JSON does not make"),
+        _ => panic!("a value that plain JSON cannot represent"),
     }
 }

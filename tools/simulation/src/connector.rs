@@ -1,0 +1,329 @@
+//! HTTP connector of the SDK clients: sends requests to the embedded database, in the same process, and injects faults.
+//!
+//! Each request is assigned to a [`Point`] by its operation and its sender. The schedule defines which requests at a point fail,
+//! and how. Without a fault a request takes a few milliseconds of virtual time. Mutations change requests and responses here.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::config::RuntimeComponents;
+use aws_smithy_runtime_api::{
+    client::{
+        http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+        orchestrator::{HttpRequest, HttpResponse},
+        result::ConnectorError,
+    },
+    http::StatusCode,
+};
+use dynoxide::Database;
+use fastrand::Rng;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::sleep};
+
+use crate::{
+    database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
+    error::SimulationError,
+    mutation::Mutation,
+    schedule::{Fault, FaultKind, Point},
+};
+
+tokio::task_local! {
+    /// The invocation that sends a request.
+    pub(crate) static CALLER: Arc<Caller>;
+}
+
+/// Payload of a panic that a fault causes.
+pub(crate) struct InjectedPanic;
+
+/// An invocation of a function.
+#[derive(Debug, Default)]
+pub(crate) struct Caller {
+    pub(crate) is_writer: bool,
+    /// Notified to kill the process of the invocation.
+    pub(crate) kill: Notify,
+    /// `true` if a fault occurred in the invocation.
+    pub(crate) had_fault: Mutex<bool>,
+}
+
+impl Caller {
+    pub(crate) fn writer() -> Arc<Self> {
+        Arc::new(Self {
+            is_writer: true,
+            ..Self::default()
+        })
+    }
+
+    pub(crate) fn set_fault(&self) {
+        *lock(&self.had_fault) = true;
+    }
+}
+
+/// The connector. A request outside an invocation comes from the mapping or from a reader.
+#[derive(Clone)]
+pub(crate) struct Connector(Arc<Inner>);
+
+struct Inner {
+    database: Database,
+    mutation: Option<Mutation>,
+    plan: Mutex<FaultPlan>,
+}
+
+/// The faults of the schedule, and those that occurred so far.
+struct FaultPlan {
+    faults: Vec<Fault>,
+    /// Number of requests so far at each point.
+    seen: HashMap<Point, u32>,
+    occurred: BTreeMap<String, u64>,
+    stopped: bool,
+    rng: Rng,
+}
+
+impl Connector {
+    pub(crate) fn new(database: Database, seed: u64, faults: Vec<Fault>, mutation: Option<Mutation>) -> Self {
+        Self(Arc::new(Inner {
+            database,
+            mutation,
+            plan: Mutex::new(FaultPlan {
+                faults,
+                seen: HashMap::new(),
+                occurred: BTreeMap::new(),
+                stopped: false,
+                rng: Rng::with_seed(seed ^ 0x5eed),
+            }),
+        }))
+    }
+
+    pub(crate) fn mutation(&self) -> Option<Mutation> {
+        self.0.mutation
+    }
+
+    /// Sends a request without faults.
+    pub(crate) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
+        let output = execute(&self.0.database, operation, body);
+        let output = output.map_err(|source| SimulationError::Request { operation, source })?;
+        Ok(serde_json::from_str(&output)?)
+    }
+
+    /// Counts a request at this point, and returns its fault, if any.
+    pub(crate) fn fault(&self, point: Point) -> Option<FaultKind> {
+        let mut plan = lock(&self.0.plan);
+        let seen = plan.seen.entry(point).or_default();
+        let index = *seen;
+        *seen += 1;
+        // Readers start after the faults stopped.
+        if plan.stopped && point != Point::BatchGet {
+            return None;
+        }
+        let due = |fault: &&Fault| fault.on == point && (fault.nth..fault.nth + fault.times).contains(&index);
+        plan.faults.iter().find(due).map(|fault| fault.kind)
+    }
+
+    /// Counts a fault that occurred.
+    pub(crate) fn count(&self, fault: &str) {
+        *lock(&self.0.plan).occurred.entry(fault.to_owned()).or_default() += 1;
+    }
+
+    /// Returns the number of faults that occurred, by name.
+    pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
+        lock(&self.0.plan).occurred.clone()
+    }
+
+    /// Stops all faults except those of readers.
+    pub(crate) fn stop_faults(&self) {
+        lock(&self.0.plan).stopped = true;
+    }
+
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut lock(&self.0.plan).rng)
+    }
+
+    /// Waits before a retry. The first attempt has the number 0 and does not wait.
+    pub(crate) async fn back_off(&self, attempt: u32) {
+        if attempt > 0 {
+            let millis = self.draw(|rng| rng.u64(50..600));
+            sleep(Duration::from_millis(millis)).await;
+        }
+    }
+
+    async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let body = request.body().bytes().unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
+        let caller = CALLER.try_with(Arc::clone).ok();
+        let fault = point(&operation, caller.as_deref()).and_then(|point| self.fault(point));
+        let fault = fault.filter(|kind| match kind {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::Rejected => operation == BATCH_EXECUTE_STATEMENT,
+            _ => true,
+        });
+        if let Some(kind) = fault {
+            self.count(kind.name());
+            if let Some(caller) = &caller {
+                caller.set_fault();
+            }
+        }
+        self.delay().await;
+        let response = match fault {
+            None => self.execute(&operation, body),
+            Some(FaultKind::StatementsThrottled) => self.throttle_every_second(body),
+            Some(FaultKind::Rejected) => Response::error(400, "ValidationException"),
+            Some(FaultKind::Throttled) => Response::error(400, "ProvisionedThroughputExceededException"),
+            Some(FaultKind::ErrorBefore) => Response::error(500, "InternalServerError"),
+            Some(FaultKind::ErrorAfter) => {
+                let _ = self.execute(&operation, body);
+                Response::error(500, "InternalServerError")
+            }
+            Some(FaultKind::ResponseDropped) => {
+                let _ = self.execute(&operation, body);
+                return Err(ConnectorError::io("the connection was reset".into()));
+            }
+            Some(FaultKind::TimeOut) => {
+                let response = self.execute(&operation, body);
+                sleep(Duration::from_millis(2500)).await;
+                response
+            }
+            Some(FaultKind::Hang) => std::future::pending().await,
+            Some(FaultKind::TransactionConflict) => Response {
+                status: 400,
+                body: json!({
+                    "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+                    "CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}],
+                })
+                .to_string(),
+            },
+            Some(FaultKind::Unprocessed) => self.leave_half_unprocessed(&operation, body),
+            Some(FaultKind::Panic) => std::panic::panic_any(InjectedPanic),
+            Some(kind) => {
+                if kind == FaultKind::KilledAfter {
+                    let _ = self.execute(&operation, body);
+                }
+                if let Some(caller) = &caller {
+                    caller.kill.notify_one();
+                }
+                std::future::pending().await
+            }
+        };
+        self.delay().await;
+        let status = StatusCode::try_from(response.status).map_err(|error| ConnectorError::user(error.into()))?;
+        let mut response = HttpResponse::new(status, response.body.into());
+        response.headers_mut().insert("x-amzn-requestid", "simulated");
+        Ok(response)
+    }
+
+    /// Executes a request, which the mutation may change.
+    fn execute(&self, operation: &str, mut body: Value) -> Response {
+        if let Some(mutation) = self.mutation() {
+            mutation.request(operation, &mut body);
+            if let Some(puts) = mutation.puts(operation, &body) {
+                return put_all(&self.0.database, puts);
+            }
+        }
+        let request = body.clone();
+        let (status, mut body) = match execute(&self.0.database, operation, body) {
+            Ok(body) => (200, body),
+            Err(error) => (error.status_code(), error.to_json()),
+        };
+        if let (Some(mutation), Ok(mut response)) = (self.mutation(), serde_json::from_str(&body)) {
+            mutation.response(operation, &request, &mut response);
+            body = response.to_string();
+        }
+        Response { status, body }
+    }
+
+    /// Throttles every second statement, beginning with the first, and executes the others.
+    fn throttle_every_second(&self, mut body: Value) -> Response {
+        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
+        let statements = statements.map(std::mem::take).unwrap_or_default();
+        let throttled = json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}});
+        let mut responses = vec![throttled; statements.len()];
+        let rest: Vec<_> = statements.into_iter().skip(1).step_by(2).collect();
+        if !rest.is_empty() {
+            body["Statements"] = Value::Array(rest);
+            let executed = self.execute(BATCH_EXECUTE_STATEMENT, body);
+            let Ok(mut output) = serde_json::from_str::<Value>(&executed.body) else {
+                return executed;
+            };
+            let output = output.get_mut("Responses").and_then(Value::as_array_mut);
+            let slots = responses.iter_mut().skip(1).step_by(2);
+            for (slot, response) in slots.zip(output.map(std::mem::take).unwrap_or_default()) {
+                *slot = response;
+            }
+        }
+        Response::ok(&json!({"Responses": responses}))
+    }
+
+    /// Executes half of a `BatchGetItem`, and returns the other keys as unprocessed.
+    fn leave_half_unprocessed(&self, operation: &str, mut body: Value) -> Response {
+        let mut unprocessed = json!({});
+        let tables = body.get_mut("RequestItems").and_then(Value::as_object_mut);
+        for (table, request) in tables.into_iter().flatten() {
+            let mut rest = request.clone();
+            if let Some(keys) = request.get_mut("Keys").and_then(Value::as_array_mut) {
+                let half = keys.len().div_ceil(2);
+                rest["Keys"] = Value::Array(keys.split_off(half));
+            }
+            if rest["Keys"].as_array().is_some_and(|keys| !keys.is_empty()) {
+                unprocessed[table] = rest;
+            }
+        }
+        let mut response = self.execute(operation, body);
+        if let Ok(mut output) = serde_json::from_str::<Value>(&response.body) {
+            output["UnprocessedKeys"] = unprocessed;
+            response.body = output.to_string();
+        }
+        response
+    }
+
+    async fn delay(&self) {
+        let millis = self.draw(|rng| rng.u64(0..12));
+        if millis > 0 {
+            sleep(Duration::from_millis(millis)).await;
+        }
+    }
+}
+
+/// Returns the point of a request, `None` if schedules have no faults for it.
+fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
+    let Some(caller) = caller else {
+        return match operation {
+            "GetRecords" | "GetShardIterator" | "DescribeStream" => Some(Point::Poll),
+            "BatchGetItem" => Some(Point::BatchGet),
+            _ => None,
+        };
+    };
+    match operation {
+        "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
+        "GetItem" | "BatchGetItem" => Some(Point::Read),
+        "PutItem" if caller.is_writer => Some(Point::InlinePut),
+        "PutItem" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl HttpConnector for Connector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        HttpConnectorFuture::new(self.clone().respond(request))
+    }
+}
+
+impl HttpClient for Connector {
+    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+/// Locks a mutex, also if a thread panicked while holding it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

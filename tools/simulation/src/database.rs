@@ -1,0 +1,70 @@
+//! Requests to the embedded database, in the JSON of the DynamoDB API.
+
+use dynoxide::{Database, errors::DynoxideError};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+/// The operation that sends several statements.
+pub(crate) const BATCH_EXECUTE_STATEMENT: &str = "BatchExecuteStatement";
+
+/// An HTTP response of DynamoDB.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Response {
+    pub(crate) fn ok(body: &Value) -> Self {
+        Self {
+            status: 200,
+            body: body.to_string(),
+        }
+    }
+
+    pub(crate) fn error(status: u16, code: &str) -> Self {
+        Self {
+            status,
+            body: json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}")}).to_string(),
+        }
+    }
+}
+
+/// Runs an operation.
+pub(crate) fn execute(database: &Database, operation: &str, body: Value) -> Result<String, DynoxideError> {
+    fn run<Q: DeserializeOwned, A: Serialize>(
+        body: Value,
+        send: impl FnOnce(Q) -> Result<A, DynoxideError>,
+    ) -> Result<String, DynoxideError> {
+        let invalid = |error: serde_json::Error| DynoxideError::SerializationException(error.to_string());
+        let output = send(serde_json::from_str(&body.to_string()).map_err(invalid)?)?;
+        serde_json::to_string(&output).map_err(invalid)
+    }
+    match operation {
+        "CreateTable" => run(body, |request| database.create_table(request)),
+        "PutItem" => run(body, |request| database.put_item(request)),
+        "GetItem" => run(body, |request| database.get_item(request)),
+        "UpdateItem" => run(body, |request| database.update_item(request)),
+        "DeleteItem" => run(body, |request| database.delete_item(request)),
+        "Query" => run(body, |request| database.query(request)),
+        "Scan" => run(body, |request| database.scan(request)),
+        BATCH_EXECUTE_STATEMENT => run(body, |request| database.batch_execute_statement(request)),
+        "BatchGetItem" => run(body, |request| database.batch_get_item(request)),
+        "TransactWriteItems" => run(body, |request| database.transact_write_items(request)),
+        "DescribeStream" => run(body, |request| database.describe_stream(request)),
+        "GetShardIterator" => run(body, |request| database.get_shard_iterator(request)),
+        "GetRecords" => run(body, |request| database.get_records(request)),
+        _ => Err(DynoxideError::SerializationException(format!(
+            "{operation} is not simulated"
+        ))),
+    }
+}
+
+/// Puts items, and returns the response that `BatchExecuteStatement` would return.
+pub(crate) fn put_all(database: &Database, puts: Vec<Value>) -> Response {
+    let put = |put| match execute(database, "PutItem", put) {
+        Ok(_) => json!({}),
+        Err(_) => json!({"Error": {"Code": "ValidationError"}}),
+    };
+    let responses: Vec<_> = puts.into_iter().map(put).collect();
+    Response::ok(&json!({"Responses": responses}))
+}

@@ -1,0 +1,40 @@
+//! Errors of the simulation itself, as opposed to violations that it finds.
+
+use std::{io, path::PathBuf};
+
+use dynoxide::errors::DynoxideError;
+use shared::dynamodb::reads::ReadError;
+use thiserror::Error;
+
+/// Error because of which a schedule cannot be run.
+#[derive(Debug, Error)]
+pub(crate) enum SimulationError {
+    #[error("cannot read {}", path.display())]
+    ReadSchedule { path: PathBuf, source: io::Error },
+    #[error("{} is not a schedule", path.display())]
+    ParseSchedule { path: PathBuf, source: serde_json::Error },
+    #[error("the schedule has an invalid value of {0}")]
+    InvalidSetting(&'static str),
+    #[error("cannot start the async runtime")]
+    Runtime(#[source] io::Error),
+    #[error("cannot open the embedded database")]
+    OpenDatabase(#[source] DynoxideError),
+    #[error("the embedded database rejects {operation}")]
+    Request {
+        operation: &'static str,
+        source: DynoxideError,
+    },
+    #[error("the embedded database returned invalid JSON")]
+    InvalidJson(#[from] serde_json::Error),
+    #[error("the table has no stream")]
+    NoStream,
+}
+
+/// Error because of which a reader cannot see the history of an entity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum HistoryError {
+    #[error("the entity has no history")]
+    NotFound,
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}

@@ -1,0 +1,137 @@
+//! The parts that the simulation gives the event source mapping: settings, source, on-failure destination and positions.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
+
+use local::{
+    dynamodb::stream::TableStream,
+    mapping::{
+        destination::Destination,
+        failure::Document,
+        filter::Filters,
+        position::{Position, Positions},
+        record::Record,
+        settings::{self, StartingPosition},
+        source::{Page, Shard, Source, SourceError},
+    },
+    template::Template,
+};
+use serde_json::{Value, json};
+use shared::domain::sequence::SequenceNumber;
+use tokio::time::Instant;
+
+use crate::{
+    connector::{Connector, lock},
+    mutation::Mutation,
+    schedule::{MALFORMED, Settings},
+};
+
+/// Returns the settings of the mapping.
+pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
+    settings::Settings {
+        batch_size: chosen.batch_size,
+        batching_window: Duration::from_secs(chosen.batching_window),
+        parallelization_factor: chosen.parallelization_factor,
+        bisect_on_function_error: chosen.bisect,
+        report_batch_item_failures: true,
+        maximum_retry_attempts: Some(chosen.maximum_retry_attempts),
+        maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
+        filters: match mutation {
+            Some(Mutation::Filter) => Filters::default(),
+            _ => filters(chosen.digits),
+        },
+        starting_position: StartingPosition::TrimHorizon,
+    }
+}
+
+/// Returns the filter of the template for a width of version keys.
+fn filters(digits: u8) -> Filters {
+    static FILTERS: OnceLock<BTreeMap<u8, Filters>> = OnceLock::new();
+    let all = FILTERS.get_or_init(|| {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
+        let read = |digits: u8| {
+            let parameters = [("VersionDigits".to_owned(), digits.to_string())];
+            Template::read(path, &parameters).map(|template| template.mapping.filters)
+        };
+        [1, 2]
+            .into_iter()
+            .filter_map(|digits| Some((digits, read(digits).ok()?)))
+            .collect()
+    });
+    all.get(&digits).cloned().unwrap_or_default()
+}
+
+/// The table's stream. Records of malformed latest items get an image that cannot be parsed.
+#[derive(Clone)]
+pub(crate) struct FaultySource {
+    pub(crate) stream: TableStream,
+    pub(crate) connector: Connector,
+    pub(crate) latest_key: String,
+}
+
+impl Source for FaultySource {
+    async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
+        self.stream.shards().await
+    }
+
+    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
+        self.stream.iterator(shard, position).await
+    }
+
+    async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
+        let mut page = self.stream.read(iterator).await?;
+        for record in &mut page.records {
+            let mut json = record.json().clone();
+            if let Some(mutation) = self.connector.mutation() {
+                mutation.record(&self.latest_key, &mut json);
+            }
+            let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
+            if key.is_some_and(|key| key.starts_with(MALFORMED)) {
+                json["dynamodb"]["NewImage"]["Unknown"] = json!({"Q": "type"});
+            }
+            *record = Record::new(record.sequence_number().clone(), record.created(), json);
+        }
+        Ok(page)
+    }
+}
+
+/// The on-failure destination.
+#[derive(Clone, Default)]
+pub(crate) struct Bucket(pub(crate) Arc<Mutex<Documents>>);
+
+#[derive(Default)]
+pub(crate) struct Documents {
+    pub(crate) kept: Vec<Value>,
+    pub(crate) down_until: Option<Instant>,
+}
+
+impl Destination for Bucket {
+    async fn keep(&self, document: Document) -> io::Result<()> {
+        let mut documents = lock(&self.0);
+        if documents.down_until.is_some_and(|until| Instant::now() < until) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        documents.kept.push(document.body);
+        Ok(())
+    }
+}
+
+/// The positions of the mapping, which a restart reads again.
+#[derive(Clone)]
+pub(crate) struct KeptPositions(pub(crate) Arc<Mutex<Option<SequenceNumber>>>);
+
+impl Positions for KeptPositions {
+    fn load(&self, _: &str) -> Option<Position> {
+        lock(&self.0).clone().map(Position::After)
+    }
+
+    fn save(&self, _: &str, position: &SequenceNumber) -> io::Result<()> {
+        *lock(&self.0) = Some(position.clone());
+        Ok(())
+    }
+}
