@@ -41,6 +41,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Adds the version to a failure.
+    #[must_use]
     pub fn with_version(self, version: VersionItem) -> Self {
         match self {
             Self::Failed { failure, .. } => Self::Failed {
@@ -77,15 +78,16 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
     for record in processed {
         summary.count(&record);
         if let Outcome::Failed { version, failure } = record.outcome {
-            let number = record.sequence_number;
-            log_failure(
-                number.as_ref(),
-                record.request.as_ref(),
-                version.as_ref(),
-                &failure,
-                log_keys,
+            tracing::warn!(
+                sequence_number = record.sequence_number.as_ref().map(SequenceNumber::as_str),
+                entity = version.as_ref().map(|version| version.entity().in_logs(log_keys)),
+                request = record.request.as_ref().map(RequestId::in_logs),
+                version = version.as_ref().map(|version| version.version().get()),
+                outcome = failure.name(),
+                error = failure.chain(),
+                "record",
             );
-            match number {
+            match record.sequence_number {
                 Some(number) => response.batch_item_failures.push(batch_item_failure(&number)),
                 None => unnamed = Some(failure),
             }
@@ -96,24 +98,6 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
         Some(failure) => Err(Error::Unnamed(failure)),
         None => Ok(response),
     }
-}
-
-fn log_failure(
-    number: Option<&SequenceNumber>,
-    request: Option<&RequestId>,
-    version: Option<&VersionItem>,
-    failure: &RecordFailure,
-    log_keys: bool,
-) {
-    tracing::warn!(
-        sequence_number = number.map(SequenceNumber::as_str),
-        entity = version.map(|version| version.entity().in_logs(log_keys)),
-        request = request.map(RequestId::in_logs),
-        version = version.map(|version| version.version().get()),
-        outcome = failure.name(),
-        error = failure.chain(),
-        "record",
-    );
 }
 
 fn batch_item_failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {

@@ -65,7 +65,7 @@ impl Entry {
         let carrier = id.as_deref().unwrap_or_default();
         Self {
             update: body
-                .and_then(|envelope| envelope.open(carrier, writer.ordering()))
+                .and_then(|envelope| envelope.open(carrier, writer.ordering))
                 .map_err(Error::from),
             id,
             group,

@@ -67,7 +67,7 @@ impl Writer {
             Ok(Request::Batch(messages)) => {
                 return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
             }
-            Ok(Request::Update(envelope)) => envelope.open(request_id, self.ordering()),
+            Ok(Request::Update(envelope)) => envelope.open(request_id, self.ordering),
             Err(error) => Err(error),
         };
         let update = update

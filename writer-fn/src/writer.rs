@@ -21,7 +21,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Writer {
     store: Store,
-    ordering: Ordering,
+    pub(crate) ordering: Ordering,
     options: WriteOptions,
     log_keys: bool,
 }
@@ -35,11 +35,6 @@ impl Writer {
             options: config.write,
             log_keys: config.log_keys,
         }
-    }
-
-    /// Returns the order in which updates of an entity are applied.
-    pub(crate) fn ordering(&self) -> Ordering {
-        self.ordering
     }
 
     /// Checks that the table was not created with another width of version keys, and stores the width if it is not the
