@@ -1,7 +1,6 @@
-//! The promises, checked against a model: a map in memory, to which the same updates are applied one by one.
+//! Checks the guarantees of a run against a model: an in-memory map to which the same updates are applied one by one.
 //!
-//! The order in which updates took effect is taken from the stream itself, whole and read by nobody else: what the
-//! latest item was, one image after the other.
+//! The order of the updates is that of the images in the table's stream, which is read completely and without faults.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,30 +8,30 @@ use serde_json::{Map, Value, json};
 use shared::domain::{keys::VersionDigits, version::Version};
 
 use crate::{
-    schedule::{Schedule, Update},
-    world::{Evidence, MALFORMED, Told},
+    evidence::{Evidence, UpstreamResponse},
+    schedule::{MALFORMED, Schedule, Update},
 };
 
-/// A promise that was broken.
+/// A violated guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// Which of the promises, as `docs/reliability.md` numbers them.
-    pub(crate) promise: u8,
-    pub(crate) what: String,
+    /// Number of the guarantee in `docs/reliability.md`.
+    pub(crate) guarantee: u8,
+    pub(crate) description: String,
 }
 
 /// An image of a latest item.
 struct Image<'a> {
     number: &'a str,
-    /// How often the entity had been begun anew.
+    /// Number of times that an operator had deleted the latest item.
     era: usize,
     version: u64,
     request: &'a str,
-    /// What its version item has to be.
+    /// Expected version item.
     item: Value,
 }
 
-/// Checks all promises.
+/// Checks all guarantees.
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
     let mut check = Check {
         schedule,
@@ -54,24 +53,24 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn all(&mut self) {
         if !self.evidence.settled {
-            self.violated(5, "the mapping never came to the end of the stream".to_owned());
+            self.add(5, "the mapping did not reach the end of the stream".to_owned());
         }
         let images = self.images();
-        self.unchanged_history();
-        self.documents();
+        self.check_single_writes();
+        self.check_documents();
         for (entity, images) in &images {
-            self.recorded(entity, images);
-            self.once(entity, images);
+            self.check_history(entity, images);
+            self.check_request_ids(entity, images);
         }
-        self.answers(&images);
-        self.reads();
+        self.check_responses(&images);
+        self.check_reads();
     }
 
-    fn violated(&mut self, promise: u8, what: String) {
-        self.violations.push(Violation { promise, what });
+    fn add(&mut self, guarantee: u8, description: String) {
+        self.violations.push(Violation { guarantee, description });
     }
 
-    /// The images of every latest item in their order, each compared with the model's.
+    /// 2: Returns the images of every latest item in order, and compares each with the model.
     fn images(&mut self) -> BTreeMap<&'a str, Vec<Image<'a>>> {
         let evidence = self.evidence;
         let updates: HashMap<&str, &Update> = (self.schedule.updates.iter())
@@ -86,7 +85,7 @@ impl<'a> Check<'a> {
                 continue;
             }
             if entity.starts_with(MALFORMED) {
-                self.named_in_a_document(record);
+                self.check_discarded(record);
                 continue;
             }
             let (era, version, state) = model.entry(entity).or_default();
@@ -97,35 +96,32 @@ impl<'a> Check<'a> {
             let image = &record["dynamodb"]["NewImage"];
             if image.get("Latest").is_none() {
                 *state = plain(image);
-                self.named_in_a_document(record);
+                self.check_discarded(record);
                 continue;
             }
             *version += 1;
             let (era, version) = (*era, *version);
             let request = text(image, "/RequestId/S");
-            let told = text(image, "/Latest/N");
-            if told != version.to_string() {
-                self.violated(2, format!("{entity}: version {told} came where {version} should"));
+            let number = text(image, "/Latest/N");
+            if number != version.to_string() {
+                self.add(2, format!("{entity}: v0 has version {number} instead of {version}"));
             }
             let Some(update) = updates.get(request).filter(|update| update.entity == entity) else {
-                self.violated(
-                    2,
-                    format!("{entity} v{version}: no update of this entity has its request id"),
-                );
+                self.add(2, format!("{entity} v{version}: no update has its request id"));
                 continue;
             };
             if self.schedule.settings.by_time && later(state, &update.members) {
-                self.violated(2, format!("{entity} v{version}: an older update came over a newer one"));
+                self.add(2, format!("{entity} v{version}: an older update replaced a newer one"));
             }
             apply(state, update);
             let plain = plain(image);
             if plain != *state {
-                let (is, should) = (json!(plain), json!(state));
-                self.violated(2, format!("{entity} v{version}: v0 is {is}, and the model {should}"));
+                let (actual, expected) = (json!(plain), json!(state));
+                self.add(2, format!("{entity} v{version}: v0 is {actual} instead of {expected}"));
             }
             let item = version_item(image, &self.key(version));
             images.entry(entity).or_default().push(Image {
-                number: text(record, "/dynamodb/SequenceNumber"),
+                number: sequence_number(record),
                 era,
                 version,
                 request,
@@ -135,162 +131,142 @@ impl<'a> Check<'a> {
         images
     }
 
-    /// 5: a head that makes no version is for people to look at.
-    fn named_in_a_document(&mut self, record: &Value) {
-        let number = text(record, "/dynamodb/SequenceNumber");
-        let mut given_up = self.evidence.given_up.iter();
-        if !given_up.any(|record| text(record, "/dynamodb/SequenceNumber") == number) {
-            self.violated(
-                5,
-                format!("record {number} makes no version, and is in no failure document"),
-            );
+    /// 5: A latest item that is not a valid version is in a failure document.
+    fn check_discarded(&mut self, record: &Value) {
+        let number = sequence_number(record);
+        let mut discarded = self.evidence.discarded.iter();
+        if !discarded.any(|record| sequence_number(record) == number) {
+            let description = format!("record {number} is not a valid version, and is in no failure document");
+            self.add(5, description);
         }
     }
 
-    /// 6: a version is written once.
-    fn unchanged_history(&mut self) {
+    /// 6: A version item is written once.
+    fn check_single_writes(&mut self) {
         let mut written = HashSet::new();
         for record in &self.evidence.stream {
             let key = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
             if self.digits.version_of(key.1).is_some() && !written.insert(key) {
-                self.violated(6, format!("{} {} was written again", key.0, key.1));
+                self.add(6, format!("{} {} was overwritten", key.0, key.1));
             }
         }
     }
 
-    /// 5: what is in a failure document is the record of a latest item.
-    fn documents(&mut self) {
+    /// 5: Failure documents contain only records of latest items.
+    fn check_documents(&mut self) {
         let latest_key = self.digits.latest_key();
         let keys: HashMap<&str, &str> = (self.evidence.stream.iter())
-            .map(|record| {
-                (
-                    text(record, "/dynamodb/SequenceNumber"),
-                    text(record, "/dynamodb/Keys/SK/S"),
-                )
-            })
+            .map(|record| (sequence_number(record), text(record, "/dynamodb/Keys/SK/S")))
             .collect();
-        for record in &self.evidence.given_up {
-            let number = text(record, "/dynamodb/SequenceNumber");
+        for record in &self.evidence.discarded {
+            let number = sequence_number(record);
             if keys.get(number) != Some(&latest_key.as_str()) {
-                self.violated(
-                    5,
-                    format!("record {number} of another item than v0 is in a failure document"),
-                );
+                let description = format!("record {number} of an item other than v0 is in a failure document");
+                self.add(5, description);
             }
         }
     }
 
-    /// 1, 2 and 5: every image is in the history, or its record is in a failure document, for a reason.
-    fn recorded(&mut self, entity: &str, images: &[Image]) {
-        let given_up: HashSet<&str> = (self.evidence.given_up.iter())
-            .map(|record| text(record, "/dynamodb/SequenceNumber"))
-            .collect();
+    /// 1, 2 and 5: Every image is in the history, or its record was discarded because of a fault.
+    fn check_history(&mut self, entity: &str, images: &[Image]) {
+        let discarded: HashSet<&str> = (self.evidence.discarded.iter()).map(sequence_number).collect();
         let items: HashMap<&str, &Value> = (self.evidence.items.iter())
             .filter(|item| text(item, "/PK/S") == entity)
             .map(|item| (text(item, "/SK/S"), item))
             .collect();
-        let aged = self.schedule.settings.maximum_record_age.is_some();
+        let has_maximum_age = self.schedule.settings.maximum_record_age.is_some();
         for image in images {
             let (version, key) = (image.version, self.key(image.version));
-            let there = items.get(key.as_str());
-            if there.is_some_and(|item| **item == image.item) {
+            let stored = items.get(key.as_str());
+            if stored.is_some_and(|item| **item == image.item) {
                 continue;
             }
-            if !given_up.contains(image.number) {
-                let what = match there {
-                    Some(_) => "is another item, and the record is in no failure document",
+            if !discarded.contains(image.number) {
+                let problem = match stored {
+                    Some(_) => "is a different item, and the record is in no failure document",
                     None => "is neither in the history nor in a failure document",
                 };
-                self.violated(1, format!("{entity} v{version} {what}"));
-            } else if there.is_none() && !aged && !self.evidence.hindered.contains(image.number) {
-                self.violated(
-                    5,
-                    format!("{entity} v{version} was given up, and nothing had hindered it"),
-                );
+                self.add(1, format!("{entity} v{version} {problem}"));
+            } else if stored.is_none() && !has_maximum_age && !self.evidence.faulty_records.contains(image.number) {
+                self.add(5, format!("{entity} v{version} was discarded without a fault"));
             }
         }
         for (key, item) in items {
-            let by_hand = self.evidence.by_hand.contains(&(entity.to_owned(), key.to_owned()));
-            if self.digits.version_of(key).is_some() && !by_hand && !images.iter().any(|image| image.item == *item) {
-                self.violated(2, format!("{entity} {key} is nothing that v0 ever was"));
+            let is_manual = (self.evidence.manual_versions).contains(&(entity.to_owned(), key.to_owned()));
+            if self.digits.version_of(key).is_some() && !is_manual && !images.iter().any(|image| image.item == *item) {
+                self.add(2, format!("{entity} {key} equals no image of v0"));
             }
         }
     }
 
-    /// 3: one version for each request that was applied.
-    fn once(&mut self, entity: &str, images: &[Image]) {
+    /// 3: A request creates one version.
+    fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
         let mut seen: HashMap<&str, &Image> = HashMap::new();
         for image in images {
             let Some(before) = seen.insert(image.request, image) else {
                 continue;
             };
-            let promised = match self.schedule.settings.window {
+            let guaranteed = match self.schedule.settings.window {
                 None => true,
-                // What v0 remembers goes with it.
+                // Deleting v0 deletes the recent requests.
                 Some(window) => image.era == before.era && image.version - before.version - 1 < u64::from(window),
             };
-            if promised {
+            if guaranteed {
                 let (request, first, second) = (image.request, before.version, image.version);
-                self.violated(
-                    3,
-                    format!("{entity}: request {request} made versions {first} and {second}"),
-                );
+                let description = format!("{entity}: request {request} created versions {first} and {second}");
+                self.add(3, description);
             }
         }
     }
 
-    /// 4: what upstream was told is so.
-    fn answers(&mut self, images: &BTreeMap<&str, Vec<Image>>) {
-        for (update, told) in &self.evidence.told {
+    /// 4: The responses to upstream are correct.
+    fn check_responses(&mut self, images: &BTreeMap<&str, Vec<Image>>) {
+        for (update, response) in &self.evidence.responses {
             let update = &self.schedule.updates[*update];
-            let made = |version: Option<u64>| {
+            let created = |version: Option<u64>| {
                 let mut images = images.get(update.entity.as_str()).into_iter().flatten();
                 images.any(|image| image.request == update.id && version.is_none_or(|version| version == image.version))
             };
             let settings = &self.schedule.settings;
-            let kept = match told {
-                Told::Outcome(outcome, version) => match outcome.as_str() {
-                    "Written" | "Duplicate" => made(Some(*version)),
+            let is_correct = match response {
+                UpstreamResponse::Outcome(outcome, version) => match outcome.as_str() {
+                    "Written" | "Duplicate" => created(Some(*version)),
                     "Stale" => settings.by_time,
                     "Unchanged" => settings.skip_unchanged,
                     _ => false,
                 },
-                Told::Accepted => settings.by_time || settings.skip_unchanged || made(None),
-                Told::Refused(kind) => kind == "VersionConflict" && update.members.get("ExpectedVersion").is_some(),
+                UpstreamResponse::Accepted => settings.by_time || settings.skip_unchanged || created(None),
+                UpstreamResponse::Rejected(kind) => {
+                    kind == "VersionConflict" && update.members.get("ExpectedVersion").is_some()
+                }
             };
-            if !kept {
-                self.violated(
-                    4,
-                    format!("{} {}: upstream was told {told:?}", update.entity, update.id),
-                );
+            if !is_correct {
+                let description = format!("{} {}: wrong response {response:?}", update.entity, update.id);
+                self.add(4, description);
             }
         }
     }
 
-    /// What a reader sees is what is there.
-    fn reads(&mut self) {
+    /// 1: A reader sees exactly the stored versions.
+    fn check_reads(&mut self) {
         for (entity, read) in &self.evidence.read {
-            let head = |item: &&Value| text(item, "/PK/S") == entity && text(item, "/SK/S") == self.digits.latest_key();
-            let latest = self
-                .evidence
-                .items
-                .iter()
-                .find(head)
-                .map_or("", |item| text(item, "/Latest/N"));
-            let latest: u64 = latest.parse().unwrap_or(0);
-            let items = self.evidence.items.iter().filter(|item| text(item, "/PK/S") == entity);
-            let versions = items.filter_map(|item| self.digits.version_of(text(item, "/SK/S")));
-            let mut there: Vec<u64> = versions
+            let items = || self.evidence.items.iter().filter(|item| text(item, "/PK/S") == entity);
+            let latest = items().find(|item| text(item, "/SK/S") == self.digits.latest_key());
+            let latest = latest
+                .and_then(|item| text(item, "/Latest/N").parse().ok())
+                .unwrap_or(0);
+            let versions = items().filter_map(|item| self.digits.version_of(text(item, "/SK/S")));
+            let mut stored: Vec<u64> = versions
                 .map(Version::get)
                 .filter(|version| *version <= latest)
                 .collect();
-            // The latest item answers for the version it is.
-            there.push(latest);
-            there.sort_unstable_by(|a, b| b.cmp(a));
-            there.dedup();
+            // The latest version is readable before its version item exists: v0 contains it.
+            stored.push(latest);
+            stored.sort_unstable_by(|a, b| b.cmp(a));
+            stored.dedup();
             match read {
-                Ok(read) if *read == there => {}
-                read => self.violated(1, format!("{entity}: a reader sees {read:?} of {there:?}")),
+                Ok(read) if *read == stored => {}
+                read => self.add(1, format!("{entity}: a reader sees {read:?} instead of {stored:?}")),
             }
         }
     }
@@ -300,7 +276,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What an update makes of an entity's attributes.
+/// Applies an update to the attributes of an entity.
 fn apply(state: &mut Map<String, Value>, update: &Update) {
     state.remove("Deleted");
     for (name, value) in update.members.as_object().into_iter().flatten() {
@@ -323,7 +299,7 @@ fn apply(state: &mut Map<String, Value>, update: &Update) {
     state.insert("RequestId".to_owned(), json!({"S": update.id}));
 }
 
-/// Whether the state is of a later time than an update.
+/// Returns `true` if the state has a later time than an update.
 fn later(state: &Map<String, Value>, members: &Value) -> bool {
     let stored = state
         .get("Timestamp")
@@ -331,7 +307,7 @@ fn later(state: &Map<String, Value>, members: &Value) -> bool {
     stored > members["Timestamp"].as_u64()
 }
 
-/// The attributes of an image, without what keeps the books.
+/// Returns the attributes of an image without keys and bookkeeping attributes.
 fn plain(image: &Value) -> Map<String, Value> {
     let mut plain = image.as_object().cloned().unwrap_or_default();
     for name in ["PK", "SK", "Latest", "RecentRequests"] {
@@ -345,6 +321,10 @@ fn version_item(image: &Value, key: &str) -> Value {
     item.insert("PK".to_owned(), image["PK"].clone());
     item.insert("SK".to_owned(), json!({"S": key}));
     Value::Object(item)
+}
+
+fn sequence_number(record: &Value) -> &str {
+    text(record, "/dynamodb/SequenceNumber")
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {

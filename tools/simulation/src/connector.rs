@@ -122,12 +122,10 @@ impl Connector {
         plan.faults.iter().find(due).map(|fault| fault.kind)
     }
 
-    /// Counts a fault that occurred.
     pub(crate) fn count(&self, fault: &str) {
         *lock(&self.0.plan).occurred.entry(fault.to_owned()).or_default() += 1;
     }
 
-    /// Returns the number of faults that occurred, by name.
     pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
         lock(&self.0.plan).occurred.clone()
     }

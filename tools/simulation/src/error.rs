@@ -3,7 +3,6 @@
 use std::{io, path::PathBuf};
 
 use dynoxide::errors::DynoxideError;
-use shared::dynamodb::reads::ReadError;
 use thiserror::Error;
 
 /// Error because of which a schedule cannot be run.
@@ -28,13 +27,4 @@ pub(crate) enum SimulationError {
     InvalidJson(#[from] serde_json::Error),
     #[error("the table has no stream")]
     NoStream,
-}
-
-/// Error because of which a reader cannot see the history of an entity.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum HistoryError {
-    #[error("the entity has no history")]
-    NotFound,
-    #[error(transparent)]
-    Read(#[from] ReadError),
 }

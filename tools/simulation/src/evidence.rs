@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
-
-use crate::error::HistoryError;
+use shared::dynamodb::read::versions::ReadError;
 
 /// All observations of a run.
 #[derive(Debug, Default)]
@@ -22,7 +21,7 @@ pub(crate) struct Evidence {
     /// Sequence numbers of the records in invocations that had a fault.
     pub(crate) faulty_records: HashSet<String>,
     /// Versions of each entity that a reader sees.
-    pub(crate) read: BTreeMap<String, Result<Vec<u64>, HistoryError>>,
+    pub(crate) read: BTreeMap<String, Result<Vec<u64>, ReadError>>,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,
     /// Number of faults that occurred, by name.

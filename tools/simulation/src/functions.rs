@@ -1,4 +1,4 @@
-//! The two functions, invoked: their own code, in processes that can die.
+//! Invocations of the two functions: their own code, in simulated processes that faults can kill.
 
 use std::{
     collections::HashSet,
@@ -23,169 +23,181 @@ use tokio::{
 use writer_fn::Writer;
 
 use crate::{
+    connector::{CALLER, Caller, Connector, lock},
     mutation::Mutation,
     schedule::{FaultKind, Point},
-    wire::{CALLER, Caller, Wire, lock, name, numbers},
 };
 
-/// How long stream-fn may take.
+/// Timeout of stream-fn.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long writer-fn may take.
+/// Timeout of writer-fn.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs the future of an invocation until it ends, its process dies, or its time is up. `None` but for the first.
-async fn process<T>(caller: &Arc<Caller>, most: Duration, handle: impl Future<Output = T>) -> Option<T> {
+/// Runs the future of an invocation. `None` if it panics, its process is killed, or the time is up.
+async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<Output = T>) -> Option<T> {
     let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(Box::pin(handle)).catch_unwind());
     tokio::select! {
         biased;
         () = caller.kill.notified() => None,
-        ended = timeout(most, handle) => ended.ok()?.ok(),
+        ended = timeout(limit, handle) => ended.ok()?.ok(),
     }
 }
 
-/// What upstream hears from writer-fn.
-pub(crate) enum Heard {
-    /// The answer.
-    Answer(Value),
-    /// The type of the function's error.
+/// The result of an invocation of writer-fn, as the caller sees it.
+pub(crate) enum WriterResult {
+    /// The response.
+    Response(Value),
+    /// The type of the function error.
     Error(String),
-    /// Nothing: the process died.
-    Nothing,
+    /// No response: the process died.
+    Lost,
 }
 
 /// Invokes writer-fn.
-pub(crate) async fn write(writer: &Writer, event: &Value) -> Heard {
+pub(crate) async fn write(writer: &Writer, event: &Value) -> WriterResult {
     let Ok(event) = RawValue::from_string(event.to_string()) else {
-        return Heard::Nothing;
+        return WriterResult::Lost;
     };
     let handle = writer.handle(&event, "lambda", Deadline::after(WRITER_TIMEOUT));
     match process(&Caller::writer(), WRITER_TIMEOUT, handle).await {
-        None => Heard::Nothing,
-        Some(Ok(response)) => serde_json::to_value(response).map_or(Heard::Nothing, Heard::Answer),
-        Some(Err(error)) => Heard::Error(error.error_type().to_owned()),
+        None => WriterResult::Lost,
+        Some(Ok(response)) => serde_json::to_value(response).map_or(WriterResult::Lost, WriterResult::Response),
+        Some(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
     }
 }
 
-/// stream-fn, as the mapping invokes it.
+/// Invokes stream-fn for the mapping.
 #[derive(Clone)]
-pub(crate) struct StreamFunction(pub(crate) Arc<Stream>);
+pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
-pub(crate) struct Stream {
-    pub(crate) recorder: HistoryWriter,
-    pub(crate) wire: Wire,
-    pub(crate) invocations: AtomicU64,
-    /// The records of invocations that something went wrong with.
-    pub(crate) hindered: Mutex<HashSet<String>>,
-    /// Invocations that nobody waits for.
+/// stream-fn and the state of its invocations.
+pub(crate) struct StreamFunction {
+    writer: HistoryWriter,
+    connector: Connector,
+    invocations: AtomicU64,
+    /// Sequence numbers of the records in invocations that had a fault.
+    pub(crate) faulty_records: Mutex<HashSet<String>>,
+    /// Invocations that the mapping does not wait for.
     pub(crate) late: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Stream {
-    pub(crate) fn new(recorder: HistoryWriter, wire: Wire) -> Arc<Self> {
+impl StreamFunction {
+    pub(crate) fn new(writer: HistoryWriter, connector: Connector) -> Arc<Self> {
         Arc::new(Self {
-            recorder,
-            wire,
+            writer,
+            connector,
             invocations: AtomicU64::new(0),
-            hindered: Mutex::default(),
+            faulty_records: Mutex::default(),
             late: Mutex::default(),
         })
     }
 
-    /// One invocation, and its answer. `None` where the function failed.
-    async fn run(&self, payload: &Value, caller: &Arc<Caller>, most: Duration) -> Option<Vec<u8>> {
-        if self.wire.mutation() == Some(Mutation::RawSplit)
+    /// Runs one invocation and returns its response. `None` if the function failed.
+    async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
+        if self.connector.mutation() == Some(Mutation::RawSplit)
             && serde_json::from_str::<dynamodb::Event>(&payload.to_string()).is_err()
         {
             return None;
         }
         let event = RawValue::from_string(payload.to_string()).ok()?;
-        let handle = self.recorder.handle(&event, "lambda", Deadline::after(STREAM_TIMEOUT));
-        let answer = process(caller, most, handle).await;
-        if *lock(&caller.hindered) {
-            lock(&self.hindered).extend(numbers(payload));
+        let handle = self.writer.handle(&event, "lambda", Deadline::after(STREAM_TIMEOUT));
+        let response = process(caller, limit, handle).await;
+        if *lock(&caller.had_fault) {
+            lock(&self.faulty_records).extend(sequence_numbers(payload));
         }
-        serde_json::to_vec(&answer?.ok()?).ok()
+        serde_json::to_vec(&response?.ok()?).ok()
     }
 
-    /// The records of a batch, some of them, in another order, some time later.
+    /// Delivers some records of a batch again, later and in another order.
     fn deliver_late(self: &Arc<Self>, payload: &Value) {
         let mut records = payload["Records"].as_array().cloned().unwrap_or_default();
-        let wait = self.wire.draw(|rng| {
+        let wait = self.connector.draw(|rng| {
             rng.shuffle(&mut records);
             records.truncate(rng.usize(1..=records.len().max(1)));
             Duration::from_millis(rng.u64(1..3000))
         });
-        let stream = Arc::clone(self);
+        let function = Arc::clone(self);
         let late = tokio::spawn(async move {
             sleep(wait).await;
             let caller = Arc::new(Caller::default());
-            let _ = stream.run(&json!({"Records": records}), &caller, STREAM_TIMEOUT).await;
+            let _ = function
+                .run(&json!({"Records": records}), &caller, STREAM_TIMEOUT)
+                .await;
         });
         lock(&self.late).push(late);
     }
 
-    /// An answer that names, besides what failed, something that was done.
-    fn claims_a_failure(&self, payload: &Value, answer: &[u8]) -> Vec<u8> {
-        let mut numbers: Vec<_> = numbers(payload).into_iter().collect();
+    /// Returns a response that also names a record that did not fail.
+    fn with_a_wrong_failure(&self, payload: &Value, response: &[u8]) -> Vec<u8> {
+        let mut numbers: Vec<_> = sequence_numbers(payload).into_iter().collect();
         numbers.sort_unstable();
-        let index = self.wire.draw(|rng| rng.usize(..numbers.len().max(1)));
-        let mut answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-        if let Some(failures) = answer["batchItemFailures"].as_array_mut() {
+        let index = self.connector.draw(|rng| rng.usize(..numbers.len().max(1)));
+        let mut response: Value = serde_json::from_slice(response).unwrap_or_default();
+        if let Some(failures) = response["batchItemFailures"].as_array_mut() {
             failures.push(json!({"itemIdentifier": numbers.get(index)}));
         }
-        answer.to_string().into_bytes()
+        response.to_string().into_bytes()
     }
 
-    /// An answer that names no record of the batch.
-    fn bad_answer(&self) -> Vec<u8> {
-        let answers = [
+    /// Returns a response that names no record of the batch.
+    fn bad_response(&self) -> Vec<u8> {
+        let responses = [
             r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
             r#"{"batchItemFailures":[{"itemIdentifier":null}]}"#,
             r#"{"batchItemFailures":[{"identifier":"1"}]}"#,
             r#"{"batchItemFailures":[{"itemIdentifier":"99"}]}"#,
             "{",
         ];
-        answers[self.wire.draw(|rng| rng.usize(..answers.len()))]
+        responses[self.connector.draw(|rng| rng.usize(..responses.len()))]
             .as_bytes()
             .to_vec()
     }
 }
 
-impl Invoker for StreamFunction {
+/// Returns the sequence numbers of the records of a payload.
+fn sequence_numbers(payload: &Value) -> HashSet<String> {
+    let records = payload.get("Records").and_then(Value::as_array);
+    let number = |record: &Value| Some(record.pointer("/dynamodb/SequenceNumber")?.as_str()?.to_owned());
+    records.into_iter().flatten().filter_map(number).collect()
+}
+
+impl Invoker for StreamInvoker {
     async fn invoke(&self, payload: String) -> Invocation {
-        let stream = &self.0;
-        let request_id = format!("invocation-{}", stream.invocations.fetch_add(1, Ordering::Relaxed));
+        let function = &self.0;
+        let request_id = format!("invocation-{}", function.invocations.fetch_add(1, Ordering::Relaxed));
         let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
         let caller = Arc::new(Caller::default());
-        let fault = stream.wire.fault(Point::Invoke);
+        let fault = function.connector.fault(Point::Invoke);
         if let Some(kind) = fault {
-            stream.wire.happened(name(kind));
-            caller.hinder();
-            lock(&stream.hindered).extend(numbers(&payload));
+            function.connector.count(kind.name());
+            caller.set_fault();
+            lock(&function.faulty_records).extend(sequence_numbers(&payload));
         }
         if fault == Some(FaultKind::NotInvoked) {
             let outcome = InvocationOutcome::NotInvoked;
             return Invocation { request_id, outcome };
         }
-        let most = match fault {
-            Some(FaultKind::FunctionTimeOut) => stream.wire.draw(|rng| Duration::from_millis(rng.u64(1..60))),
+        let limit = match fault {
+            Some(FaultKind::FunctionTimeOut) => function.connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
             _ => STREAM_TIMEOUT,
         };
-        let answer = stream.run(&payload, &caller, most).await;
-        let answer = match fault {
-            // The service gives up on it, or loses its answer.
+        let response = function.run(&payload, &caller, limit).await;
+        let response = match fault {
+            // The mapping does not receive the response.
             Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered) => None,
-            Some(FaultKind::RedeliveredInPart) => answer.map(|answer| stream.claims_a_failure(&payload, &answer)),
-            Some(FaultKind::BadAnswer) => answer.map(|_| stream.bad_answer()),
-            Some(FaultKind::RedeliveredOutOfOrder) => {
-                stream.deliver_late(&payload);
-                answer
+            Some(FaultKind::RedeliveredInPart) => {
+                response.map(|response| function.with_a_wrong_failure(&payload, &response))
             }
-            _ => answer,
+            Some(FaultKind::BadResponse) => response.map(|_| function.bad_response()),
+            Some(FaultKind::RedeliveredOutOfOrder) => {
+                function.deliver_late(&payload);
+                response
+            }
+            _ => response,
         };
         Invocation {
             request_id,
-            outcome: answer.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response),
+            outcome: response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response),
         }
     }
 }

@@ -1,22 +1,24 @@
-//! Seeded fault schedules over the real code of both functions, the library and the event source mapping, in virtual
-//! time: do the promises hold?
+//! Runs both functions, the library and the event source mapping under randomly generated faults, in virtual time, and checks
+//! the guarantees of `docs/reliability.md` after each run. A seed determines a run completely.
 
 mod check;
+mod connector;
+mod database;
+mod error;
+mod evidence;
 mod functions;
+mod mapping;
 mod mutation;
-mod partial;
 mod schedule;
 mod setup;
 mod shrink;
-mod surroundings;
 mod upstream;
-mod wire;
 mod world;
 
 use std::{
     collections::BTreeMap,
     io::IsTerminal as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Mutex,
@@ -27,54 +29,56 @@ use std::{
 use clap::{Parser, ValueEnum as _};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
+use shared::logging::chain;
 
 use crate::{
     check::{Violation, check},
+    connector::{InjectedPanic, lock},
+    error::SimulationError,
     mutation::Mutation,
     schedule::Schedule,
-    wire::{Asked, lock},
 };
 
-/// Seeded fault schedules over the real code, in virtual time.
+/// Run the real code under generated faults, in virtual time, and check the guarantees.
 ///
-/// Prints one line of JSON last. Exit codes: 0 all promises held, 1 one was broken, 2 usage.
+/// The last line of the output is JSON. Exit codes: 0 no violation, 1 a guarantee is violated, 2 usage or other error.
 #[derive(Debug, Parser)]
 #[command(after_help = "Example: cargo run --release -p simulation -- --schedules 10000 --seed 1")]
 struct Args {
-    /// How many schedules
+    /// Number of schedules
     #[arg(long, default_value_t = 1000)]
     schedules: u64,
-    /// The seed of the first schedule; the next one has the next seed
+    /// Seed of the first schedule; each further schedule has the next seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Switch a defence off, to see that it is missed
+    /// Disable a defense, to check that a guarantee is then violated
     #[arg(long, value_enum)]
     mutate: Option<Mutation>,
-    /// Run this schedule, as a violation printed it, in place of drawn ones
+    /// Run the schedule in this file, as printed after a violation, instead of generated ones
     #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "seed"])]
     replay: Option<PathBuf>,
-    /// How many threads
+    /// Number of threads
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     threads: usize,
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Tally {
     schedules: u64,
     updates: u64,
     faults: BTreeMap<String, u64>,
     found: Option<(Schedule, Vec<Violation>)>,
-    broken: Option<String>,
+    error: Option<SimulationError>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    silence_panics_that_were_asked_for();
+    silence_injected_panics();
     let replayed = match args.replay.as_deref().map(read).transpose() {
         Ok(replayed) => replayed,
         Err(error) => {
-            say(&error);
+            print(&chain(&error));
             return ExitCode::from(2);
         }
     };
@@ -94,51 +98,51 @@ fn main() -> ExitCode {
                         Some(schedule) => schedule.clone(),
                         None => Schedule::draw(args.seed.wrapping_add(index)),
                     };
-                    if !one(schedule, args.mutate, &tally) {
+                    if !run_one(schedule, args.mutate, &tally) {
                         stop.store(true, Ordering::Relaxed);
                     }
                     progress.inc(1);
                     if progress.is_hidden() && index % 500 == 499 {
-                        say(&format!("{} of {count} schedules", index + 1));
+                        print(&format!("{} of {count} schedules", index + 1));
                     }
                 }
             });
         }
     });
     progress.finish_and_clear();
-    conclude(&args, tally.into_inner().unwrap_or_default())
+    report(&args, tally.into_inner().unwrap_or_default())
 }
 
-/// Runs one schedule. Whether to go on.
-fn one(schedule: Schedule, mutation: Option<Mutation>, tally: &Mutex<Tally>) -> bool {
+/// Runs one schedule. Returns `true` if it violated no guarantee.
+fn run_one(schedule: Schedule, mutation: Option<Mutation>, tally: &Mutex<Tally>) -> bool {
     let ran = world::run(&schedule, mutation);
     let mut tally = lock(tally);
     match ran {
-        Err(broken) => {
-            tally.broken = Some(broken.to_string());
+        Err(error) => {
+            tally.error = Some(error);
             false
         }
         Ok(evidence) => {
             tally.schedules += 1;
             tally.updates += schedule.updates.len() as u64;
-            for (name, count) in &evidence.fired {
+            for (name, count) in &evidence.faults {
                 *tally.faults.entry(name.clone()).or_default() += count;
             }
             let violations = check(&schedule, &evidence);
-            let held = violations.is_empty();
-            // With several threads, the lowest seed is the one to tell.
-            if !held && tally.found.as_ref().is_none_or(|(found, _)| schedule.seed < found.seed) {
+            let is_correct = violations.is_empty();
+            // With several threads, the violation of the lowest seed is reported.
+            if !is_correct && tally.found.as_ref().is_none_or(|(found, _)| schedule.seed < found.seed) {
                 tally.found = Some((schedule, violations));
             }
-            held
+            is_correct
         }
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the last line is the answer")]
-fn conclude(args: &Args, tally: Tally) -> ExitCode {
-    if let Some(broken) = tally.broken {
-        say(&broken);
+#[allow(clippy::print_stdout, reason = "the last line is the result")]
+fn report(args: &Args, tally: Tally) -> ExitCode {
+    if let Some(error) = tally.error {
+        print(&chain(&error));
         return ExitCode::from(2);
     }
     let violations = tally.found.as_ref().map_or(0, |(_, violations)| violations.len());
@@ -160,39 +164,45 @@ fn conclude(args: &Args, tally: Tally) -> ExitCode {
     }
 }
 
-/// Says which promise was broken, by which schedule, made as small as it goes.
+/// Prints the violations, the commands that reproduce them, and a minimized schedule.
 fn explain(args: &Args, schedule: &Schedule, violations: &[Violation]) {
     for violation in violations.iter().take(5) {
-        say(&format!("promise {} broken: {}", violation.promise, violation.what));
+        print(&format!(
+            "guarantee {} violated: {}",
+            violation.guarantee, violation.description
+        ));
     }
     let mutate = match args.mutate.and_then(|mutation| mutation.to_possible_value()) {
         Some(mutation) => format!(" --mutate {}", mutation.get_name()),
         None => String::new(),
     };
-    say(&format!("seed {}. To run it again:", schedule.seed));
-    say(&format!(
+    print(&format!("seed {}; to reproduce:", schedule.seed));
+    print(&format!(
         "  cargo run --release -p simulation -- --schedules 1 --seed {}{mutate}",
         schedule.seed
     ));
-    let (small, violations) = shrink::shrink(schedule, args.mutate, violations);
+    let (small, violation) = shrink::shrink(schedule, args.mutate, violations);
     let text = serde_json::to_string_pretty(&small).unwrap_or_default();
-    say(&format!(
-        "Made as small as it goes, it breaks promise {}: {}",
-        violations.promise, violations.what
+    print(&format!(
+        "minimized schedule, which violates guarantee {}: {}",
+        violation.guarantee, violation.description
     ));
-    say(&text);
+    print(&text);
     let path = std::env::temp_dir().join(format!("schedule-{}.json", schedule.seed));
     if std::fs::write(&path, &text).is_ok() {
-        say(&format!(
+        print(&format!(
             "  cargo run --release -p simulation -- --replay {}{mutate}",
             path.display()
         ));
     }
 }
 
-fn read(path: &std::path::Path) -> Result<Schedule, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+fn read(path: &Path) -> Result<Schedule, SimulationError> {
+    let path = path.to_owned();
+    match std::fs::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).map_err(|source| SimulationError::ParseSchedule { path, source }),
+        Err(source) => Err(SimulationError::ReadSchedule { path, source }),
+    }
 }
 
 fn progress(count: u64) -> ProgressBar {
@@ -207,15 +217,16 @@ fn progress(count: u64) -> ProgressBar {
 }
 
 #[allow(clippy::print_stderr, reason = "progress and explanations")]
-fn say(text: &str) {
+fn print(text: &str) {
     eprintln!("{text}");
 }
 
-fn silence_panics_that_were_asked_for() {
-    let tell = std::panic::take_hook();
+/// Prevents the messages of panics that a fault causes.
+fn silence_injected_panics() {
+    let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !panic.payload().is::<Asked>() {
-            tell(panic);
+        if !panic.payload().is::<InjectedPanic>() {
+            default(panic);
         }
     }));
 }
@@ -227,16 +238,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_is_the_same_run() {
+    fn a_seed_determines_the_run() {
         for seed in 1..=20 {
             let schedule = Schedule::draw(seed);
             assert_eq!(schedule, Schedule::draw(seed));
             let runs = [(); 2].map(|()| {
                 let mut evidence = world::run(&schedule, None).unwrap();
                 for record in &mut evidence.stream {
-                    // The database makes it up, and nobody goes by it.
+                    // The database generates it randomly, and no code uses it.
                     record["eventID"].take();
-                    // By the wall clock.
+                    // Depends on the wall clock.
                     if let Some(expires) = record.pointer_mut("/dynamodb/NewImage/TTL") {
                         expires.take();
                     }
@@ -244,23 +255,23 @@ mod tests {
                 evidence
             });
             assert_eq!(runs[0].stream, runs[1].stream, "seed {seed}");
-            assert_eq!(runs[0].told, runs[1].told, "seed {seed}");
-            assert_eq!(runs[0].given_up.len(), runs[1].given_up.len(), "seed {seed}");
-            assert_eq!(runs[0].fired, runs[1].fired, "seed {seed}");
+            assert_eq!(runs[0].responses, runs[1].responses, "seed {seed}");
+            assert_eq!(runs[0].discarded.len(), runs[1].discarded.len(), "seed {seed}");
+            assert_eq!(runs[0].faults, runs[1].faults, "seed {seed}");
             assert_eq!(check(&schedule, &runs[0]), [], "seed {seed}");
         }
     }
 
     #[test]
-    fn a_schedule_that_breaks_a_promise_shrinks_and_can_be_run_again() {
-        silence_panics_that_were_asked_for();
+    fn a_violating_schedule_is_minimized_and_can_be_replayed() {
+        silence_injected_panics();
         let mutation = Some(Mutation::Condition);
-        let broken = (1..100).find_map(|seed| {
+        let found = (1..100).find_map(|seed| {
             let schedule = Schedule::draw(seed);
             let violations = check(&schedule, &world::run(&schedule, mutation).unwrap());
             (!violations.is_empty()).then_some((schedule, violations))
         });
-        let (schedule, violations) = broken.unwrap();
+        let (schedule, violations) = found.unwrap();
         let (small, violation) = shrink::shrink(&schedule, mutation, &violations);
         assert!(small.steps.len() + small.faults.len() < schedule.steps.len() + schedule.faults.len());
         let text = serde_json::to_string(&small).unwrap();

@@ -1,10 +1,9 @@
 //! The parts that the simulation gives the event source mapping: settings, source, on-failure destination and positions.
 
 use std::{
-    collections::BTreeMap,
     io,
     path::Path,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
@@ -51,19 +50,14 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
 
 /// Returns the filter of the template for a width of version keys.
 fn filters(digits: u8) -> Filters {
-    static FILTERS: OnceLock<BTreeMap<u8, Filters>> = OnceLock::new();
-    let all = FILTERS.get_or_init(|| {
+    static FILTERS: LazyLock<[Filters; 2]> = LazyLock::new(|| {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        let read = |digits: u8| {
-            let parameters = [("VersionDigits".to_owned(), digits.to_string())];
-            Template::read(path, &parameters).map(|template| template.mapping.filters)
-        };
-        [1, 2]
-            .into_iter()
-            .filter_map(|digits| Some((digits, read(digits).ok()?)))
-            .collect()
+        [1, 2].map(|digits| {
+            let template = Template::read(path, &[("VersionDigits".to_owned(), digits.to_string())]);
+            template.map_or_else(|_| Filters::default(), |template| template.mapping.filters)
+        })
     });
-    all.get(&digits).cloned().unwrap_or_default()
+    FILTERS.get(usize::from(digits) - 1).cloned().unwrap_or_default()
 }
 
 /// The table's stream. Records of malformed latest items get an image that cannot be parsed.
@@ -111,7 +105,7 @@ pub(crate) struct Documents {
 }
 
 impl Destination for Bucket {
-    async fn keep(&self, document: Document) -> io::Result<()> {
+    async fn put(&self, document: Document) -> io::Result<()> {
         let mut documents = lock(&self.0);
         if documents.down_until.is_some_and(|until| Instant::now() < until) {
             return Err(io::ErrorKind::ConnectionRefused.into());

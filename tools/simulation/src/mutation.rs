@@ -1,29 +1,29 @@
-//! One defence switched off, to see that the simulation misses it.
+//! Mutations: each disables one defense, which the simulation must detect.
 //!
-//! The code of the functions has no switch for it: the request, the record or the answer is changed on its way.
+//! The functions have no switch for this. Requests, records or responses are changed in transit.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-/// Which defence is switched off.
+/// The disabled defense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mutation {
     /// The check of the request id
     Guard,
-    /// The condition of the ledger's marker
+    /// The condition on the ledger's marker
     Ledger,
-    /// The condition of a version item's put, and that a statement does not overwrite
+    /// The condition on the put of a version item, and the rule that a statement does not overwrite
     Condition,
-    /// The mapping's filter and the code's check of the key, together
+    /// Both the mapping's filter and the function's check of the key
     Filter,
-    /// The comparison of a version that is there already: any item counts as the same
+    /// The comparison with an existing version item: any item counts as equal
     Compare,
     /// The splitting of a batch before it is parsed
     RawSplit,
 }
 
-/// A condition that always holds, in the place of another one.
-const HOLDS: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
+/// A condition that is always true.
+const ALWAYS_TRUE: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
 
 impl Mutation {
     /// Changes a request.
@@ -35,7 +35,7 @@ impl Mutation {
                         "(attribute_not_exists(#request) OR #request <> :request)",
                         "attribute_not_exists(#recent.#hash)",
                     ] {
-                        *condition = condition.replace(guard, HOLDS);
+                        *condition = condition.replace(guard, ALWAYS_TRUE);
                     }
                 }
             }
@@ -53,13 +53,13 @@ impl Mutation {
         }
     }
 
-    /// Changes an answer.
-    pub(crate) fn answer(self, operation: &str, request: &Value, answer: &mut Value) {
+    /// Changes a response.
+    pub(crate) fn response(self, operation: &str, request: &Value, response: &mut Value) {
         match (self, operation) {
-            (Self::Compare, "PutItem") if answer.get("Item").is_some() => answer["Item"] = request["Item"].clone(),
-            // What a statement meets is read in a request of its own, which then is not sent.
+            (Self::Compare, "PutItem") if response.get("Item").is_some() => response["Item"] = request["Item"].clone(),
+            // A statement that fails is followed by a read of the existing item. A success prevents that read.
             (Self::Compare, "BatchExecuteStatement") => {
-                let responses = answer.get_mut("Responses").and_then(Value::as_array_mut);
+                let responses = response.get_mut("Responses").and_then(Value::as_array_mut);
                 let is_taken = |response: &&mut Value| response["Error"]["Code"] == "DuplicateItem";
                 for response in responses.into_iter().flatten().filter(is_taken) {
                     *response = json!({});
@@ -69,7 +69,7 @@ impl Mutation {
         }
     }
 
-    /// The puts that statements become, without a condition. `None` where they stay what they are.
+    /// Returns unconditional puts that replace the statements of a request. `None` if the request stays as it is.
     pub(crate) fn puts(self, operation: &str, body: &Value) -> Option<Vec<Value>> {
         let statements = match (self, operation) {
             (Self::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?,
@@ -78,7 +78,7 @@ impl Mutation {
         statements.iter().map(put).collect()
     }
 
-    /// Changes a record on its way to the function.
+    /// Changes a stream record before the function receives it.
     pub(crate) fn record(self, latest_key: &str, record: &mut Value) {
         if self == Self::Filter
             && let Some(key) = record.pointer_mut("/dynamodb/Keys/SK")
@@ -88,7 +88,7 @@ impl Mutation {
     }
 }
 
-/// The put of the item that a statement inserts: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.
+/// Converts a statement to a put of the same item: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.
 fn put(statement: &Value) -> Option<Value> {
     let text = statement.get("Statement")?.as_str()?.strip_prefix("INSERT INTO \"")?;
     let (table, mut names) = text.split_once("\" VALUE {")?;

@@ -1,15 +1,23 @@
-//! A schedule: what upstream sends, what people do by hand, and what goes wrong. All of it is drawn from one seed.
+//! Schedules: the settings, updates, operator actions and faults of one run, generated from a seed.
+//!
+//! A schedule is serialized to JSON, so that a run that violates a guarantee can be reproduced with `--replay`. Names in that
+//! JSON do not change.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Everything that happens in one run.
+/// Name of the table.
+pub(crate) const TABLE: &str = "Table";
+/// Prefix of the partition keys of malformed latest items.
+pub(crate) const MALFORMED: &str = "malformed";
+
+/// The input of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) seed: u64,
     pub(crate) settings: Settings,
-    /// The updates that upstream has to deliver, each under an id of its own.
+    /// Updates that upstream delivers, each with a unique request id.
     pub(crate) updates: Vec<Update>,
     pub(crate) steps: Vec<Step>,
     pub(crate) faults: Vec<Fault>,
@@ -20,7 +28,7 @@ pub(crate) struct Schedule {
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
     pub(crate) write_mode: String,
-    /// The window of `recent`, or `None` for `ledger`.
+    /// Window of `recent`, `None` for `ledger`.
     pub(crate) window: Option<u8>,
     pub(crate) by_time: bool,
     pub(crate) skip_unchanged: bool,
@@ -34,17 +42,17 @@ pub(crate) struct Settings {
     pub(crate) maximum_record_age: Option<u64>,
 }
 
-/// An update as upstream has it.
+/// An update to deliver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Update {
     pub(crate) id: String,
     pub(crate) entity: String,
-    /// All other members.
+    /// Members other than `ID` and `RequestId`.
     pub(crate) members: Value,
 }
 
 impl Update {
-    /// The update as it is sent.
+    /// Returns the event of the update.
     pub(crate) fn json(&self) -> Value {
         let mut json = self.members.clone();
         json["ID"] = json!(self.entity);
@@ -53,37 +61,39 @@ impl Update {
     }
 }
 
-/// Something that somebody does at a time.
+/// An action at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Milliseconds from the start.
     pub(crate) at: u64,
-    /// Who does it: steps of one source come one after the other.
+    /// Sender. The steps of one source run one after the other.
     pub(crate) source: u8,
     pub(crate) kind: StepKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum StepKind {
-    /// A direct invocation, tried again until it is answered.
+    /// A direct invocation, retried until there is a response.
     Direct { update: usize },
-    /// An event of EventBridge.
+    /// An EventBridge event.
     EventBridge { update: usize },
-    /// An SQS batch; what failed comes again.
+    /// An SQS batch. Failed messages are delivered again.
     Sqs { updates: Vec<usize> },
-    /// Somebody deletes v0, and creates it again or leaves that to the next update.
-    DeleteHead { entity: String, create: bool },
-    /// Somebody writes a version that is not there yet, so far ahead of the latest.
+    /// An operator deletes v0, and creates it again or leaves that to the next update.
+    #[serde(rename = "DeleteHead")]
+    DeleteLatest { entity: String, create: bool },
+    /// An operator writes a version item, `ahead` of the latest version.
     WriteVersion { entity: String, ahead: u64 },
-    /// Somebody writes a v0 that makes no version.
-    MalformedHead { number: usize },
-    /// The mapping is stopped, and started again.
+    /// An operator writes a v0 that is not a valid version.
+    #[serde(rename = "MalformedHead")]
+    MalformedLatest { number: usize },
+    /// The mapping is stopped and restarted.
     StopMapping { millis: u64 },
-    /// The failure destination takes nothing.
+    /// The on-failure destination is unavailable.
     DestinationDown { millis: u64 },
 }
 
-/// Something that goes wrong: the `nth` request or invocation of its kind, and those behind it.
+/// A fault of the `nth` request or invocation at a point, and of the following ones if `times` > 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     pub(crate) on: Point,
@@ -92,7 +102,7 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
 }
 
-/// Where something can go wrong.
+/// A kind of request or invocation that can have a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Point {
     /// The writer's `UpdateItem` or `TransactWriteItems`.
@@ -103,11 +113,11 @@ pub(crate) enum Point {
     InlinePut,
     /// stream-fn's `PutItem` or `BatchExecuteStatement`.
     Put,
-    /// The mapping's reads of the stream.
+    /// The requests of the mapping to the stream.
     Poll,
     /// An invocation of stream-fn.
     Invoke,
-    /// `BatchGetItem`, by whoever reads the history.
+    /// `BatchGetItem` of a reader of the history.
     BatchGet,
 }
 
@@ -116,33 +126,63 @@ pub(crate) enum FaultKind {
     Throttled,
     ErrorBefore,
     ErrorAfter,
-    AnswerDropped,
+    #[serde(rename = "AnswerDropped")]
+    ResponseDropped,
     TimeOut,
     Hang,
     TransactionConflict,
-    /// Every other statement of a request is throttled.
+    /// Every second statement of a request is throttled.
     StatementsThrottled,
-    /// A whole request of statements is refused, for whatever reason.
-    Refused,
+    /// A whole request of statements is rejected.
+    #[serde(rename = "Refused")]
+    Rejected,
     Unprocessed,
     /// The function that sent the request panics.
     Panic,
     KilledBefore,
     KilledAfter,
-    // Of a whole invocation.
+    // Faults of a whole invocation.
     NotInvoked,
     FunctionTimeOut,
     Redelivered,
     RedeliveredInPart,
     RedeliveredOutOfOrder,
-    BadAnswer,
+    #[serde(rename = "BadAnswer")]
+    BadResponse,
+}
+
+impl FaultKind {
+    /// Returns the name of the fault in the printed summary.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Throttled => "throttled",
+            Self::ErrorBefore => "error-before",
+            Self::ErrorAfter => "error-after",
+            Self::ResponseDropped => "answer-dropped",
+            Self::TimeOut => "time-out",
+            Self::Hang => "hang",
+            Self::TransactionConflict => "transaction-conflict",
+            Self::StatementsThrottled => "statements-throttled",
+            Self::Rejected => "request-refused",
+            Self::Unprocessed => "unprocessed",
+            Self::Panic => "panic",
+            Self::KilledBefore => "killed-before",
+            Self::KilledAfter => "killed-after",
+            Self::NotInvoked => "not-invoked",
+            Self::FunctionTimeOut => "function-time-out",
+            Self::Redelivered => "redelivered",
+            Self::RedeliveredInPart => "redelivered-in-part",
+            Self::RedeliveredOutOfOrder => "redelivered-out-of-order",
+            Self::BadResponse => "bad-answer",
+        }
+    }
 }
 
 const REQUESTS: [FaultKind; 9] = [
     FaultKind::Throttled,
     FaultKind::ErrorBefore,
     FaultKind::ErrorAfter,
-    FaultKind::AnswerDropped,
+    FaultKind::ResponseDropped,
     FaultKind::TimeOut,
     FaultKind::Hang,
     FaultKind::Panic,
@@ -155,17 +195,17 @@ const INVOCATIONS: [FaultKind; 6] = [
     FaultKind::Redelivered,
     FaultKind::RedeliveredInPart,
     FaultKind::RedeliveredOutOfOrder,
-    FaultKind::BadAnswer,
+    FaultKind::BadResponse,
 ];
 const POLLS: [FaultKind; 4] = [
     FaultKind::Throttled,
     FaultKind::ErrorBefore,
-    FaultKind::AnswerDropped,
+    FaultKind::ResponseDropped,
     FaultKind::TimeOut,
 ];
 
 impl Schedule {
-    /// Draws a schedule.
+    /// Generates a schedule from a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = Settings::draw(&mut rng);
@@ -254,7 +294,7 @@ impl Fault {
             Point::Poll => pick(rng, &POLLS),
             Point::BatchGet => pick(rng, &[FaultKind::Unprocessed, FaultKind::Throttled]),
             Point::Bump if rng.u8(..5) == 0 => FaultKind::TransactionConflict,
-            Point::Put if rng.u8(..4) == 0 => pick(rng, &[FaultKind::StatementsThrottled, FaultKind::Refused]),
+            Point::Put if rng.u8(..4) == 0 => pick(rng, &[FaultKind::StatementsThrottled, FaultKind::Rejected]),
             _ => pick(rng, &REQUESTS),
         };
         Self {
@@ -267,7 +307,7 @@ impl Fault {
 }
 
 fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
-    /// How long upstream has new updates.
+    /// Milliseconds during which steps start.
     const SPAN: u64 = 3000;
     let mut steps = Vec::new();
     let mut add = |rng: &mut Rng, kind| {
@@ -278,7 +318,7 @@ fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
         });
     };
     for index in 0..updates.len() {
-        // The first delivery, and duplicates of it, in any order.
+        // The first delivery and its duplicates, in any order.
         let deliveries = 1 + pick(rng, &[0, 0, 0, 1, 2]);
         for _ in 0..deliveries {
             let kind = match rng.u8(..4) {
@@ -296,7 +336,7 @@ fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
     }
     let entity = |rng: &mut Rng| format!("e{}", rng.usize(..entities));
     if rng.u8(..6) == 0 {
-        let kind = StepKind::DeleteHead {
+        let kind = StepKind::DeleteLatest {
             entity: entity(rng),
             create: rng.bool(),
         };
@@ -310,7 +350,7 @@ fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
         add(rng, kind);
     }
     for number in 0..pick(rng, &[0, 0, 0, 1, 2]) {
-        add(rng, StepKind::MalformedHead { number });
+        add(rng, StepKind::MalformedLatest { number });
     }
     if rng.u8(..5) == 0 {
         let millis = pick(rng, &[500, 2000, 90_000]);

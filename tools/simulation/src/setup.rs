@@ -1,16 +1,8 @@
-//! The settings and the clients of a run.
+//! The settings of the functions and the AWS clients of a run.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    sync::{
-        OnceLock,
-        atomic::{self, AtomicU64},
-    },
-};
+use std::sync::atomic::{self, AtomicU64};
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use local::{mapping::filter::Filters, template::Template};
 use shared::{
     config::Config,
     domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
@@ -21,15 +13,16 @@ use shared::{
 };
 
 use crate::{
-    schedule::Settings,
-    wire::Wire,
-    world::{Broken, TABLE},
+    connector::Connector,
+    error::SimulationError,
+    schedule::{Settings, TABLE},
 };
 
-/// The settings of both functions.
-pub(crate) fn config(settings: &Settings) -> Result<Config, Broken> {
-    let digits = VersionDigits::new(settings.digits).ok_or_else(|| Broken("digits".to_owned()))?;
-    let mode: WriteMode = (settings.write_mode.parse()).map_err(|_| Broken("write mode".to_owned()))?;
+/// Returns the settings of both functions.
+pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
+    let digits = VersionDigits::new(settings.digits).ok_or(SimulationError::InvalidSetting("digits"))?;
+    let mode = settings.write_mode.parse();
+    let mode: WriteMode = mode.map_err(|_| SimulationError::InvalidSetting("write_mode"))?;
     Ok(Config {
         table: TABLE.to_owned(),
         digits,
@@ -41,7 +34,9 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, Broken> {
         write: WriteOptions {
             mode,
             idempotency: match settings.window {
-                Some(window) => Idempotency::Recent(Window::new(window).ok_or_else(|| Broken("window".to_owned()))?),
+                Some(window) => {
+                    Idempotency::Recent(Window::new(window).ok_or(SimulationError::InvalidSetting("window"))?)
+                }
                 None => Idempotency::Ledger(Retention::default()),
             },
             skip_unchanged: settings.skip_unchanged,
@@ -50,32 +45,14 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, Broken> {
     })
 }
 
-/// The filter of the template, by the width of version keys.
-pub(crate) fn filters(digits: u8) -> Filters {
-    static FILTERS: OnceLock<BTreeMap<u8, Filters>> = OnceLock::new();
-    let all = FILTERS.get_or_init(|| {
-        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        let read = |digits: u8| {
-            let parameters = [("VersionDigits".to_owned(), digits.to_string())];
-            Template::read(path, &parameters).map(|template| template.mapping.filters)
-        };
-        [1, 2]
-            .into_iter()
-            .filter_map(|digits| Some((digits, read(digits).ok()?)))
-            .collect()
-    });
-    all.get(&digits).cloned().unwrap_or_default()
-}
-
-/// A name that no other client has: the SDK shares what it may retry among all clients of a partition, and runs must not know
-/// of each other.
+/// Returns a unique name. The SDK shares the retry quota among the clients of a partition, and runs must be independent.
 fn partition() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("run-{}", NEXT.fetch_add(1, atomic::Ordering::Relaxed))
 }
 
-/// The client of the functions, with the waiting and the retries that they have on AWS.
-pub(crate) fn dynamodb_client(wire: &Wire) -> aws_sdk_dynamodb::Client {
+/// Creates the DynamoDB client of the functions, with the same timeouts and retries as on AWS.
+pub(crate) fn dynamodb_client(connector: &Connector) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
@@ -83,12 +60,13 @@ pub(crate) fn dynamodb_client(wire: &Wire) -> aws_sdk_dynamodb::Client {
         .timeout_config(client::timeouts())
         .retry_config(client::retries())
         .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
-        .http_client(wire.clone())
+        .http_client(connector.clone())
         .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-pub(crate) fn streams_client(wire: &Wire) -> aws_sdk_dynamodbstreams::Client {
+/// Creates the DynamoDB Streams client of the mapping.
+pub(crate) fn streams_client(connector: &Connector) -> aws_sdk_dynamodbstreams::Client {
     let config = aws_sdk_dynamodbstreams::Config::builder()
         .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())
         .region(aws_sdk_dynamodbstreams::config::Region::new("us-east-1"))
@@ -96,7 +74,7 @@ pub(crate) fn streams_client(wire: &Wire) -> aws_sdk_dynamodbstreams::Client {
         .timeout_config(client::timeouts())
         .retry_config(client::retries())
         .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(partition()))
-        .http_client(wire.clone())
+        .http_client(connector.clone())
         .build();
     aws_sdk_dynamodbstreams::Client::from_conf(config)
 }

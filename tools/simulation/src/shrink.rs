@@ -1,4 +1,4 @@
-//! A schedule that breaks a promise, made as small as it goes.
+//! Reduces a schedule that violates a guarantee to the faults and steps that are necessary for it.
 
 use crate::{
     check::{Violation, check},
@@ -7,32 +7,32 @@ use crate::{
     world,
 };
 
-/// The most runs that are spent on it.
-const RUNS: usize = 400;
+/// Maximum number of runs.
+const MAX_RUNS: usize = 400;
 
-/// Takes faults and steps away as long as the same promise is broken.
+/// Removes faults and steps as long as the same guarantee is violated.
 pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[Violation]) -> (Schedule, Violation) {
     let mut smallest = schedule.clone();
     let mut violation = found.first().cloned().unwrap_or_else(|| Violation {
-        promise: 0,
-        what: String::new(),
+        guarantee: 0,
+        description: String::new(),
     });
-    let promise = violation.promise;
-    let breaks = |schedule: &Schedule| -> Option<Violation> {
+    let guarantee = violation.guarantee;
+    let violates = |schedule: &Schedule| -> Option<Violation> {
         let evidence = world::run(schedule, mutation).ok()?;
         check(schedule, &evidence)
             .into_iter()
-            .find(|violation| violation.promise == promise)
+            .find(|violation| violation.guarantee == guarantee)
     };
     let mut runs = 0;
-    // Halves first, then quarters, down to one by one, until nothing more can go.
+    // Removes halves first, then quarters, down to single elements.
     let mut size = smallest.steps.len().max(smallest.faults.len()).max(1);
-    while size > 0 && runs < RUNS {
+    while size > 0 && runs < MAX_RUNS {
         let mut smaller = false;
         for candidate in without(&smallest, size) {
             runs += 1;
-            if let Some(broken) = breaks(&candidate) {
-                (smallest, violation, smaller) = (candidate, broken, true);
+            if let Some(found) = violates(&candidate) {
+                (smallest, violation, smaller) = (candidate, found, true);
                 break;
             }
         }
@@ -43,7 +43,7 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[V
     (smallest, violation)
 }
 
-/// The schedules that lack so many steps or faults in a row.
+/// Returns the schedules with `size` consecutive steps or faults removed.
 fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
     let mut candidates = Vec::new();
     for start in (0..schedule.faults.len()).step_by(size) {

@@ -1,23 +1,54 @@
-//! What happens to the system: updates by several sources, people, and what stops.
+//! The senders of a schedule: deliveries of updates, actions of operators, and interruptions of the mapping.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, sleep_until};
+use shared::domain::{keys::VersionDigits, version::Version};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use writer_fn::Writer;
 
 use crate::{
-    functions::{Heard, write},
-    schedule::{Step, StepKind},
-    wire::lock,
-    world::{MALFORMED, TABLE, TRIES, Told, World},
+    connector::{Connector, lock},
+    evidence::UpstreamResponse,
+    functions::{WriterResult, write},
+    mapping::Bucket,
+    schedule::{MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 
-impl World<'_> {
-    /// Does what one source does, a step after the other.
-    pub(crate) async fn source(&self, source: u8) {
+/// Maximum number of deliveries of an update, and of reads of a history.
+pub(crate) const MAX_ATTEMPTS: u32 = 6;
+
+/// Requests to stop the mapping.
+#[derive(Default)]
+pub(crate) struct MappingStop {
+    pub(crate) requested: Notify,
+    /// Time until the mapping starts again.
+    pub(crate) duration: Mutex<Duration>,
+}
+
+/// Executes the steps of a schedule.
+pub(crate) struct Upstream<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) digits: VersionDigits,
+    pub(crate) connector: Connector,
+    pub(crate) writer: Writer,
+    pub(crate) start: Instant,
+    pub(crate) bucket: Bucket,
+    pub(crate) mapping_stop: MappingStop,
+    pub(crate) responses: Mutex<Vec<(usize, UpstreamResponse)>>,
+    pub(crate) delivered: Mutex<HashSet<usize>>,
+    pub(crate) manual_versions: Mutex<HashSet<(String, String)>>,
+}
+
+impl Upstream<'_> {
+    /// Executes the steps of one source in order.
+    pub(crate) async fn run_source(&self, source: u8) {
         let steps = self.schedule.steps.iter().filter(|step| step.source == source);
         for step in steps {
-            sleep_until(self.clock.0 + Duration::from_millis(step.at)).await;
+            sleep_until(self.start + Duration::from_millis(step.at)).await;
             self.step(step).await;
         }
     }
@@ -32,32 +63,36 @@ impl World<'_> {
                 self.deliver(*update, event).await;
             }
             StepKind::Sqs { updates } => self.deliver_batch(updates.clone()).await,
-            StepKind::DeleteHead { entity, create } => {
-                self.wire.happened("head-deleted");
+            StepKind::DeleteLatest { entity, create } => {
+                self.connector.count("head-deleted");
                 let mut key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
-                let _ = self.wire.by_hand("DeleteItem", json!({"TableName": TABLE, "Key": key}));
+                let _ = self
+                    .connector
+                    .send("DeleteItem", json!({"TableName": TABLE, "Key": key}));
                 if *create {
-                    self.wire.happened("head-created-by-hand");
+                    self.connector.count("head-created-by-hand");
                     key["By"] = json!({"S": "hand"});
-                    let _ = self.wire.by_hand("PutItem", json!({"TableName": TABLE, "Item": key}));
+                    let _ = self.connector.send("PutItem", json!({"TableName": TABLE, "Item": key}));
                 }
             }
             StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
-            StepKind::MalformedHead { number } => {
-                self.wire.happened("malformed-record");
+            StepKind::MalformedLatest { number } => {
+                self.connector.count("malformed-record");
                 let item = json!({
                     "PK": {"S": format!("{MALFORMED}{number}")}, "SK": {"S": self.digits.latest_key()}, "Latest": {"N": "1"},
                 });
-                let _ = self.wire.by_hand("PutItem", json!({"TableName": TABLE, "Item": item}));
+                let _ = self
+                    .connector
+                    .send("PutItem", json!({"TableName": TABLE, "Item": item}));
             }
             StepKind::StopMapping { millis } => {
-                self.wire.happened("mapping-stopped");
-                *lock(&self.stopped_for) = Duration::from_millis(*millis);
-                self.stop.notify_one();
+                self.connector.count("mapping-stopped");
+                *lock(&self.mapping_stop.duration) = Duration::from_millis(*millis);
+                self.mapping_stop.requested.notify_one();
             }
             StepKind::DestinationDown { millis } => {
                 lock(&self.bucket.0).down_until = Some(Instant::now() + Duration::from_millis(*millis));
-                self.wire.happened("destination-down");
+                self.connector.count("destination-down");
             }
         }
     }
@@ -71,40 +106,40 @@ impl World<'_> {
         let mut delivered = lock(&self.delivered);
         for update in updates {
             if !delivered.insert(*update) {
-                self.wire.happened("duplicate-delivery");
+                self.connector.count("duplicate-delivery");
             }
         }
     }
 
     async fn deliver(&self, update: usize, event: Value) {
-        for attempt in 0..TRIES {
-            self.back_off(attempt).await;
+        for attempt in 0..MAX_ATTEMPTS {
+            self.connector.back_off(attempt).await;
             match write(&self.writer, &event).await {
-                Heard::Answer(answer) => {
-                    let outcome = answer["Outcome"].as_str().unwrap_or_default().to_owned();
-                    let version = answer["Version"].as_u64().unwrap_or_default();
-                    return self.tell(update, Told::Outcome(outcome, version));
+                WriterResult::Response(response) => {
+                    let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
+                    let version = response["Version"].as_u64().unwrap_or_default();
+                    return self.add_response(update, UpstreamResponse::Outcome(outcome, version));
                 }
-                Heard::Error(kind) if ["VersionConflict", "InvalidEvent"].contains(&kind.as_str()) => {
-                    return self.tell(update, Told::Refused(kind));
+                WriterResult::Error(kind) if ["VersionConflict", "InvalidEvent"].contains(&kind.as_str()) => {
+                    return self.add_response(update, UpstreamResponse::Rejected(kind));
                 }
-                Heard::Error(_) | Heard::Nothing => {}
+                WriterResult::Error(_) | WriterResult::Lost => {}
             }
         }
     }
 
     async fn deliver_batch(&self, mut updates: Vec<usize>) {
-        for attempt in 0..TRIES {
-            self.back_off(attempt).await;
+        for attempt in 0..MAX_ATTEMPTS {
+            self.connector.back_off(attempt).await;
             let message = |(index, update): (usize, &usize)| {
                 let body = self.schedule.updates[*update].json().to_string();
                 json!({"messageId": index.to_string(), "eventSource": "aws:sqs", "body": body})
             };
             let messages: Vec<_> = updates.iter().enumerate().map(message).collect();
-            let Heard::Answer(answer) = write(&self.writer, &json!({"Records": messages})).await else {
+            let WriterResult::Response(response) = write(&self.writer, &json!({"Records": messages})).await else {
                 continue;
             };
-            let failures = answer["batchItemFailures"].as_array().cloned().unwrap_or_default();
+            let failures = response["batchItemFailures"].as_array().cloned().unwrap_or_default();
             let failed: HashSet<_> = failures
                 .iter()
                 .map(|failure| failure["itemIdentifier"].clone())
@@ -114,7 +149,7 @@ impl World<'_> {
                 if failed.contains(&json!(index.to_string())) {
                     left.push(update);
                 } else {
-                    self.tell(update, Told::Accepted);
+                    self.add_response(update, UpstreamResponse::Accepted);
                 }
             }
             updates = left;
@@ -124,27 +159,16 @@ impl World<'_> {
         }
     }
 
-    pub(crate) async fn back_off(&self, attempt: u32) {
-        if attempt > 0 {
-            let millis = self.wire.draw(|rng| rng.u64(50..600));
-            sleep(Duration::from_millis(millis)).await;
-        }
-    }
-
-    fn tell(&self, update: usize, told: Told) {
-        lock(&self.told).push((update, told));
+    fn add_response(&self, update: usize, response: UpstreamResponse) {
+        lock(&self.responses).push((update, response));
     }
 
     fn write_version(&self, entity: &str, ahead: u64) {
         let key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
-        let head = self.wire.by_hand(
-            "GetItem",
-            json!({"TableName": TABLE, "Key": key, "ConsistentRead": true}),
-        );
-        let latest = head
-            .ok()
-            .and_then(|head| head.pointer("/Item/Latest/N")?.as_str()?.parse().ok());
-        let version = shared::domain::version::Version::new(latest.unwrap_or(0u64) + ahead);
+        let get = json!({"TableName": TABLE, "Key": key, "ConsistentRead": true});
+        let latest = self.connector.send("GetItem", get).ok();
+        let latest = latest.and_then(|output| output.pointer("/Item/Latest/N")?.as_str()?.parse().ok());
+        let version = Version::new(latest.unwrap_or(0u64) + ahead);
         let Some(sort_key) = version.map(|version| self.digits.version_key(version)) else {
             return;
         };
@@ -152,9 +176,9 @@ impl World<'_> {
             "TableName": TABLE, "ConditionExpression": "attribute_not_exists(PK)",
             "Item": {"PK": {"S": entity}, "SK": {"S": sort_key}, "By": {"S": "hand"}},
         });
-        if self.wire.by_hand("PutItem", put).is_ok() {
-            self.wire.happened("version-by-hand");
-            lock(&self.by_hand).insert((entity.to_owned(), sort_key));
+        if self.connector.send("PutItem", put).is_ok() {
+            self.connector.count("version-by-hand");
+            lock(&self.manual_versions).insert((entity.to_owned(), sort_key));
         }
     }
 }

@@ -1,7 +1,9 @@
-//! One run of a schedule: the functions, the mapping and the database, in virtual time.
+//! Runs one schedule in virtual time: both functions, the event source mapping and the embedded database, in one thread.
+//!
+//! After the steps of all sources, the faults stop, and the run continues until the mapping reaches the end of the stream.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -10,149 +12,96 @@ use dynoxide::{Database, storage_backend};
 use futures::future::join_all;
 use local::{
     dynamodb::stream::TableStream,
-    mapping::{self, Counters, Environment, Identity, Mapping, filter::Filters, settings},
+    mapping::{self, Counters, Environment, Identity, Mapping},
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, keys::VersionDigits, sequence::SequenceNumber},
-    dynamodb::{Store, read::history::HistoryQuery},
+    domain::{entity::EntityId, sequence::SequenceNumber},
+    dynamodb::{
+        Store,
+        read::{history::HistoryQuery, versions::ReadError},
+    },
 };
 use stream_fn::HistoryWriter;
-use thiserror::Error;
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 use writer_fn::Writer;
 
 use crate::{
-    functions::{Stream, StreamFunction},
+    connector::{Connector, lock},
+    error::SimulationError,
+    evidence::Evidence,
+    functions::{StreamFunction, StreamInvoker},
+    mapping::{Bucket, FaultySource, KeptPositions, settings},
     mutation::Mutation,
-    schedule::Schedule,
-    setup::{config, dynamodb_client, filters, streams_client},
-    surroundings::{Bucket, Kept, Watched},
-    wire::{Wire, lock},
+    schedule::{MALFORMED, Schedule, TABLE},
+    setup::{config, dynamodb_client, streams_client},
+    upstream::{MAX_ATTEMPTS, MappingStop, Upstream},
 };
 
-pub(crate) const TABLE: &str = "Table";
-/// What the partition keys of malformed heads begin with.
-pub(crate) const MALFORMED: &str = "malformed";
-/// 2026-01-01T00:00:00Z
+/// Start of virtual time: 2026-01-01T00:00:00Z.
 const START: Duration = Duration::from_secs(1_767_225_600);
-/// How often upstream delivers again.
-pub(crate) const TRIES: u32 = 6;
-/// How long the system may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(1800);
-
-/// What came of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Evidence {
-    /// Everything that was written, in its order.
-    pub(crate) stream: Vec<Value>,
-    pub(crate) items: Vec<Value>,
-    /// The records in failure documents.
-    pub(crate) given_up: Vec<Value>,
-    /// What upstream was told of its updates.
-    pub(crate) told: Vec<(usize, Told)>,
-    /// The versions that somebody wrote by hand: partition key and sort key.
-    pub(crate) by_hand: HashSet<(String, String)>,
-    pub(crate) hindered: HashSet<String>,
-    /// The versions that a reader sees of each entity, or why it sees none.
-    pub(crate) read: BTreeMap<String, Result<Vec<u64>, String>>,
-    pub(crate) settled: bool,
-    pub(crate) fired: BTreeMap<String, u64>,
-}
-
-/// What upstream was told of one update.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// An outcome and its version.
-    Outcome(String, u64),
-    /// A message that is not among the failed ones.
-    Accepted,
-    /// An error that no delivery will mend.
-    Refused(String),
-}
-
-/// Why a schedule could not be run at all.
-#[derive(Debug, Error)]
-#[error("the simulation is at fault: {0}")]
-pub(crate) struct Broken(pub(crate) String);
+/// Maximum time that the mapping takes to reach the end of the stream.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Runs a schedule.
-pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, Broken> {
-    // Where the SDK and the library draw at random, they draw from this.
+pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
+    // The random number generator of the SDK and the library.
     fastrand::seed(schedule.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .map_err(|error| Broken(error.to_string()))?;
+        .map_err(SimulationError::Runtime)?;
     runtime.block_on(async { World::new(schedule, mutation)?.run().await })
 }
 
-/// The time of the database, of the mapping and of nobody else.
+/// The clock of the database and the mapping.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock(pub(crate) Instant);
+struct Clock(Instant);
 
-impl Clock {
-    fn now(self) -> Duration {
+impl mapping::Clock for Clock {
+    fn now(&self) -> Duration {
         START + self.0.elapsed()
     }
 }
 
-impl mapping::Clock for Clock {
-    fn now(&self) -> Duration {
-        Self::now(*self)
-    }
-}
-
-/// The simulated environment of the mapping.
-struct Simulated;
-
-impl Environment for Simulated {
-    type Source = Watched;
-    type Invoker = StreamFunction;
-    type Destination = Bucket;
-    type Positions = Kept;
-    type Clock = Clock;
-}
-
 impl storage_backend::Clock for Clock {
     fn now_unix_secs(&self) -> u64 {
-        self.now().as_secs()
+        mapping::Clock::now(self).as_secs()
     }
 
     fn now_unix_secs_f64(&self) -> f64 {
-        self.now().as_secs_f64()
+        mapping::Clock::now(self).as_secs_f64()
     }
 }
 
-pub(crate) struct World<'a> {
-    pub(crate) schedule: &'a Schedule,
-    pub(crate) digits: VersionDigits,
-    pub(crate) wire: Wire,
-    pub(crate) clock: Clock,
-    pub(crate) stream_arn: String,
-    pub(crate) writer: Writer,
-    pub(crate) reader: Store,
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) source: Watched,
-    pub(crate) bucket: Bucket,
-    pub(crate) positions: Kept,
-    pub(crate) stopped_for: Mutex<Duration>,
-    pub(crate) stop: Notify,
-    pub(crate) told: Mutex<Vec<(usize, Told)>>,
-    pub(crate) delivered: Mutex<HashSet<usize>>,
-    pub(crate) by_hand: Mutex<HashSet<(String, String)>>,
+/// The environment of the mapping.
+struct Simulated;
+
+impl Environment for Simulated {
+    type Source = FaultySource;
+    type Invoker = StreamInvoker;
+    type Destination = Bucket;
+    type Positions = KeptPositions;
+    type Clock = Clock;
+}
+
+struct World<'a> {
+    upstream: Upstream<'a>,
+    clock: Clock,
+    stream_arn: String,
+    reader: Store,
+    function: Arc<StreamFunction>,
+    source: FaultySource,
+    positions: KeptPositions,
 }
 
 impl<'a> World<'a> {
-    fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, Broken> {
+    fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
         let clock = Clock(Instant::now());
-        let database = Database::memory_with_clock(Arc::new(clock)).map_err(|error| Broken(error.to_string()))?;
-        let wire = Wire::new(database, schedule.seed, schedule.faults.clone(), mutation);
-        let created = wire.by_hand(
+        let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
+        let connector = Connector::new(database, schedule.seed, schedule.faults.clone(), mutation);
+        let created = connector.send(
             "CreateTable",
             json!({
                 "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
@@ -160,124 +109,103 @@ impl<'a> World<'a> {
                 "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
                 "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
             }),
-        );
-        let stream_arn = created.map_err(Broken)?["TableDescription"]["LatestStreamArn"]
-            .as_str()
-            .ok_or_else(|| Broken("no stream".to_owned()))?
-            .to_owned();
-        let settings = &schedule.settings;
-        let config = config(settings)?;
-        let dynamodb = dynamodb_client(&wire);
-        let recorder = HistoryWriter::new(dynamodb.clone(), &config);
-        let source = Watched {
-            stream: TableStream::new(streams_client(&wire), stream_arn.clone()),
-            wire: wire.clone(),
-            latest_key: config.digits.latest_key(),
-        };
+        )?;
+        let stream_arn = created["TableDescription"]["LatestStreamArn"].as_str();
+        let stream_arn = stream_arn.ok_or(SimulationError::NoStream)?.to_owned();
+        let config = config(&schedule.settings)?;
+        let client = dynamodb_client(&connector);
         Ok(Self {
-            schedule,
-            digits: config.digits,
+            upstream: Upstream {
+                schedule,
+                digits: config.digits,
+                connector: connector.clone(),
+                writer: Writer::new(client.clone(), &config),
+                start: clock.0,
+                bucket: Bucket::default(),
+                mapping_stop: MappingStop::default(),
+                responses: Mutex::default(),
+                delivered: Mutex::default(),
+                manual_versions: Mutex::default(),
+            },
             clock,
+            function: StreamFunction::new(HistoryWriter::new(client.clone(), &config), connector.clone()),
+            source: FaultySource {
+                stream: TableStream::new(streams_client(&connector), stream_arn.clone()),
+                connector,
+                latest_key: config.digits.latest_key(),
+            },
             stream_arn,
-            writer: Writer::new(dynamodb.clone(), &config),
-            reader: Store::new(dynamodb, TABLE, config.digits),
-            stream: Stream::new(recorder, wire.clone()),
-            source,
-            bucket: Bucket(Arc::new(Mutex::default())),
-            positions: Kept(Arc::default()),
-            stopped_for: Mutex::default(),
-            stop: Notify::new(),
-            told: Mutex::default(),
-            delivered: Mutex::default(),
-            by_hand: Mutex::default(),
-            wire,
+            reader: Store::new(client, TABLE, config.digits),
+            positions: KeptPositions(Arc::default()),
         })
     }
 
-    async fn run(self) -> Result<Evidence, Broken> {
+    async fn run(self) -> Result<Evidence, SimulationError> {
         let upstream = async {
-            let sources = (0..4).map(|source| self.source(source));
+            let sources = (0..4).map(|source| self.upstream.run_source(source));
             join_all(sources).await;
-            self.wire.calm();
-            let late = std::mem::take(&mut *lock(&self.stream.late));
+            self.source.connector.stop_faults();
+            let late = std::mem::take(&mut *lock(&self.function.late));
             join_all(late).await;
             self.settle().await
         };
         let settled = tokio::select! {
             biased;
             settled = upstream => settled?,
-            () = self.map() => false,
+            () = self.run_mapping() => false,
         };
         let read = self.read().await?;
-        let documents = lock(&self.bucket.0);
+        let documents = lock(&self.upstream.bucket.0);
         for document in &documents.kept {
             if document["requestContext"]["condition"] == "RecordAgeExceeded" {
-                self.wire.happened("record-age-exceeded");
+                self.source.connector.count("record-age-exceeded");
             }
         }
         let records = documents.kept.iter().map(|document| &document["payload"]["Records"]);
         Ok(Evidence {
             stream: self.whole_stream()?,
             items: self.items()?,
-            given_up: records.filter_map(Value::as_array).flatten().cloned().collect(),
-            told: lock(&self.told).clone(),
-            by_hand: lock(&self.by_hand).clone(),
-            hindered: lock(&self.stream.hindered).clone(),
+            discarded: records.filter_map(Value::as_array).flatten().cloned().collect(),
+            responses: lock(&self.upstream.responses).clone(),
+            manual_versions: lock(&self.upstream.manual_versions).clone(),
+            faulty_records: lock(&self.function.faulty_records).clone(),
             read,
             settled,
-            fired: self.wire.fired(),
+            faults: self.source.connector.faults(),
         })
     }
 
-    /// The mapping, stopped and started again from its last position.
-    async fn map(&self) {
+    /// Runs the mapping. After a stop it starts again from its last position.
+    async fn run_mapping(&self) {
         loop {
             let mapping = Mapping::<Simulated> {
-                settings: self.mapping_settings(),
+                settings: settings(&self.upstream.schedule.settings, self.source.connector.mutation()),
                 identity: Identity {
                     uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
                     function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
                     stream_arn: self.stream_arn.clone(),
                 },
                 source: self.source.clone(),
-                invoker: StreamFunction(Arc::clone(&self.stream)),
-                destination: self.bucket.clone(),
+                invoker: StreamInvoker(Arc::clone(&self.function)),
+                destination: self.upstream.bucket.clone(),
                 positions: self.positions.clone(),
                 clock: self.clock,
                 counters: Counters::default(),
             };
             tokio::select! {
                 biased;
-                () = self.stop.notified() => {}
+                () = self.upstream.mapping_stop.requested.notified() => {}
                 () = mapping.run() => {}
             }
             drop(mapping);
-            let stopped_for = *lock(&self.stopped_for);
-            sleep(stopped_for).await;
+            let duration = *lock(&self.upstream.mapping_stop.duration);
+            sleep(duration).await;
         }
     }
 
-    fn mapping_settings(&self) -> settings::Settings {
-        let chosen = &self.schedule.settings;
-        settings::Settings {
-            batch_size: chosen.batch_size,
-            batching_window: Duration::from_secs(chosen.batching_window),
-            parallelization_factor: chosen.parallelization_factor,
-            bisect_on_function_error: chosen.bisect,
-            report_batch_item_failures: true,
-            maximum_retry_attempts: Some(chosen.maximum_retry_attempts),
-            maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
-            filters: match self.wire.mutation() {
-                Some(Mutation::Filter) => Filters::default(),
-                _ => filters(chosen.digits),
-            },
-            starting_position: settings::StartingPosition::TrimHorizon,
-        }
-    }
-
-    /// Waits until the mapping has come to the end of the stream.
-    async fn settle(&self) -> Result<bool, Broken> {
-        let until = Instant::now() + PATIENCE;
+    /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
+    async fn settle(&self) -> Result<bool, SimulationError> {
+        let until = Instant::now() + SETTLE_TIMEOUT;
         while Instant::now() < until {
             let last = self.whole_stream()?.last().and_then(number);
             let position = lock(&self.positions.0).clone();
@@ -289,23 +217,24 @@ impl<'a> World<'a> {
         Ok(false)
     }
 
-    /// What a reader sees of each history, while keys stay unprocessed.
-    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, String>>, Broken> {
+    /// Reads the versions of each entity. Faults of these reads leave keys unprocessed.
+    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, ReadError>>, SimulationError> {
         let mut read = BTreeMap::new();
-        // A head that somebody wrote by hand has no version.
-        let head = |item: &&Value| item["SK"]["S"] == json!(self.digits.latest_key()) && item.get("Latest").is_some();
-        for item in self.items()?.iter().filter(head) {
+        // A latest item that an operator wrote has no version.
+        let latest_key = json!(self.upstream.digits.latest_key());
+        let is_latest = |item: &&Value| item["SK"]["S"] == latest_key && item.get("Latest").is_some();
+        for item in self.items()?.iter().filter(is_latest) {
             let name = item["PK"]["S"].as_str().unwrap_or_default();
             let Ok(entity) = EntityId::new(name) else { continue };
             if name.starts_with(MALFORMED) {
                 continue;
             }
             let mut seen = self.history(&entity).await;
-            for attempt in 1..TRIES {
+            for attempt in 1..MAX_ATTEMPTS {
                 if seen.is_ok() {
                     break;
                 }
-                self.back_off(attempt).await;
+                self.source.connector.back_off(attempt).await;
                 seen = self.history(&entity).await;
             }
             read.insert(name.to_owned(), seen);
@@ -313,34 +242,32 @@ impl<'a> World<'a> {
         Ok(read)
     }
 
-    async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, String> {
-        let history = self.reader.history(entity, HistoryQuery::default()).await;
-        let history = history.map_err(|error| error.to_string())?;
-        let views = history.ok_or("there is none")?.collect().await;
-        let views = views.map_err(|error| error.to_string())?;
+    async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, ReadError> {
+        let history = self.reader.history(entity, HistoryQuery::default()).await?;
+        let views = match history {
+            Some(history) => history.collect().await?,
+            None => Vec::new(),
+        };
         Ok(views.iter().map(|view| view.version.get()).collect())
     }
 
-    fn items(&self) -> Result<Vec<Value>, Broken> {
-        let scanned = self.wire.by_hand("Scan", json!({"TableName": TABLE})).map_err(Broken)?;
+    fn items(&self) -> Result<Vec<Value>, SimulationError> {
+        let scanned = self.source.connector.send("Scan", json!({"TableName": TABLE}))?;
         Ok(scanned["Items"].as_array().cloned().unwrap_or_default())
     }
 
-    fn whole_stream(&self) -> Result<Vec<Value>, Broken> {
-        let ask = |operation: &str, body: Value| self.wire.by_hand(operation, body).map_err(Broken);
-        let described = ask("DescribeStream", json!({"StreamArn": self.stream_arn}))?;
+    fn whole_stream(&self) -> Result<Vec<Value>, SimulationError> {
+        let connector = &self.source.connector;
+        let described = connector.send("DescribeStream", json!({"StreamArn": self.stream_arn}))?;
+        let shards = described["StreamDescription"]["Shards"].as_array();
         let mut records = Vec::new();
-        for shard in described["StreamDescription"]["Shards"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
+        for shard in shards.into_iter().flatten() {
             let request = json!({
                 "StreamArn": self.stream_arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON",
             });
-            let mut iterator = ask("GetShardIterator", request)?["ShardIterator"].clone();
+            let mut iterator = connector.send("GetShardIterator", request)?["ShardIterator"].clone();
             loop {
-                let page = ask("GetRecords", json!({"ShardIterator": iterator}))?;
+                let page = connector.send("GetRecords", json!({"ShardIterator": iterator}))?;
                 let read = page["Records"].as_array().cloned().unwrap_or_default();
                 if read.is_empty() {
                     break;
