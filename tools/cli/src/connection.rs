@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use aws_config::{
-    BehaviorVersion, Region, SdkConfig,
+    Region, SdkConfig,
     environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
     meta::{
         credentials::CredentialsProviderChain,
         region::{ProvideRegion as _, RegionProviderChain},
     },
     profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider},
+    provider_config::ProviderConfig,
 };
 use aws_sdk_dynamodb::{
     Client,
@@ -20,7 +21,7 @@ use shared::{
     domain::keys::VersionDigits,
     dynamodb::{
         Store,
-        client::{capacity::Meter, retries, timeouts},
+        client::{capacity::Meter, http_client, sdk_defaults, timeouts},
         read::table_config::WidthError,
     },
 };
@@ -72,17 +73,15 @@ pub(crate) async fn open(globals: &Globals, needs: Needs) -> Result<Connection, 
 }
 
 async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
-    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .timeout_config(
-            timeouts()
-                .to_builder()
-                .operation_timeout(Duration::from_secs(20))
-                .build(),
-        )
-        .retry_config(retries());
+    let timeouts = timeouts().to_builder().operation_timeout(Duration::from_secs(20));
+    let mut loader = sdk_defaults().timeout_config(timeouts.build());
     if let Some(profile) = &globals.profile {
         // The option takes precedence over the environment.
-        let credentials = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
+        // Roles and SSO need requests, so the provider needs the HTTP client.
+        let credentials = ProfileFileCredentialsProvider::builder()
+            .configure(&ProviderConfig::without_region().with_http_client(http_client()))
+            .profile_name(profile)
+            .build();
         let loaded = credentials.provide_credentials().await;
         loaded.map_err(|error| CliError::usage(&format!("the profile {profile}"), error))?;
         let region = ProfileFileRegionProvider::builder().profile_name(profile).build();

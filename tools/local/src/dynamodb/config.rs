@@ -1,6 +1,5 @@
 //! SDK configuration and access keys for endpoints on this machine.
 
-use aws_config::BehaviorVersion;
 use aws_sdk_dynamodb::config::{Credentials, Region};
 
 use crate::template::resolve::REGION;
@@ -22,12 +21,10 @@ pub async fn sdk_config(endpoint: &str) -> aws_config::SdkConfig {
 
 /// Returns the SDK configuration of a local endpoint, with this access key.
 pub async fn sdk_config_of(endpoint: &str, access_key: &str) -> aws_config::SdkConfig {
-    aws_config::defaults(BehaviorVersion::v2026_01_12())
+    shared::dynamodb::client::sdk_defaults()
         .endpoint_url(endpoint)
         .region(Region::from_static(REGION))
         .credentials_provider(Credentials::new(access_key, access_key, None, None, "local"))
-        .timeout_config(shared::dynamodb::client::timeouts())
-        .retry_config(shared::dynamodb::client::retries())
         .load()
         .await
 }
