@@ -1,12 +1,7 @@
-//! What the library makes of a DynamoDB that fails or holds back: on the wire, without one.
+//! Requests of the library to a DynamoDB that fails or throttles, by replayed responses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-use aws_sdk_dynamodb::{
-    Client, Config,
-    config::{BehaviorVersion, Credentials, Region, http::HttpResponse},
-};
-use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -19,49 +14,19 @@ use shared::{
     },
     dynamodb::{
         Store,
-        client::{error::ErrorKind, retries, timeouts},
+        client::error::ErrorKind,
         maintain::purge::{ItemCounts, PurgeError},
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
 };
+use testkit::replay::Replay;
 
-/// A store whose DynamoDB gives these answers, one after the other, and the requests it gets.
-fn answering(answers: &[Value]) -> (Store, StaticReplayClient) {
-    let events = answers.iter().map(|body| {
-        let status: u16 = match body["__type"].as_str() {
-            None => 200,
-            Some("InternalServerError") => 500,
-            Some(_) => 400,
-        };
-        let request = aws_sdk_dynamodb::config::http::HttpRequest::empty();
-        ReplayEvent::new(
-            request,
-            HttpResponse::new(status.try_into().unwrap(), body.to_string().into()),
-        )
-    });
-    let http = StaticReplayClient::new(events.collect());
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .timeout_config(timeouts())
-        .retry_config(retries())
-        .http_client(http.clone())
-        .build();
-    (
-        Store::new(Client::from_conf(config), "Table", VersionDigits::default()),
-        http,
-    )
-}
-
-/// The operations that were sent, in their order.
-fn operations(http: &StaticReplayClient) -> Vec<String> {
-    let target = |request: &aws_sdk_dynamodb::config::http::HttpRequest| {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        target.rsplit('.').next().unwrap_or_default().to_owned()
-    };
-    http.actual_requests().map(target).collect()
+/// A store on a DynamoDB that returns these responses, and the requests to it.
+fn replaying(responses: &[Value]) -> (Store, Replay) {
+    let replay = Replay::new(responses.iter().cloned());
+    let store = Store::new(replay.client(), "Table", VersionDigits::default());
+    (store, replay)
 }
 
 async fn written(store: &Store, mode: WriteMode, json: Value) -> Result<WriteOutcome, WriteError> {
@@ -94,7 +59,7 @@ async fn a_counter_is_raised_once_and_not_past_a_writer() {
     let stored = json!({"Item": v0("2", "r")});
     let read = || [versions.clone(), stored.clone()];
     let answers = [&read()[..], &[lost, refused("8")], &read()[..], &[refused("3")]].concat();
-    let (store, http) = answering(&answers);
+    let (store, replay) = replaying(&answers);
     let entity = EntityId::new("E").unwrap();
     // The first attempt was applied, and its answer lost: the second one meets what it made.
     let raised = store.raise_latest(&entity, version(2), version(8)).await.unwrap();
@@ -108,18 +73,17 @@ async fn a_counter_is_raised_once_and_not_past_a_writer() {
     );
     let reads = ["BatchGetItem", "GetItem"];
     assert_eq!(
-        operations(&http),
+        replay.operations(),
         [&reads[..], &["UpdateItem"; 2], &reads[..], &["UpdateItem"]].concat()
     );
     // Requests of before are remembered as what they made, those since as what they are part of now.
-    let raise = http.actual_requests().nth(2).unwrap();
-    let raise: Value = serde_json::from_slice(raise.body().bytes().unwrap()).unwrap();
+    let raise = &replay.bodies()[2];
     let hash = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).as_str().to_owned();
     let remembered = json!({hash("r-6"): {"N": "6"}, hash("r-7"): {"N": "7"}, hash("r"): {"N": "8"}});
     assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], remembered);
 
     let answers = [&[versions.clone(), refused("7")][..], &[versions, refused("1")]].concat();
-    let (store, _) = answering(&answers);
+    let (store, _) = replaying(&answers);
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
     assert!(store.revive_latest(&entity, version(7), &latest).await.unwrap());
     assert!(!store.revive_latest(&entity, version(7), &latest).await.unwrap());
@@ -138,17 +102,17 @@ fn failed() -> Value {
 async fn inline_tries_the_put_alone_again_and_never_the_bump() {
     let bumped = json!({"Attributes": v0("7", "request-1")});
     // The put fails for the SDK's three attempts, and is tried once more.
-    let (store, http) = answering(&[bumped.clone(), failed(), failed(), failed(), json!({})]);
+    let (store, replay) = replaying(&[bumped.clone(), failed(), failed(), failed(), json!({})]);
     let outcome = written(&store, WriteMode::Inline, json!({"ID": "E"})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(7) }));
     assert_eq!(
-        operations(&http),
+        replay.operations(),
         ["UpdateItem", "PutItem", "PutItem", "PutItem", "PutItem"]
     );
 
     let mut answers = vec![bumped];
     answers.extend(std::iter::repeat_n(failed(), 9));
-    let (store, http) = answering(&answers);
+    let (store, replay) = replaying(&answers);
     let error = written(&store, WriteMode::Inline, json!({"ID": "E"}))
         .await
         .unwrap_err();
@@ -158,7 +122,8 @@ async fn inline_tries_the_put_alone_again_and_never_the_bump() {
             .starts_with("version 7 was applied but not recorded: failed to record the version: PutItem failed")
     );
     assert_eq!(
-        operations(&http)
+        replay
+            .operations()
             .iter()
             .filter(|operation| *operation == "UpdateItem")
             .count(),
@@ -174,38 +139,38 @@ async fn a_lost_race_is_read_and_run_again() {
         cancelled(["TransactionConflict", "None"]),
         cancelled(["None", "TransactionConflict"]),
     ] {
-        let (store, http) = answering(&[read("1", "a"), lost.clone(), read("2", "b"), json!({})]);
+        let (store, replay) = replaying(&[read("1", "a"), lost.clone(), read("2", "b"), json!({})]);
         let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
         assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(3) }), "{lost}");
-        assert_eq!(operations(&http).len(), 4);
+        assert_eq!(replay.operations().len(), 4);
     }
     // Where a version is expected, what was lost against decides.
     let lost = cancelled(["ConditionalCheckFailed", "None"]);
-    let (store, _) = answering(&[read("1", "a"), lost.clone(), read("2", "b")]);
+    let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "b")]);
     let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Conflict { expected: 1, latest: 2 }));
     // And it may be one's own earlier success, whose answer was lost.
-    let (store, _) = answering(&[read("1", "a"), lost.clone(), read("2", "request-1")]);
+    let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "request-1")]);
     let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(2) }));
     // There is a bound.
     let round = [read("1", "a"), lost];
-    let (store, http) = answering(&round.iter().cycle().take(40).cloned().collect::<Vec<_>>());
+    let (store, replay) = replaying(&round.iter().cycle().take(40).cloned().collect::<Vec<_>>());
     let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
     assert_eq!(outcome, Err(WriteError::Contended { attempts: 10 }));
-    assert_eq!(operations(&http).len(), 20);
+    assert_eq!(replay.operations().len(), 20);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     let ledgered = async |answers: &[Value], skip_unchanged: bool, json: Value| {
-        let (store, http) = answering(answers);
+        let (store, replay) = replaying(answers);
         let options = WriteOptions {
             idempotency: Idempotency::Ledger(Retention::default()),
             skip_unchanged,
             ..WriteOptions::default()
         };
-        (store.write(&update(json), options).await, operations(&http).len())
+        (store.write(&update(json), options).await, replay.operations().len())
     };
     let plain = json!({"ID": "E", "A": 1});
     let expecting = json!({"ID": "E", "A": 1, "ExpectedVersion": 1});
@@ -275,13 +240,10 @@ async fn a_latest_item_is_written_in_the_form_that_fits_it() {
     };
     let done = json!({"Attributes": {"Latest": {"N": "7"}}});
     let bodies = async |answers: &[Value]| {
-        let (store, http) = answering(answers);
+        let (store, replay) = replaying(answers);
         let outcome = written(&store, WriteMode::Stream, json!({"ID": "E"})).await;
-        let update = |request: &aws_sdk_dynamodb::config::http::HttpRequest| {
-            let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
-            body["UpdateExpression"].as_str().unwrap().to_owned()
-        };
-        (outcome, http.actual_requests().map(update).collect::<Vec<_>>())
+        let expression = |body: &Value| body["UpdateExpression"].as_str().unwrap().to_owned();
+        (outcome, replay.bodies().iter().map(expression).collect::<Vec<_>>())
     };
     let seventh = || Ok(WriteOutcome::Written { version: version(7) });
     // A first update, and a latest item without a map: another writer may make it in between.
@@ -314,13 +276,13 @@ async fn other_reasons_of_a_cancelled_transaction_are_told_by_their_kind() {
         (["ValidationError", "None"], ErrorKind::Rejected),
         (["Unheard", "None"], ErrorKind::Unavailable),
     ] {
-        let (store, _) = answering(&[read.clone(), cancelled(codes)]);
+        let (store, _) = replaying(&[read.clone(), cancelled(codes)]);
         let error = written(&store, WriteMode::Transaction, json!({"ID": "E"}))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), kind, "{codes:?}");
     }
-    let (store, _) = answering(&[read, cancelled(["None", "ConditionalCheckFailed"])]);
+    let (store, _) = replaying(&[read, cancelled(["None", "ConditionalCheckFailed"])]);
     let taken = Err(WriteError::Taken { version: version(2) });
     assert_eq!(written(&store, WriteMode::Transaction, json!({"ID": "E"})).await, taken);
 }
@@ -332,7 +294,7 @@ async fn unprocessed_keys_are_asked_for_again() {
         let keys: Vec<_> = keys.iter().map(|key| item(key)).collect();
         json!({"Table": {"Keys": keys}})
     };
-    let (store, http) = answering(&[
+    let (store, replay) = replaying(&[
         json!({"Responses": {"Table": [item("v1")]}, "UnprocessedKeys": left(&["v2", "v3"])}),
         json!({"Responses": {"Table": []}, "UnprocessedKeys": left(&["v2", "v3"])}),
         json!({"Responses": {"Table": [item("v3"), item("v2")]}, "UnprocessedKeys": {}}),
@@ -340,13 +302,12 @@ async fn unprocessed_keys_are_asked_for_again() {
     let entity = EntityId::new("E").unwrap();
     let keys = ["v1", "v2", "v3"].map(str::to_owned);
     assert_eq!(store.batch_get(&entity, &keys, true).await.unwrap().len(), 3);
-    let last = http.actual_requests().last().unwrap().body().bytes().unwrap();
-    let last: Value = serde_json::from_slice(last).unwrap();
+    let last = replay.bodies().pop().unwrap();
     assert_eq!(last["RequestItems"]["Table"]["Keys"].as_array().unwrap().len(), 2);
 
     // A table that gives nothing, again and again, is throttled.
     let nothing = json!({"Responses": {}, "UnprocessedKeys": left(&["v1"])});
-    let (store, _) = answering(&vec![nothing; 20]);
+    let (store, _) = replaying(&vec![nothing; 20]);
     let error = store.batch_get(&entity, &keys[..1], true).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Throttled);
 }
@@ -361,11 +322,11 @@ fn round(latest: Option<&str>, keys: &[&str], then: &[Value]) -> Vec<Value> {
 }
 
 async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec<String>) {
-    let (store, http) = answering(&rounds.concat());
+    let (store, replay) = replaying(&rounds.concat());
     let mut deleted = ItemCounts::new();
     let done = store.purge(&EntityId::new("E").unwrap(), &mut deleted).await;
     let counts = [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default());
-    (done, counts.to_vec(), operations(&http))
+    (done, counts.to_vec(), replay.operations())
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,52 +1,17 @@
-//! What the recorder makes of a DynamoDB that fails: on the wire, without one.
+//! Requests of stream-fn to a DynamoDB that fails, by replayed responses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use aws_sdk_dynamodb::{
-    Client, Config,
-    config::{BehaviorVersion, Credentials, HttpClient, Region, RuntimeComponents, http::HttpResponse},
-};
-use aws_smithy_http_client::test_util::{NeverClient, ReplayEvent, StaticReplayClient};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
-};
+use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json, value::RawValue};
-use shared::{
-    clock::Deadline,
-    config::Config as Settings,
-    domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::{
-        client::{retries, timeouts},
-        write::WriteOptions,
-    },
-};
+use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
+use testkit::replay::{self, NeverClient, Replay};
 
 fn recorder(http: impl HttpClient + 'static) -> HistoryWriter {
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .timeout_config(timeouts())
-        .retry_config(retries())
-        .http_client(http)
-        .build();
-    let settings = Settings {
-        table: "Table".to_owned(),
-        digits: VersionDigits::default(),
-        ordering: Ordering::Arrival,
-        write: WriteOptions::default(),
-        log_keys: false,
-    };
-    HistoryWriter::new(Client::from_conf(config), &settings)
+    HistoryWriter::new(replay::client(http), &replay::settings())
 }
 
 fn batch(records: usize) -> Box<RawValue> {
@@ -100,25 +65,20 @@ async fn nothing_is_sent_that_there_is_no_time_to_start() {
         finish_by: tokio::time::Instant::now() + LEFT,
     };
     for records in [1, 3] {
-        let http = StaticReplayClient::new(vec![answer(200, json!({})), batch_answer(&["", "", ""])]);
-        let answer = recorder(http.clone())
+        let replay = Replay::new(vec![json!({}), batch_answer(&["", "", ""])]);
+        let answer = recorder(replay.http())
             .handle(&batch(records), "lambda", deadline)
             .await
             .unwrap();
         assert_eq!(
-            (answer.batch_item_failures.len(), http.actual_requests().count()),
+            (answer.batch_item_failures.len(), replay.requests().len()),
             (records, 0)
         );
     }
 }
 
-fn answer(status: u16, body: Value) -> ReplayEvent {
-    let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
-    ReplayEvent::new(aws_sdk_dynamodb::config::http::HttpRequest::empty(), response)
-}
-
-fn lost() -> ReplayEvent {
-    answer(500, json!({"__type": "InternalServerError"}))
+fn lost() -> Value {
+    json!({"__type": "InternalServerError"})
 }
 
 fn own(n: u32) -> Value {
@@ -137,46 +97,37 @@ const LEFT: Duration = Duration::from_secs(60);
 async fn a_put_whose_answer_was_lost_is_already_recorded() {
     let refused = |stored: Value| {
         let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
-        answer(400, json!({"__type": kind, "message": "refused", "Item": stored}))
+        json!({"__type": kind, "message": "refused", "Item": stored})
     };
-    let http = StaticReplayClient::new(vec![lost(), refused(own(1))]);
-    assert!(failed(&recorder(http), 1, LEFT).await.is_empty());
-    let http = StaticReplayClient::new(vec![lost(), refused(other(1))]);
-    assert_eq!(failed(&recorder(http), 1, LEFT).await, ["1"]);
+    let replay = Replay::new(vec![lost(), refused(own(1))]);
+    assert!(failed(&recorder(replay.http()), 1, LEFT).await.is_empty());
+    let replay = Replay::new(vec![lost(), refused(other(1))]);
+    assert_eq!(failed(&recorder(replay.http()), 1, LEFT).await, ["1"]);
 }
 
 /// The answer to a batch: a code for each statement that failed, `""` for each that did not.
-fn batch_answer(codes: &[&str]) -> ReplayEvent {
+fn batch_answer(codes: &[&str]) -> Value {
     let response = |code: &&str| match *code {
         "" => json!({"TableName": "Table"}),
         code => json!({"Error": {"Code": code, "Message": "secret"}}),
     };
     let responses: Vec<_> = codes.iter().map(response).collect();
-    answer(200, json!({"Responses": responses}))
+    json!({"Responses": responses})
 }
 
-fn found(items: &[Value]) -> ReplayEvent {
-    answer(200, json!({"Responses": {"Table": items}, "UnprocessedKeys": {}}))
+fn found(items: &[Value]) -> Value {
+    json!({"Responses": {"Table": items}, "UnprocessedKeys": {}})
 }
 
 /// What fails of three records, and what was asked for: operations, and partition keys in their order.
-async fn of_three(events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
+async fn of_three(events: Vec<Value>) -> (Vec<String>, Vec<(String, String)>) {
     of(3, events).await
 }
 
-async fn of(records: usize, events: Vec<ReplayEvent>) -> (Vec<String>, Vec<(String, String)>) {
-    let http = StaticReplayClient::new(events);
-    let failed = failed(&recorder(http.clone()), records, LEFT).await;
-    let asked = http.actual_requests().map(|request| {
-        let target = request
-            .headers()
-            .get("x-amz-target")
-            .unwrap()
-            .split_once('.')
-            .unwrap()
-            .1
-            .to_owned();
-        let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+async fn of(records: usize, events: Vec<Value>) -> (Vec<String>, Vec<(String, String)>) {
+    let replay = Replay::new(events);
+    let failed = failed(&recorder(replay.http()), records, LEFT).await;
+    let asked = replay.requests().into_iter().map(|(target, body)| {
         let keys: String = match target.as_str() {
             "BatchExecuteStatement" => body["Statements"]
                 .as_array()
@@ -209,7 +160,7 @@ const DUPLICATE: &str = "DuplicateItem";
 
 #[tokio::test(start_paused = true)]
 async fn a_version_by_itself_is_put() {
-    let done = || answer(200, json!({}));
+    let done = || json!({});
     let (failed, sent) = of(1, vec![done()]).await;
     assert_eq!((failed.len(), sent), (0, asked(&[("PutItem", "1")])));
     let (failed, sent) = of(2, vec![batch_answer(&["", ""])]).await;
@@ -223,23 +174,6 @@ async fn a_version_by_itself_is_put() {
     assert_eq!((failed.len(), sent.len()), (0, 3));
 }
 
-/// Takes every request and answers none, and counts.
-#[derive(Debug, Clone, Default)]
-struct Silent(Arc<AtomicUsize>);
-
-impl HttpConnector for Silent {
-    fn call(&self, _: aws_sdk_dynamodb::config::http::HttpRequest) -> HttpConnectorFuture {
-        self.0.fetch_add(1, Relaxed);
-        HttpConnectorFuture::new(std::future::pending())
-    }
-}
-
-impl HttpClient for Silent {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn so_many_requests_are_under_way_at_once() {
     let one = serde_json::from_str::<Value>(batch(1).get()).unwrap()["Records"][0].clone();
@@ -247,13 +181,13 @@ async fn so_many_requests_are_under_way_at_once() {
     let same = RawValue::from_string(same).unwrap();
     // Parts of 25 with different keys are a request each. Records with one key are all by themselves.
     for (event, most) in [(batch(1000), 8), (same, 64)] {
-        let silent = Silent::default();
+        let silent = NeverClient::new();
         let recorder = recorder(silent.clone());
         let answer = recorder
             .handle(&event, "lambda", Deadline::after(Duration::from_millis(500)))
             .await;
         assert_eq!(answer.unwrap().batch_item_failures.len(), 1000);
-        assert_eq!(silent.0.load(Relaxed), most);
+        assert_eq!(silent.num_calls(), most);
     }
 }
 
@@ -269,24 +203,20 @@ async fn a_version_that_is_there_is_read_back_and_compared() {
     assert_eq!(failed, ["2"]);
     assert_eq!(sent, asked(&[(BATCH, "123"), (BATCH, "123"), (READ, "12")]));
     // What is gone when it is read is put by itself.
-    let events = vec![
-        batch_answer(&["", DUPLICATE, DUPLICATE]),
-        found(&[own(3)]),
-        answer(200, json!({})),
-    ];
+    let events = vec![batch_answer(&["", DUPLICATE, DUPLICATE]), found(&[own(3)]), json!({})];
     let (failed, sent) = of_three(events).await;
     assert!(failed.is_empty());
     assert_eq!(sent, asked(&[(BATCH, "123"), (READ, "23"), ("PutItem", "2")]));
     // What cannot be read is not known.
-    let denied = answer(400, json!({"__type": "AccessDeniedException"}));
+    let denied = json!({"__type": "AccessDeniedException"});
     let (failed, _) = of_three(vec![batch_answer(&["", DUPLICATE, ""]), denied]).await;
     assert_eq!(failed, ["2"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_for_what_is_sent_again_is_there_a_wait() {
-    let refused = || answer(400, json!({"__type": "ValidationException"}));
-    let done = || answer(200, json!({}));
+    let refused = || json!({"__type": "ValidationException"});
+    let done = || json!({});
     for (events, waits) in [
         (vec![batch_answer(&["", "", ""])], false),
         (vec![batch_answer(&["", DUPLICATE, ""]), found(&[own(2)])], false),
@@ -339,8 +269,8 @@ async fn only_what_may_pass_is_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_batch_is_refused_for_fails_nothing_else_of_it() {
-    let done = || answer(200, json!({}));
-    let refused = || answer(400, json!({"__type": "ValidationException", "message": "secret"}));
+    let done = || json!({});
+    let refused = || json!({"__type": "ValidationException", "message": "secret"});
     // One statement.
     let (failed, sent) = of_three(vec![batch_answer(&["", "ValidationError", ""]), refused()]).await;
     assert_eq!(failed, ["2"]);

@@ -1,56 +1,17 @@
-//! What the writer makes of a DynamoDB that fails: on the wire, without one.
+//! Requests of the writer to a DynamoDB that fails, by replayed responses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::{
-    Client, Config,
-    config::{BehaviorVersion, Credentials, Region, http::HttpResponse},
-};
-use aws_smithy_http_client::test_util::{NeverClient, ReplayEvent, StaticReplayClient};
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json, value::RawValue};
-use shared::{
-    clock::Deadline,
-    config::Config as Settings,
-    domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::{
-        client::{retries, timeouts},
-        write::WriteOptions,
-    },
-};
+use shared::clock::Deadline;
+use testkit::replay::{self, NeverClient, Replay};
 use writer_fn::Writer;
 
 fn writer(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Writer {
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .timeout_config(timeouts())
-        .retry_config(retries())
-        .http_client(http)
-        .build();
-    let settings = Settings {
-        table: "Table".to_owned(),
-        digits: VersionDigits::default(),
-        ordering: Ordering::Arrival,
-        write: WriteOptions::default(),
-        log_keys: false,
-    };
-    Writer::new(Client::from_conf(config), &settings)
-}
-
-/// A DynamoDB that gives these answers, one after the other.
-fn answering(answers: &[(u16, Value)]) -> StaticReplayClient {
-    let events = answers.iter().map(|(status, body)| {
-        let request = aws_sdk_dynamodb::config::http::HttpRequest::empty();
-        ReplayEvent::new(
-            request,
-            HttpResponse::new((*status).try_into().unwrap(), body.to_string().into()),
-        )
-    });
-    StaticReplayClient::new(events.collect())
+    Writer::new(replay::client(http), &replay::settings())
 }
 
 fn error(code: &str) -> Value {
@@ -74,38 +35,31 @@ async fn handled(writer: &Writer, event: Value) -> Value {
 async fn a_retry_by_the_sdk_does_not_count_twice() {
     let mut refused = error("ConditionalCheckFailedException");
     refused["Item"] = json!({"Latest": {"N": "7"}, "RequestId": {"S": "request-1"}, "A": {"S": "secret"}});
-    let http = answering(&[(500, error("InternalServerError")), (400, refused)]);
-    let answer = handled(&writer(http.clone()), json!({"ID": "E", "A": "secret"})).await;
+    let replay = Replay::new([error("InternalServerError"), refused]);
+    let answer = handled(&writer(replay.http()), json!({"ID": "E", "A": "secret"})).await;
     assert_eq!(answer, json!({"ID": "E", "Version": 7, "Outcome": "Duplicate"}));
-    let bodies: Vec<_> = http
-        .actual_requests()
-        .map(|request| request.body().bytes().unwrap().to_vec())
-        .collect();
-    let parsed: Vec<Value> = bodies
-        .iter()
-        .map(|body| serde_json::from_slice(body).unwrap())
-        .collect();
-    assert_eq!(parsed.len(), 2);
-    assert_eq!(parsed[0], parsed[1], "both attempts carry the same RequestId");
+    let bodies = replay.bodies();
+    assert_eq!(bodies.len(), 2);
+    assert_eq!(bodies[0], bodies[1], "both attempts carry the same RequestId");
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_failure_of_the_table_has_its_error_type() {
-    for (code, status, attempts, error_type) in [
-        ("ProvisionedThroughputExceededException", 400, 3, "Throttled"),
-        ("ThrottlingException", 400, 3, "Throttled"),
-        ("RequestLimitExceeded", 400, 3, "Throttled"),
-        ("TransactionConflictException", 400, 1, "Throttled"),
-        ("InternalServerError", 500, 3, "Internal"),
-        ("ResourceNotFoundException", 400, 1, "Internal"),
-        ("AccessDeniedException", 400, 1, "Internal"),
-        ("ValidationException", 400, 1, "InvalidEvent"),
+    for (code, attempts, error_type) in [
+        ("ProvisionedThroughputExceededException", 3, "Throttled"),
+        ("ThrottlingException", 3, "Throttled"),
+        ("RequestLimitExceeded", 3, "Throttled"),
+        ("TransactionConflictException", 1, "Throttled"),
+        ("InternalServerError", 3, "Internal"),
+        ("ResourceNotFoundException", 1, "Internal"),
+        ("AccessDeniedException", 1, "Internal"),
+        ("ValidationException", 1, "InvalidEvent"),
     ] {
-        let http = answering(&vec![(status, error(code)); 3]);
-        let answer = handled(&writer(http.clone()), json!({"ID": "E"})).await;
+        let replay = Replay::new(vec![error(code); 3]);
+        let answer = handled(&writer(replay.http()), json!({"ID": "E"})).await;
         assert_eq!(answer["errorType"], error_type, "{code}");
         assert!(answer["errorMessage"].as_str().unwrap().contains(code), "{answer}");
-        assert_eq!(http.actual_requests().count(), attempts, "{code}");
+        assert_eq!(replay.requests().len(), attempts, "{code}");
     }
 }
 

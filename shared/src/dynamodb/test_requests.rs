@@ -1,11 +1,8 @@
 //! A snapshot of every request, as it goes over the wire.
 
-use aws_sdk_dynamodb::{
-    Client, Config,
-    config::{BehaviorVersion, Credentials, Region},
-};
-use aws_smithy_http_client::test_util::capture_request;
+use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
+use testkit::replay::Replay;
 
 use crate::{
     domain::{
@@ -44,20 +41,12 @@ use crate::{
 
 /// Sends one request through the real client, and returns its body.
 async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
-    let (http, receiver) = capture_request(None);
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .http_client(http)
-        .build();
-    let _ = send(Client::from_conf(config)).await;
-    let request = receiver.expect_request();
-    let target = request.headers().get("x-amz-target").unwrap_or_default().to_owned();
-    let mut body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+    let replay = Replay::new([json!({})]);
+    let _ = send(replay.client()).await;
+    let (operation, mut body) = replay.requests().remove(0);
     // The SDK sends the members of a map in any order.
     body.sort_all_objects();
-    json!({ target: body })
+    json!({ format!("DynamoDB_20120810.{operation}"): body })
 }
 
 async fn written(json: Value, ordering: Ordering, digits: u8) -> Value {

@@ -1,6 +1,6 @@
 //! Errors of the benchmark.
 
-use std::{error::Error, io, path::PathBuf, process::ExitStatus};
+use std::{error::Error, io, path::PathBuf};
 
 use plotters::drawing::DrawingAreaErrorKind;
 use thiserror::Error;
@@ -28,12 +28,6 @@ pub(crate) enum BenchError {
     Certificate(#[from] rcgen::Error),
     #[error("cannot set up TLS")]
     Tls(#[from] tokio_rustls::rustls::Error),
-    #[error("cannot start DynamoDB Local with java")]
-    Java(#[source] io::Error),
-    #[error("DynamoDB Local ended with {0}")]
-    DynamoDbLocalEnded(ExitStatus),
-    #[error("DynamoDB Local does not accept connections after {0} s")]
-    DynamoDbLocalTimeout(u64),
     #[error("cannot {action}")]
     Step {
         action: &'static str,

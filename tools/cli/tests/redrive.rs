@@ -2,16 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "../../local/tests/endpoint/mod.rs"]
-mod endpoint;
-mod table;
-
 use std::{fs, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use endpoint::Engine;
 use serde_json::{Value, json};
-use table::{Table, counts};
+use testkit::{
+    command::members,
+    endpoint::{self, Engine},
+    table::Table,
+};
+
+fn new_table() -> Table {
+    Table::new(env!("CARGO_BIN_EXE_vzero"))
+}
 
 fn keep(folder: &Path, name: &str, body: &Value) {
     fs::write(folder.join(name), body.to_string()).unwrap();
@@ -25,9 +28,9 @@ const COUNTS: [&str; 5] = ["Documents", "Records", "Recorded", "AlreadyRecorded"
 
 #[test]
 fn twice_is_once_and_a_dry_run_is_nothing() {
-    let table = Table::new();
-    table.write("E", 3);
-    table.write("F", 2);
+    let table = new_table();
+    table.write_versions("E", 3);
+    table.write_versions("F", 2);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
     // The layout of the bucket, and a record that is in two documents.
@@ -38,13 +41,13 @@ fn twice_is_once_and_a_dry_run_is_nothing() {
     }
     let redrive = ["redrive", text(folder.path())];
     let before = table.items();
-    let dry = table.answer(&[&redrive[..], &["--dry-run"]].concat(), 0);
-    assert_eq!(counts(&dry, &COUNTS), json!([3, 6, 5, 1, 0]));
+    let dry = table.json(&[&redrive[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(members(&dry, &COUNTS), json!([3, 6, 5, 1, 0]));
     assert_eq!(dry["DryRun"], true);
     assert_eq!(table.items(), before);
 
-    let first = table.answer(&redrive, 0);
-    assert_eq!(counts(&first, &COUNTS), json!([3, 6, 5, 1, 0]));
+    let first = table.json(&redrive, 0);
+    assert_eq!(members(&first, &COUNTS), json!([3, 6, 5, 1, 0]));
     let after = table.items();
     assert_eq!(after.len(), before.len() + 5);
     let mut expected = after["E v0"].clone();
@@ -55,19 +58,19 @@ fn twice_is_once_and_a_dry_run_is_nothing() {
     assert_eq!(v3["N"]["N"].as_str().unwrap().trim_end_matches('0'), "2.1");
     assert_eq!((&v3["SK"], &v3["RequestId"]), (&expected["SK"], &expected["RequestId"]));
 
-    let second = table.answer(&redrive, 0);
-    assert_eq!(counts(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
+    let second = table.json(&redrive, 0);
+    assert_eq!(members(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
     assert_eq!(table.items(), after);
     // One file, named itself, twice.
     let file = folder.path().join("aws/lambda/0/document");
-    let one = table.answer(&["redrive", text(&file), text(&file)], 0);
-    assert_eq!(counts(&one, &COUNTS), json!([2, 4, 0, 4, 0]));
+    let one = table.json(&["redrive", text(&file), text(&file)], 0);
+    assert_eq!(members(&one, &COUNTS), json!([2, 4, 0, 4, 0]));
 }
 
 #[test]
 fn documents_of_kinesis() {
-    let table = Table::new();
-    table.write("E", 3);
+    let table = new_table();
+    table.write_versions("E", 3);
     let mut body = table.document(&table.records()).body;
     let batch = body.as_object_mut().unwrap().remove("DDBStreamBatchInfo").unwrap();
     body["KinesisBatchInfo"] = batch;
@@ -82,8 +85,8 @@ fn documents_of_kinesis() {
     }
     let folder = tempfile::tempdir().unwrap();
     keep(folder.path(), "document", &body);
-    let answer = table.answer(&["redrive", text(folder.path())], 4);
-    assert_eq!(counts(&answer, &COUNTS), json!([1, 3, 2, 0, 0]));
+    let answer = table.json(&["redrive", text(folder.path())], 4);
+    assert_eq!(members(&answer, &COUNTS), json!([1, 3, 2, 0, 0]));
     assert_eq!(answer["OtherTables"][0]["Table"], "Other", "{answer}");
     assert_eq!(table.versions(), 2);
 }
@@ -91,9 +94,9 @@ fn documents_of_kinesis() {
 #[test]
 fn killed_in_the_middle_and_run_again_all_is_in() {
     const VERSIONS: usize = 300;
-    let table = Table::new();
+    let table = new_table();
     let folder = tempfile::tempdir().unwrap();
-    table.write("E", 1);
+    table.write_versions("E", 1);
     let record = table.records().remove(0);
     for version in 1..=VERSIONS {
         let mut body = table.document(std::slice::from_ref(&record)).body;
@@ -111,13 +114,13 @@ fn killed_in_the_middle_and_run_again_all_is_in() {
     assert_eq!(child.wait().unwrap().code(), None, "it was not killed");
     let recorded = table.versions();
     assert!((1..VERSIONS).contains(&recorded), "{recorded}");
-    let again = table.answer(&["redrive", text(folder.path())], 0);
+    let again = table.json(&["redrive", text(folder.path())], 0);
     // What was on its way when it was killed may have arrived since.
     let count = |name: &str| usize::try_from(again[name].as_u64().unwrap()).unwrap();
     let already = count("AlreadyRecorded");
     assert!((recorded..VERSIONS).contains(&already), "{recorded} and {again}");
     assert_eq!(
-        counts(&again, &COUNTS),
+        members(&again, &COUNTS),
         json!([VERSIONS, VERSIONS, VERSIONS - already, already, 0])
     );
     assert_eq!(table.versions(), VERSIONS);
@@ -125,9 +128,9 @@ fn killed_in_the_middle_and_run_again_all_is_in() {
 
 #[test]
 fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
-    let table = Table::new();
-    table.write("E", 3);
-    table.write("secret", 1);
+    let table = new_table();
+    table.write_versions("E", 3);
+    table.write_versions("secret", 1);
     let records = table.records();
     let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
     table.put(taken.clone());
@@ -163,7 +166,7 @@ fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
 
     let check = |recorded: u64, already: u64, dry: &[&str]| {
         let path = text(folder.path());
-        let answer = table.answer(&[&["redrive", path][..], dry].concat(), 4);
+        let answer = table.json(&[&["redrive", path][..], dry].concat(), 4);
         let names = [
             "Documents",
             "Records",
@@ -174,18 +177,18 @@ fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
             "Malformed",
         ];
         assert_eq!(
-            counts(&answer, &names),
+            members(&answer, &names),
             json!([5, 12, recorded, already, 1, 1, 2]),
             "{answer}"
         );
         assert_eq!(
-            counts(&answer, &["OtherTable", "NotDocuments", "Lost", "Failed"]),
+            members(&answer, &["OtherTable", "NotDocuments", "Lost", "Failed"]),
             json!([5, 2, 0, 0])
         );
         let source = |name: &str| format!("{path}/{name}");
         let conflict = &answer["Conflicts"][0];
         assert_eq!(
-            counts(conflict, &["ID", "Version", "Source"]),
+            members(conflict, &["ID", "Version", "Source"]),
             json!(["E", 2, source("a")])
         );
         let reason = "the record is malformed: the attribute N cannot be read: it is of an unknown type, its value is not \
@@ -218,14 +221,14 @@ fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
     let keys: Vec<_> = table.items().into_keys().collect();
     assert_eq!(keys, ["E v0", "E v1", "E v2", "E v3", "secret v0"]);
     // A table that was restored under another name.
-    let answer = table.answer(&["redrive", text(&folder.path().join("d")), "--from-table", "Other"], 0);
-    assert_eq!(counts(&answer, &COUNTS), json!([1, 1, 0, 1, 0]));
+    let answer = table.json(&["redrive", text(&folder.path().join("d")), "--from-table", "Other"], 0);
+    assert_eq!(members(&answer, &COUNTS), json!([1, 1, 0, 1, 0]));
 }
 
 #[test]
 fn without_payload_records_are_fetched_from_the_stream() {
-    let table = Table::new();
-    table.write("E", 4);
+    let table = new_table();
+    table.write_versions("E", 4);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
     let pointer = |records: &[_]| {
@@ -235,15 +238,15 @@ fn without_payload_records_are_fetched_from_the_stream() {
     };
     // Version items are in the stream as well, between the records of the batch.
     keep(folder.path(), "first", &table.document(&records[..1]).body);
-    table.answer(&["redrive", text(folder.path())], 0);
-    table.write("E", 1);
+    table.json(&["redrive", text(folder.path())], 0);
+    table.write_versions("E", 1);
     let records = [records, table.records().split_off(4)].concat();
     let check = |name: &str, body: &Value, code: i32, expected: Value| {
         let folder = tempfile::tempdir().unwrap();
         keep(folder.path(), "document", body);
-        let answer = table.answer(&["redrive", text(folder.path())], code);
+        let answer = table.json(&["redrive", text(folder.path())], code);
         let names = ["Records", "Recorded", "AlreadyRecorded", "Skipped", "Lost"];
-        assert_eq!(counts(&answer, &names), expected, "{name}: {answer}");
+        assert_eq!(members(&answer, &names), expected, "{name}: {answer}");
         answer["LostRecords"].clone()
     };
     check("one", &pointer(&records[2..3]), 0, json!([1, 1, 0, 0, 0]));
@@ -272,14 +275,14 @@ fn without_payload_records_are_fetched_from_the_stream() {
     body["DDBStreamBatchInfo"]["batchSize"] = json!(5);
     let lost = check("before", &body, 4, json!([5, 0, 2, 0, 3]));
     assert_eq!(
-        counts(&lost[0], &["From", "Through", "Records"]),
+        members(&lost[0], &["From", "Through", "Records"]),
         json!([before, null, 3])
     );
     // The oldest record of all is the one that keeps the table's width.
     assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
 
     if table.endpoint.engine == Engine::DynamodbLocal {
-        endpoint::say(
+        endpoint::print(
             "left out: numbers behind the last one of a stream: an iterator of those is an InternalFailure there",
         );
         return;
@@ -296,7 +299,7 @@ fn without_payload_records_are_fetched_from_the_stream() {
 
 #[test]
 fn a_source_that_is_not_there_is_not_found() {
-    let table = Table::new();
+    let table = new_table();
     let ran = table.run(&["redrive", "/no/such/folder"]);
     assert_eq!(ran.code, 3);
     assert_eq!(
@@ -305,8 +308,8 @@ fn a_source_that_is_not_there_is_not_found() {
     );
     assert_eq!(table.run(&["redrive"]).code, 2);
     let folder = tempfile::tempdir().unwrap();
-    let answer = table.answer(&["redrive", text(folder.path())], 0);
-    assert_eq!(counts(&answer, &COUNTS), json!([0, 0, 0, 0, 0]));
+    let answer = table.json(&["redrive", text(folder.path())], 0);
+    assert_eq!(members(&answer, &COUNTS), json!([0, 0, 0, 0, 0]));
     // Nothing listens there: no answer is better than a wrong one.
     let elsewhere = ["redrive", "s3://bucket", "--s3-endpoint-url", "http://127.0.0.1:1"];
     assert_eq!(table.run(&elsewhere).code, 5);

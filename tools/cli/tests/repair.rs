@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "../../local/tests/endpoint/mod.rs"]
-mod endpoint;
-mod table;
-
 use std::fs;
 
 use serde_json::{Value, json};
-use table::{Table, number};
+use testkit::table::{Table, number};
+
+fn new_table() -> Table {
+    Table::new(env!("CARGO_BIN_EXE_vzero"))
+}
 
 /// A run of repair: its exit code, its plan, and its summary.
 fn repair(table: &Table, arguments: &[&str], code: i32) -> (Vec<Value>, Value) {
@@ -33,9 +33,9 @@ fn audit(table: &Table, code: i32) {
 
 #[test]
 fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
-    let table = Table::new();
-    table.write("E", 5);
-    table.write("whole", 1);
+    let table = new_table();
+    table.write_versions("E", 5);
+    table.write_versions("whole", 1);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
@@ -43,7 +43,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
         fs::write(folder.path().join(name), table.document(records).body.to_string()).unwrap();
     };
     keep("first", &[records[0].clone(), records[5].clone()]);
-    table.answer(&["redrive", path], 0);
+    table.json(&["redrive", path], 0);
     keep("second", &records[1..2]);
     let before = table.items();
     assert_eq!(before.len(), 4);
@@ -92,7 +92,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
 #[test]
 fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
     for digits in ["1", "3"] {
-        let table = Table::new();
+        let table = new_table();
         let put = |n: &str| {
             let written = ["--version-digits", digits, "put", "--mode", "inline", "E", "--set", n];
             table.lines(&written, 0)[0]["Version"].clone()
@@ -121,7 +121,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
             let document = tempfile::NamedTempFile::new().unwrap();
             let raised = table.records().split_off(5);
             fs::write(document.path(), table.document(&raised).body.to_string()).unwrap();
-            let redriven = table.answer(&["redrive", document.path().to_str().unwrap()], 0);
+            let redriven = table.json(&["redrive", document.path().to_str().unwrap()], 0);
             assert_eq!(
                 (&redriven["Records"], &redriven["AlreadyRecorded"]),
                 (&json!(1), &json!(1))
@@ -134,7 +134,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
 
 #[test]
 fn a_counter_that_alone_was_set_back_makes_no_version() {
-    let table = Table::new();
+    let table = new_table();
     for n in ["A=1", "A=2", "A=3"] {
         table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
     }
@@ -160,7 +160,7 @@ fn a_counter_that_alone_was_set_back_makes_no_version() {
 
 #[test]
 fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
-    let table = Table::new();
+    let table = new_table();
     for n in ["A=1", "A=2"] {
         table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
     }
@@ -188,8 +188,8 @@ fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
 
 #[test]
 fn where_sources_hold_different_ones_none_is_taken() {
-    let table = Table::new();
-    table.write("E", 2);
+    let table = new_table();
+    table.write_versions("E", 2);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
     let mut body = table.document(&records[..1]).body;

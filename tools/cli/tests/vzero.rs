@@ -2,102 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::process::Command;
 
-use local::dynamodb::table;
 use serde_json::{Value, json};
+use testkit::table::Table;
 
-#[path = "../../local/tests/endpoint/mod.rs"]
-mod endpoint;
-
-use endpoint::Endpoint;
-
-struct Table {
-    endpoint: Endpoint,
-    name: String,
-    runtime: tokio::runtime::Runtime,
+fn new_table() -> Table {
+    Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-/// What a run of the command came to.
-struct Ran {
-    code: i32,
-    lines: Vec<Value>,
-    stdout: String,
-    stderr: String,
+/// The only line of a command that succeeds.
+fn line(table: &Table, arguments: &[&str]) -> Value {
+    table.json(arguments, 0)
 }
 
-impl Table {
-    fn new() -> Self {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let endpoint = runtime.block_on(Endpoint::open());
-        let name = endpoint.table("VersionControl");
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        let settings = local::template::Table {
-            name: name.clone(),
-            attributes: vec![pair("PK", "S"), pair("SK", "S")],
-            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
-            stream_view_type: "NEW_IMAGE".to_owned(),
-            ttl: None,
-        };
-        runtime.block_on(async {
-            let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
-            table::ensure(&client, &settings).await.unwrap();
-        });
-        Self {
-            endpoint,
-            name,
-            runtime,
-        }
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        self.fed(arguments, "")
-    }
-
-    fn fed(&self, arguments: &[&str], input: &str) -> Ran {
-        let (environment, reached) = self.runtime.block_on(self.endpoint.reached());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_vzero"))
-            .env_clear()
-            .envs(environment)
-            .env("TABLE_NAME", &self.name)
-            .args(reached)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let stdout = String::from_utf8(output.stdout).unwrap();
-        Ran {
-            code: output.status.code().unwrap(),
-            lines: stdout
-                .lines()
-                .filter_map(|line| serde_json::from_str(line).ok())
-                .collect(),
-            stdout,
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    /// A run that goes well, and its only line.
-    fn line(&self, arguments: &[&str]) -> Value {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
-        assert_eq!(ran.lines.len(), 1, "{arguments:?}: {}", ran.stdout);
-        ran.lines[0].clone()
-    }
-
-    /// A run that does not go well: its exit code, and one line on standard error.
-    fn fails(&self, arguments: &[&str]) -> (i32, String) {
-        let ran = self.run(arguments);
-        assert_eq!(ran.stdout, "", "{arguments:?}");
-        (ran.code, ran.stderr.lines().next().unwrap_or_default().to_owned())
-    }
+/// Exit code of a command that prints nothing to standard output, and the first line of standard error.
+fn fails(table: &Table, arguments: &[&str]) -> (i32, String) {
+    let run = table.run(arguments);
+    assert_eq!(run.stdout, "", "{arguments:?}");
+    (run.code, run.stderr.lines().next().unwrap_or_default().to_owned())
 }
 
 fn written(version: u64) -> Value {
@@ -111,8 +34,8 @@ fn version(number: u64, deleted: bool, attributes: Value) -> Value {
 #[test]
 fn the_life_of_an_entity_in_every_mode() {
     for mode in ["stream", "inline", "transaction"] {
-        let table = Table::new();
-        let write = |arguments: &[&str]| table.line(&[arguments, &["--mode", mode]].concat());
+        let table = new_table();
+        let write = |arguments: &[&str]| line(&table, &[arguments, &["--mode", mode]].concat());
         let first = write(&[
             "put",
             "E",
@@ -150,13 +73,13 @@ fn the_life_of_an_entity_in_every_mode() {
             false,
             json!({"State": "BAD", "Actor": "me", "Reason": "why", "Time": "2020-01-02T00:00:00"}),
         );
-        assert_eq!(table.line(&["get", "E"]), now);
-        assert_eq!(table.line(&["get", "E", "--eventual"]), now);
-        assert_eq!(table.line(&["get", "E", "--version", "2"]), now);
+        assert_eq!(line(&table, &["get", "E"]), now);
+        assert_eq!(line(&table, &["get", "E", "--eventual"]), now);
+        assert_eq!(line(&table, &["get", "E", "--version", "2"]), now);
         if mode == "stream" {
             // Nobody reads this table's stream, so version 1 is nowhere.
-            assert_eq!(table.line(&["lag", "E"]), json!({"ID": "E", "Head": 2, "Through": 0}));
-            assert_eq!(table.fails(&["get", "E", "--version", "1"]).0, 3);
+            assert_eq!(line(&table, &["lag", "E"]), json!({"ID": "E", "Head": 2, "Through": 0}));
+            assert_eq!(fails(&table, &["get", "E", "--version", "1"]).0, 3);
             assert_eq!(table.run(&["history", "E"]).stderr, "note: not in the history yet: 1\n");
             continue;
         }
@@ -166,8 +89,8 @@ fn the_life_of_an_entity_in_every_mode() {
             false,
             json!({"State": "OK", "N": number, "Time": "2020-01-01T00:00:00"}),
         );
-        assert_eq!(table.line(&["get", "E", "--version", "1"]), then);
-        assert_eq!(table.line(&["get", "E", "--at", "2020-01-01T12:00:00"]), then);
+        assert_eq!(line(&table, &["get", "E", "--version", "1"]), then);
+        assert_eq!(line(&table, &["get", "E", "--at", "2020-01-01T12:00:00"]), then);
         let history = table.run(&["history", "E"]);
         assert_eq!(
             (history.lines, history.stderr.as_str()),
@@ -178,7 +101,7 @@ fn the_life_of_an_entity_in_every_mode() {
             std::slice::from_ref(&then)
         );
         assert_eq!(
-            table.line(&["diff", "E", "1", "2"]),
+            line(&table, &["diff", "E", "1", "2"]),
             json!({
                 "ID": "E", "From": 1, "To": 2, "Added": {"Actor": "me", "Reason": "why"}, "Removed": {"N": number},
                 "Changed": {
@@ -188,17 +111,17 @@ fn the_life_of_an_entity_in_every_mode() {
             })
         );
         assert_eq!(write(&["restore", "E", "1"]), written(3));
-        assert_eq!(table.line(&["get", "E"])["Attributes"], then["Attributes"]);
+        assert_eq!(line(&table, &["get", "E"])["Attributes"], then["Attributes"]);
         assert_eq!(write(&["delete", "E"]), written(4));
         assert_eq!(
-            table.fails(&["get", "E"]),
+            fails(&table, &["get", "E"]),
             (3, "error: E is deleted as of version 4".to_owned())
         );
-        assert_eq!(table.line(&["get", "E", "--deleted"])["Deleted"], true);
+        assert_eq!(line(&table, &["get", "E", "--deleted"])["Deleted"], true);
         assert_eq!(write(&["delete", "E"])["Outcome"], "Unchanged");
         assert_eq!(write(&["undelete", "E"]), written(5));
-        assert_eq!(table.line(&["get", "E"])["Attributes"], then["Attributes"]);
-        assert_eq!(table.line(&["lag", "E"]), json!({"ID": "E", "Head": 5, "Through": 5}));
+        assert_eq!(line(&table, &["get", "E"])["Attributes"], then["Attributes"]);
+        assert_eq!(line(&table, &["lag", "E"]), json!({"ID": "E", "Head": 5, "Through": 5}));
         assert_eq!(
             write(&["put", "E", "--set", "State=OK", "--skip-unchanged"])["Outcome"],
             "Unchanged"
@@ -208,7 +131,7 @@ fn the_life_of_an_entity_in_every_mode() {
 
 #[test]
 fn every_type_is_shown_and_put_back_without_loss() {
-    let table = Table::new();
+    let table = new_table();
     if table
         .endpoint
         .differs("every_type_is_shown_and_put_back_without_loss", &["type-names"])
@@ -220,7 +143,7 @@ fn every_type_is_shown_and_put_back_without_loss() {
         "Null": {"$null": true}, "Bool": false, "L": [null, {"$binary": ""}], "M": {"$map": {"$x": 1}}}"#;
     assert_eq!(
         table
-            .fed(&["put", "--mode", "inline", "E", "--json", "-"], attributes)
+            .run_with_input(&["put", "--mode", "inline", "E", "--json", "-"], attributes)
             .code,
         0
     );
@@ -229,8 +152,8 @@ fn every_type_is_shown_and_put_back_without_loss() {
     std::fs::write(path.path(), &shown.stdout).unwrap();
     // A version as it was shown, put back under another entity.
     let copy = ["put", "--mode", "inline", "F", "--json", path.path().to_str().unwrap()];
-    assert_eq!(table.line(&copy)["Version"], 1);
-    assert_eq!(table.line(&["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
+    assert_eq!(line(&table, &copy)["Version"], 1);
+    assert_eq!(line(&table, &["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
     assert!(shown.stdout.contains("-0.12345678901234567890123456789012345678"));
     let items = table.runtime.block_on(async {
         let client = aws_sdk_dynamodb::Client::new(&table.endpoint.config);
@@ -253,19 +176,22 @@ fn every_type_is_shown_and_put_back_without_loss() {
 #[test]
 #[allow(clippy::too_many_lines, reason = "it is a table of cases")]
 fn each_failure_has_its_exit_code_and_one_line() {
-    let table = Table::new();
-    table.line(&[
-        "put",
-        "--mode",
-        "inline",
-        "E",
-        "--set",
-        "A=1",
-        "--time",
-        "2020-01-02T00:00:00",
-        "--ordering",
-        "time",
-    ]);
+    let table = new_table();
+    line(
+        &table,
+        &[
+            "put",
+            "--mode",
+            "inline",
+            "E",
+            "--set",
+            "A=1",
+            "--time",
+            "2020-01-02T00:00:00",
+            "--ordering",
+            "time",
+        ],
+    );
     let elsewhere = ["--endpoint-url", "http://127.0.0.1:1", "get", "E"];
     for (arguments, code, line) in [
         (&["get", "F"][..], 3, "error: there is no such version of F"),
@@ -346,12 +272,12 @@ fn each_failure_has_its_exit_code_and_one_line() {
             "error: failed to read the table's width of version keys: GetItem failed with ResourceNotFoundException",
         ),
     ] {
-        let (found, said) = table.fails(arguments);
+        let (found, said) = fails(&table, arguments);
         assert_eq!(found, code, "{arguments:?}: {said}");
         assert!(said.starts_with(line), "{arguments:?}: {said}");
     }
-    assert_eq!(table.fails(&["nonsense"]).0, 2);
-    assert_eq!(table.fails(&["get"]).0, 2);
+    assert_eq!(fails(&table, &["nonsense"]).0, 2);
+    assert_eq!(fails(&table, &["get"]).0, 2);
     let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
     command.env_clear().envs([
         ("AWS_ACCESS_KEY_ID", "x"),
@@ -365,41 +291,47 @@ fn each_failure_has_its_exit_code_and_one_line() {
 
 #[test]
 fn a_table_is_worked_on_with_the_width_it_was_begun_with() {
-    let table = Table::new();
-    table.line(&["--version-digits", "3", "put", "--mode", "inline", "E", "--set", "A=1"]);
+    let table = new_table();
+    line(
+        &table,
+        &["--version-digits", "3", "put", "--mode", "inline", "E", "--set", "A=1"],
+    );
     // Who says no width gets the table's.
     assert_eq!(
-        table.line(&["put", "--mode", "inline", "E", "--set", "A=2"])["Version"],
+        line(&table, &["put", "--mode", "inline", "E", "--set", "A=2"])["Version"],
         2
     );
     assert_eq!(table.run(&["history", "E"]).lines.len(), 2);
-    assert_eq!(table.fails(&["--version-digits", "1", "history", "E"]).0, 2);
+    assert_eq!(fails(&table, &["--version-digits", "1", "history", "E"]).0, 2);
 }
 
 #[test]
 fn metadata_and_states() {
-    let table = Table::new();
-    let set = table.line(&[
-        "metadata",
-        "E",
-        "--set",
-        "Name=Equipment-001",
-        "--set-json",
-        "Lines=[1]",
-    ]);
+    let table = new_table();
+    let set = line(
+        &table,
+        &[
+            "metadata",
+            "E",
+            "--set",
+            "Name=Equipment-001",
+            "--set-json",
+            "Lines=[1]",
+        ],
+    );
     assert_eq!(
         set,
         json!({"ID": "E", "Attributes": {"Name": "Equipment-001", "Lines": [1]}})
     );
-    let changed = table.line(&["metadata", "E", "--unset", "Lines"]);
-    assert_eq!(changed, table.line(&["metadata", "E"]));
+    let changed = line(&table, &["metadata", "E", "--unset", "Lines"]);
+    assert_eq!(changed, line(&table, &["metadata", "E"]));
     let put =
         |time: &str, state: &str| table.run(&["state", "put", "E", "--time", time, "--set", &format!("State={state}")]);
     assert_eq!(put("2020-01-01T00:00:00", "OK").code, 0);
     assert_eq!(put("2020-01-02T00:00:00", "BAD").code, 0);
     assert_eq!(put("2020-01-02T00:00:00", "OTHER").code, 4);
     let latest = json!({"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}});
-    assert_eq!(table.line(&["state", "latest", "E"]), latest);
+    assert_eq!(line(&table, &["state", "latest", "E"]), latest);
     assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
     assert_eq!(
         table
@@ -417,34 +349,37 @@ fn metadata_and_states() {
         "State=OTHER",
         "--replace",
     ];
-    assert_eq!(table.line(&replaced)["Outcome"], "Put");
+    assert_eq!(line(&table, &replaced)["Outcome"], "Put");
 }
 
 #[test]
 fn null_takes_an_attribute_away_and_null_can_be_stored() {
-    let table = Table::new();
-    table.line(&["put", "E", "--set", "A=1", "--set", "ID=an attribute"]);
-    table.line(&["put", "E", "--set-json", "A=null", "--set-json", r#"B={"$null": true}"#]);
-    let attributes = table.line(&["get", "E"])["Attributes"].clone();
+    let table = new_table();
+    line(&table, &["put", "E", "--set", "A=1", "--set", "ID=an attribute"]);
+    line(
+        &table,
+        &["put", "E", "--set-json", "A=null", "--set-json", r#"B={"$null": true}"#],
+    );
+    let attributes = line(&table, &["get", "E"])["Attributes"].clone();
     assert_eq!(attributes, json!({"B": {"$null": true}, "ID": "an attribute"}));
     let shown = table.run(&["get", "E"]).stdout;
-    assert_eq!(table.fed(&["put", "F", "--json", "-"], &shown).code, 0);
-    assert_eq!(table.line(&["get", "F"])["Attributes"], attributes);
+    assert_eq!(table.run_with_input(&["put", "F", "--json", "-"], &shown).code, 0);
+    assert_eq!(line(&table, &["get", "F"])["Attributes"], attributes);
 }
 
 #[test]
 fn a_time_is_the_later_of_its_two_attributes() {
-    let table = Table::new();
-    let put = |arguments: &[&str]| table.line(&[&["put", "--mode", "inline", "E"], arguments].concat());
+    let table = new_table();
+    let put = |arguments: &[&str]| line(&table, &[&["put", "--mode", "inline", "E"], arguments].concat());
     put(&["--set", "A=1", "--time", "2020-01-01T00:00:00", "--ordering", "time"]);
     put(&["--set", "A=2", "--time", "2020-05-01T00:00:00"]);
-    assert_eq!(table.line(&["get", "E", "--at", "2020-02-01"])["Version"], 1);
-    assert_eq!(table.line(&["get", "E", "--at", "2020-05-01"])["Version"], 2);
+    assert_eq!(line(&table, &["get", "E", "--at", "2020-02-01"])["Version"], 1);
+    assert_eq!(line(&table, &["get", "E", "--at", "2020-05-01"])["Version"], 2);
 }
 
 #[test]
 fn tables_completions_and_costs() {
-    let table = Table::new();
+    let table = new_table();
     let put = table.run(&[
         "--consumed-capacity",
         "put",

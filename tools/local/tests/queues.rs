@@ -2,15 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "endpoint/mod.rs"]
-mod endpoint;
-#[allow(dead_code, reason = "the tests of the stack use the rest")]
-#[path = "stack/support.rs"]
-mod support;
-
 use std::{
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -24,7 +18,13 @@ use local::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{PROGRAM, Running, eventually, item, put_by_hand, settled, start_on, template};
+use testkit::{
+    server::Server,
+    stack::{RunningStack, item, options, settled, table, template},
+    wait::eventually,
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_local");
 
 #[allow(clippy::disallowed_methods, reason = "the endpoint is what the script hands in")]
 fn moto() -> String {
@@ -52,18 +52,24 @@ fn own() -> Template {
     template
 }
 
-async fn start() -> Running {
-    start_on(own(), Some(moto()), Some(moto())).await
+async fn start() -> RunningStack {
+    start_with(own()).await
+}
+
+async fn start_with(template: Template) -> RunningStack {
+    let mut options = options(template, Some(PROGRAM));
+    (options.sqs_endpoint, options.s3_endpoint) = (Some(moto()), Some(moto()));
+    RunningStack::start(options).await
 }
 
 /// The queue of the stack whose name begins so.
-fn url<'a>(stack: &'a Running, name: &str) -> &'a str {
+fn url<'a>(stack: &'a RunningStack, name: &str) -> &'a str {
     let mut queues = stack.queues.iter();
     let found = queues.find(|(found, _)| found.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')));
     &found.unwrap().1.url
 }
 
-async fn send(stack: &Running, body: &str) -> String {
+async fn send(stack: &RunningStack, body: &str) -> String {
     let sqs = queue::client(&moto()).await;
     let sent = sqs
         .send_message()
@@ -75,7 +81,7 @@ async fn send(stack: &Running, body: &str) -> String {
 }
 
 /// How many messages can be received, and how many are hidden.
-async fn waiting(stack: &Running, name: &str) -> (u32, u32) {
+async fn waiting(stack: &RunningStack, name: &str) -> (u32, u32) {
     let sqs = queue::client(&moto()).await;
     let request = sqs.get_queue_attributes().queue_url(url(stack, name));
     let told = request
@@ -112,7 +118,7 @@ async fn objects(bucket: &str) -> Vec<String> {
 }
 
 /// `vzero redrive`, as its user runs it. The command under test builds it.
-async fn redrive(stack: &Running, source: &str) -> Output {
+async fn redrive(stack: &RunningStack, source: &str) -> Output {
     let vzero = Path::new(PROGRAM).with_file_name("vzero");
     assert!(vzero.exists(), "{} is not built", vzero.display());
     let moto = moto();
@@ -145,7 +151,7 @@ async fn messages_become_versions_and_go() {
         .await;
     }
     eventually("every version", async || {
-        let table = support::table(&stack).await;
+        let table = table(&stack).await;
         let versions = table
             .values()
             .map(|collection| collection.items().len() - 1)
@@ -190,7 +196,7 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
     let stack = start().await;
     let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();
     let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
-    put_by_hand(&stack, taken).await;
+    stack.put(taken).await;
     send(&stack, r#"{"ID": "Taken", "State": "OK"}"#).await;
     let keys = eventually("a document", async || {
         Some(objects(&bucket).await).filter(|keys| !keys.is_empty())
@@ -203,14 +209,7 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
     // While the version is taken, the word of it stays.
     let dead = url(&stack, "StreamDeadLetterQueue").to_owned();
     assert_eq!(redrive(&stack, &dead).await.status.code(), Some(4));
-    let client = support::by_hand(&stack);
-    let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-    let delete = client
-        .delete_item()
-        .table_name(&stack.table)
-        .key("PK", key("Taken"))
-        .key("SK", key("v1"));
-    delete.send().await.unwrap();
+    stack.delete("Taken", "v1").await;
     let output = redrive(&stack, &dead).await;
     assert_eq!(
         output.status.code(),
@@ -241,10 +240,10 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
 #[tokio::test]
 async fn what_is_there_already_is_used_as_it_is() {
     let template = own();
-    let first = start_on(template.clone(), Some(moto()), Some(moto())).await;
+    let first = start_with(template.clone()).await;
     let (queues, failures) = (first.queues.clone(), first.failures());
     drop(first);
-    let second = start_on(template, Some(moto()), Some(moto())).await;
+    let second = start_with(template).await;
     let urls =
         |queues: &[(String, queue::Queue)]| queues.iter().map(|(_, queue)| queue.url.clone()).collect::<Vec<_>>();
     assert_eq!((urls(&second.queues), second.failures()), (urls(&queues), failures));
@@ -255,8 +254,8 @@ async fn what_is_there_already_is_used_as_it_is() {
 async fn word_comes_from_the_stack_where_s3_sends_none() {
     let template = own();
     // A second SQS, which the first S3 does not know.
-    let other = Moto::start();
-    let sqs = queue::client(&other.endpoint).await;
+    let other = Server::moto().unwrap();
+    let sqs = queue::client(other.endpoint()).await;
     let bucket = template.bucket.unwrap();
     let (letters, _) = queue::ensure(&sqs, bucket.notifies.as_ref().unwrap()).await.unwrap();
     let made = Bucket::ensure(&moto(), &bucket, Some((sqs.clone(), letters.clone())))
@@ -283,37 +282,4 @@ async fn word_comes_from_the_stack_where_s3_sends_none() {
         (&s3["bucket"]["name"], &s3["object"]["key"], &s3["object"]["size"]),
         (&json!(made.name), &json!(document.key), &json!(13))
     );
-}
-
-/// A second moto, by the same script.
-struct Moto {
-    child: std::process::Child,
-    endpoint: String,
-}
-
-impl Moto {
-    fn start() -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/with-moto");
-        // It says where it is, and stays until its input ends.
-        let mut child = Command::new(script)
-            .args(["sh", "-c", "echo $VZERO_TEST_MOTO; cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut endpoint = String::new();
-        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut out, &mut endpoint).unwrap();
-        Self {
-            child,
-            endpoint: endpoint.trim().to_owned(),
-        }
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
 }

@@ -3,8 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use testkit::table::Table;
 
-use crate::{html::Page, http::encoded, served::Console, table::Table};
+use crate::{html::Page, http::encoded, new_table, served::Console};
 
 /// Texts that want to be more. Each has this mark.
 const MARK: &str = "zq";
@@ -201,8 +202,8 @@ fn documents(table: &Table, id: &str, folder: &std::path::Path) {
 
 #[test]
 fn nothing_of_a_text_becomes_markup() {
-    let table = Table::new();
-    table.write("first", 1);
+    let table = new_table();
+    table.write_versions("first", 1);
     let folder = tempfile::tempdir().unwrap();
     documents(&table, "f", folder.path());
     for text in HOSTILE {
@@ -238,7 +239,7 @@ fn nothing_of_a_text_becomes_markup() {
 
 #[test]
 fn json_says_what_is_there() {
-    let table = Table::new();
+    let table = new_table();
     let console = Console::of(&table);
     for text in HOSTILE {
         put(&table, text, text);

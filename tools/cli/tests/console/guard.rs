@@ -1,16 +1,18 @@
 //! Who is let in, and what may be written.
 
+use testkit::table::Table;
+
 use crate::{
     html::Page,
     http::{self, Answer},
+    new_table,
     served::Console,
-    table::Table,
 };
 
 /// A console of a table with one entity.
 fn console() -> (Table, Console) {
-    let table = Table::new();
-    table.write("E", 1);
+    let table = new_table();
+    table.write_versions("E", 1);
     let console = Console::of(&table);
     (table, console)
 }

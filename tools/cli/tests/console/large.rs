@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use testkit::table::Table;
 
-use crate::{http::encoded, served::Console, table::Table};
+use crate::{http::encoded, new_table, served::Console};
 
 /// No page of many things is larger.
 const MOST_BYTES: usize = 100_000;
@@ -27,7 +28,7 @@ fn put(table: &Table, id: &str, attributes: &Value) {
 
 #[test]
 fn long_keys_are_told_apart_and_found() {
-    let table = Table::new();
+    let table = new_table();
     let console = Console::of(&table);
     for id in ["k".repeat(2048), "ü".repeat(1024), "😀".repeat(512), "#".repeat(2048)] {
         put(&table, &id, &json!({"A": {"S": "here"}}));
@@ -60,7 +61,7 @@ fn long_keys_are_told_apart_and_found() {
 
 #[test]
 fn large_items_are_cut_where_they_are_many_and_whole_where_they_are_one() {
-    let table = Table::new();
+    let table = new_table();
     let console = Console::of(&table);
     let deep = |open: &dyn Fn(Value) -> Value| (0..31).fold(json!({"S": "the bottom"}), |inner, _| open(inner));
     let many: serde_json::Map<_, _> = (0..1000)
@@ -131,7 +132,7 @@ fn large_items_are_cut_where_they_are_many_and_whole_where_they_are_one() {
 #[test]
 fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
     const VERSIONS: u64 = 1000;
-    let table = Table::new();
+    let table = new_table();
     let attributes = |version: u64| {
         json!({
             "N": {"N": version.to_string()}, "Text": {"S": "x".repeat(500)},
@@ -178,7 +179,7 @@ fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
 #[test]
 fn of_a_hundred_thousand_versions_any_page_is_shown() {
     const HEAD: u64 = 100_000;
-    let table = Table::new();
+    let table = new_table();
     let numbers = (1..=60).chain(49_940..=50_060).chain(HEAD - 60..=HEAD);
     for version in numbers {
         table.put(item(

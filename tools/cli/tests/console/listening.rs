@@ -6,13 +6,13 @@ use std::{
 };
 
 use crate::{
+    new_table,
     served::{Console, TOKEN},
-    table::Table,
 };
 
 #[test]
 fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
-    let table = Table::new();
+    let table = new_table();
     let refused = |arguments: &[&str], why: &str| {
         let mut child = table.start(&[&["console", "--no-open"], arguments].concat());
         // What is not refused says so, and serves.
@@ -72,7 +72,7 @@ fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
 
 #[test]
 fn it_listens_at_this_machine_alone() {
-    let console = Console::of(&Table::new());
+    let console = Console::of(&new_table());
     let address: std::net::SocketAddr = console.address.parse().unwrap();
     assert!(address.ip().is_loopback());
     // Another address of this very machine, if it has one: no packet is sent to learn it.

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "../../../local/tests/endpoint/mod.rs"]
-mod endpoint;
 mod escaping;
 mod guard;
 mod html;
@@ -12,5 +10,9 @@ mod large;
 mod listening;
 mod pages;
 mod served;
-#[path = "../table/mod.rs"]
-mod table;
+
+use testkit::table::Table;
+
+fn new_table() -> Table {
+    Table::new(env!("CARGO_BIN_EXE_vzero"))
+}

@@ -2,15 +2,16 @@
 //! once, and only where that is allowed.
 
 use serde_json::{Value, json};
+use testkit::table::Table;
 
-use crate::{http::Answer, served::Console, table::Table};
+use crate::{http::Answer, new_table, served::Console};
 
 /// An entity of three versions, and one that is deleted; their history, and a failure document of it.
 fn table() -> (Table, tempfile::TempDir) {
-    let table = Table::new();
+    let table = new_table();
     for n in 1..=3 {
         let change = format!("N={n}");
-        table.answer(
+        table.json(
             &[
                 "put",
                 "--mode",
@@ -24,8 +25,8 @@ fn table() -> (Table, tempfile::TempDir) {
             0,
         );
     }
-    table.answer(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
-    table.answer(&["delete", "--mode", "inline", "D"], 0);
+    table.json(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
+    table.json(&["delete", "--mode", "inline", "D"], 0);
     let folder = tempfile::tempdir().unwrap();
     let document = table.document(&table.records()[..1]);
     std::fs::write(folder.path().join("document"), document.body.to_string()).unwrap();

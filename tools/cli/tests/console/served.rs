@@ -6,11 +6,11 @@ use std::{
 };
 
 use serde_json::Value;
+use testkit::table::Table;
 
 use crate::{
     html::Page,
     http::{self, Answer},
-    table::Table,
 };
 
 /// What a console is told to let in.

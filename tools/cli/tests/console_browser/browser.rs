@@ -14,7 +14,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::world::{self, Console, PATIENCE, TOKEN, World, eventually, needed};
+use testkit::{pages::root, wait::eventually};
+
+use crate::world::{self, Console, TIMEOUT, TOKEN, World, needed};
 
 /// What a person sees of a page at once.
 pub(crate) const DESK: (u32, u32) = (1200, 800);
@@ -27,7 +29,7 @@ pub(crate) struct Browser {
 
 /// Where pictures of the pages are kept.
 pub(crate) fn screenshots() -> PathBuf {
-    world::root().join("target/ci/screenshots")
+    root().join("target/ci/screenshots")
 }
 
 /// A command that is not among those of the standard.
@@ -119,12 +121,7 @@ impl Browser {
 
     /// The element, which is there or will be.
     pub(crate) async fn see(&self, css: &str) -> Element {
-        let found = self
-            .client
-            .wait()
-            .at_most(PATIENCE)
-            .for_element(Locator::Css(css))
-            .await;
+        let found = self.client.wait().at_most(TIMEOUT).for_element(Locator::Css(css)).await;
         match found {
             Ok(element) => element,
             Err(error) => panic!("no {css} at {}: {error}", self.url().await),
@@ -175,7 +172,7 @@ impl Browser {
         match self
             .client
             .wait()
-            .at_most(PATIENCE)
+            .at_most(TIMEOUT)
             .for_element(Locator::XPath(path))
             .await
         {

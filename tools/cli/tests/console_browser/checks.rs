@@ -30,7 +30,7 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         browser.keep(&format!("{name}{suffix}")).await;
     }
     if DOCUMENTED.contains(&name) && world::told("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
-        let (from, to) = (browser::screenshots(), world::root().join("docs/console"));
+        let (from, to) = (browser::screenshots(), testkit::pages::root().join("docs/console"));
         std::fs::create_dir_all(&to).unwrap();
         std::fs::copy(from.join(format!("{name}.png")), to.join(format!("{name}.png"))).unwrap();
     }

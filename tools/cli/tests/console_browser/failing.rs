@@ -5,7 +5,7 @@ use crate::{
     checks,
     data::{GAP, POISON, REDRIVABLE},
     keyboard::everything_is_reached,
-    world::{World, eventually},
+    world::World,
 };
 
 /// A document is found, looked into, and what a redrive of it would do is shown.
@@ -71,7 +71,7 @@ pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browse
             .is_some_and(|text| text.contains("The audit is done"))
             .then_some(())
     };
-    eventually("end of the audit", ended).await;
+    testkit::wait::eventually("end of the audit", ended).await;
     for (entity, finding) in [(GAP, "Gap"), (REDRIVABLE, "Gap"), (POISON, "NoVersion")] {
         browser.reads(entity).await;
         browser.reads(finding).await;

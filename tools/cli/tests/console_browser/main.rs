@@ -54,8 +54,8 @@ const PATHS: [Path; 15] = paths![
 ];
 
 fn main() -> ExitCode {
-    if let Some(binary) = local::function::requested() {
-        return local::function::main(&binary);
+    if let Some(code) = testkit::stack::run_function() {
+        return code;
     }
     let wanted: Vec<_> = std::env::args()
         .skip(1)

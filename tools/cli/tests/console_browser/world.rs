@@ -8,31 +8,30 @@ use std::{
     time::Duration,
 };
 
-use local::{
-    function,
-    report::history,
-    stack::{Options, Stack},
-    template::Template,
-};
 use serde_json::Value;
-use shared::domain::Item;
 use tempfile::TempDir;
+use testkit::{
+    database,
+    endpoint::sdk_config,
+    stack::{self, Stack},
+    wait::eventually,
+};
 
 use crate::data;
 
-/// How long anything is waited for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The token of every console here.
+/// Maximum time that a page may take.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Token of the consoles.
 pub(crate) const TOKEN: &str = "the-token-of-the-tests_0123456789";
 
 pub(crate) struct World {
     pub(crate) stack: Stack,
-    pub(crate) client: aws_sdk_dynamodb::Client,
-    /// A console that only reads.
+    client: aws_sdk_dynamodb::Client,
+    /// A read-only console.
     pub(crate) reading: Console,
-    /// A console that writes as well.
+    /// A console that also writes.
     pub(crate) writing: Console,
-    /// Where failure documents go.
+    /// Folder of the failure documents.
     pub(crate) failed: PathBuf,
     _folder: TempDir,
 }
@@ -42,22 +41,13 @@ impl World {
     pub(crate) async fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let failed = folder.path().join("failed");
-        let mut template = Template::read(&root().join("template.yaml"), &[]).unwrap();
-        // What cannot be written down becomes a document at once.
+        let mut template = stack::template(&[]);
+        // A record that fails becomes a document at once.
         template.mapping.maximum_retry_attempts = Some(1);
-        let options = Options {
-            template,
-            dynamodb_port: 0,
-            lambda_port: 0,
-            data_dir: None,
-            failed: Some(failed.clone()),
-            sqs_endpoint: None,
-            s3_endpoint: None,
-            program: function::this_program(),
-            bootstraps: BTreeMap::new(),
-        };
+        let mut options = stack::options(template, None);
+        options.failed = Some(failed.clone());
         let stack = Stack::start(options).await.unwrap();
-        let config = local::dynamodb::sdk_config(stack.dynamodb_endpoint()).await;
+        let config = sdk_config(stack.dynamodb_endpoint()).await;
         let reading = Console::start(&stack, &failed, &[]);
         let writing = Console::start(&stack, &failed, &["--allow-write"]);
         let world = Self {
@@ -74,36 +64,27 @@ impl World {
 
     /// Sends an update to writer-fn.
     pub(crate) async fn write(&self, update: Value) {
-        let invoked = self
-            .stack
-            .lambda
-            .invoke("writer-fn", update.to_string().into_bytes())
-            .await;
-        let answer: Value = serde_json::from_slice(&invoked.unwrap().payload).unwrap();
-        assert_eq!(answer["Outcome"], "Written", "{answer}");
+        let response = stack::invoke(&self.stack, "writer-fn", &update).await;
+        assert_eq!(response["Outcome"], "Written", "{response}");
     }
 
-    /// Stores an item past the writer.
+    /// Puts an item without the writer.
     pub(crate) async fn put(&self, item: Value) {
-        let item: Item = serde_json::from_value(item).unwrap();
-        let request = self.client.put_item().table_name(&self.stack.table);
-        request.set_item(Some(item.into())).send().await.unwrap();
+        database::put_item(&self.client, &self.stack.table, item).await;
     }
 
-    /// Deletes an item past everybody.
+    /// Deletes an item.
     pub(crate) async fn delete(&self, pk: &str, sk: &str) {
-        let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-        let request = self.client.delete_item().table_name(&self.stack.table);
-        request.key("PK", key(pk)).key("SK", key(sk)).send().await.unwrap();
+        database::delete_item(&self.client, &self.stack.table, pk, sk).await;
     }
 
-    /// The items of an entity, as DynamoDB JSON by their sort keys.
+    /// Returns the items of an entity in DynamoDB JSON, by sort key.
     pub(crate) async fn items(&self, pk: &str) -> BTreeMap<String, Value> {
-        let collections = history::collect(self.stack.store.scan_items().await.unwrap(), self.stack.digits);
-        let Some(collection) = collections.get(pk) else {
-            return BTreeMap::new();
-        };
-        let items = collection.items().iter();
+        let collections = stack::table(&self.stack).await;
+        let items = collections
+            .get(pk)
+            .into_iter()
+            .flat_map(|collection| collection.items());
         items
             .map(|(key, item)| (key.clone(), serde_json::to_value(item).unwrap()))
             .collect()
@@ -121,45 +102,10 @@ impl World {
     /// Waits until there are as many failure documents.
     pub(crate) async fn has_documents(&self, count: usize) {
         eventually("failure documents", async || {
-            (files(&self.failed) == count).then_some(())
+            (stack::documents(&self.failed).len() == count).then_some(())
         })
         .await;
     }
-}
-
-fn files(folder: &Path) -> usize {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return 0;
-    };
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths
-        .map(|path| {
-            if path.is_dir() {
-                files(&path)
-            } else {
-                usize::from(!is_hidden(&path))
-            }
-        })
-        .sum()
-}
-
-/// Whether a file is on its way.
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().unwrap().to_string_lossy().starts_with('.')
-}
-
-/// Asks until there is an answer.
-pub(crate) async fn eventually<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
-    let asked = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let answer = tokio::time::timeout(PATIENCE, asked).await;
-    answer.unwrap_or_else(|_| panic!("no {what} within {PATIENCE:?}"))
 }
 
 /// The program as its user starts it, until it is dropped.
@@ -208,12 +154,6 @@ impl Drop for Console {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The root of the repository.
-pub(crate) fn root() -> PathBuf {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    tools.into_iter().nth(2).unwrap().to_owned()
 }
 
 /// What tools/cli/tests/with-browser tells.

@@ -170,5 +170,5 @@ async fn planned(browser: &Browser) {
         let state = browser.texts("#repair-state").await;
         state.first().is_some_and(|state| state != "Looking.").then_some(())
     };
-    crate::world::eventually("plan", is_there).await;
+    testkit::wait::eventually("plan", is_there).await;
 }

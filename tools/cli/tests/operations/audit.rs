@@ -12,10 +12,16 @@ use std::{
 use serde_json::{Value, json};
 use shared::dynamodb::write::WriteOptions;
 
-use crate::support::{Ran, Table, latest, lines, record, version, write};
+use testkit::{
+    command::{Run, json_lines},
+    database::{entity, put_version},
+    table::{Table, write},
+};
+
+use crate::{latest, new_table, version, with_digits};
 
 /// The findings, and the summary.
-fn split(mut ran: Ran) -> (Vec<Value>, Value) {
+fn split(mut ran: Run) -> (Vec<Value>, Value) {
     let summary = ran.lines.pop().unwrap_or_default();
     assert!(summary.get("Entities").is_some(), "{ran:?}");
     let mut findings = ran.lines;
@@ -39,13 +45,13 @@ fn wrong(table: &Table) -> Vec<Value> {
     table.put(json!({"PK": {"S": "Well"}, "SK": {"S": "request#1"}, "Version": {"N": "99"}}));
     table.put(json!({"PK": {"S": "Only"}, "SK": {"S": "Metadata"}}));
     for key in ["v3", "v4", "v10"] {
-        table.take_away("Gap", key);
+        table.delete("Gap", key);
     }
-    table.take_away("Tail", "v12");
+    table.delete("Tail", "v12");
     table.put(json!({"PK": {"S": "Differs"}, "SK": {"S": "v12"}, "State": {"N": "1"}, "RequestId": {"S": "x"}}));
-    table.take_away("Orphan", "v0");
+    table.delete("Orphan", "v0");
     // Deleted by hand, and begun again.
-    table.take_away("Back", "v0");
+    table.delete("Back", "v0");
     table.put(json!({"PK": {"S": "Back"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "State": {"N": "7"}}));
     table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}}));
     vec![
@@ -62,7 +68,7 @@ fn wrong(table: &Table) -> Vec<Value> {
 
 #[test]
 fn everything_wrong_is_found_and_nothing_else() {
-    let table = Table::new();
+    let table = new_table();
     let mut expected = wrong(&table);
     expected.sort_by_key(Value::to_string);
     for arguments in [
@@ -103,7 +109,7 @@ fn everything_wrong_is_found_and_nothing_else() {
 #[test]
 fn a_table_without_faults() {
     for digits in [1, 3] {
-        let table = Table::with_digits(digits);
+        let table = with_digits(digits);
         for id in ["A", "B"] {
             for state in 1..=101 {
                 table.write(json!({"ID": id, "State": state}));
@@ -124,7 +130,7 @@ fn a_table_without_faults() {
 
 #[test]
 fn what_it_cannot_do_is_said() {
-    let table = Table::new();
+    let table = new_table();
     for arguments in [
         &["audit"][..],
         &["audit", "--all", "E"],
@@ -160,13 +166,13 @@ fn what_it_cannot_do_is_said() {
 
 #[test]
 fn what_comes_within_the_lag_is_no_gap() {
-    let table = Table::new();
+    let table = new_table();
     for id in ["Late", "Never"] {
         for state in 1..=3 {
             table.write(json!({"ID": id, "State": state}));
         }
         for key in ["v2", "v3"] {
-            table.take_away(id, key);
+            table.delete(id, key);
         }
     }
     // The state file tells when the audit has seen it: then the versions come.
@@ -175,12 +181,12 @@ fn what_comes_within_the_lag_is_no_gap() {
     let arguments = ["audit", "--all", "--lag", "3", "--segments", "1", "--state"];
     let child = table.start(&[&arguments[..], &[path.to_str().unwrap()]].concat());
     wait_for(&path, |state| state.contains("\"Late\"") && state.contains("\"Never\""));
-    table.record("Late");
+    table.put_version("Late");
     table.put(json!({"PK": {"S": "Late"}, "SK": {"S": "v2"}, "State": {"N": "2"}}));
-    table.record("Never");
+    table.put_version("Never");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(4));
-    let mut findings = lines(&String::from_utf8(output.stdout).unwrap());
+    let mut findings = json_lines(&String::from_utf8(output.stdout).unwrap());
     findings.pop();
     findings.sort_by_key(Value::to_string);
     assert_eq!(
@@ -196,16 +202,16 @@ fn what_comes_within_the_lag_is_no_gap() {
 
 #[test]
 fn lagging_alone_ends_well() {
-    let table = Table::new();
+    let table = new_table();
     table.write(json!({"ID": "Late", "State": 1}));
-    table.take_away("Late", "v1");
+    table.delete("Late", "v1");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let child = table.start(&["audit", "--all", "--lag", "3", "--state", path.to_str().unwrap()]);
     wait_for(&path, |state| state.contains("\"Late\""));
-    table.record("Late");
+    table.put_version("Late");
     let output = child.wait_with_output().unwrap();
-    let said = lines(&String::from_utf8(output.stdout).unwrap());
+    let said = json_lines(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(
         (output.status.code(), &said[1]["Findings"]),
         (Some(0), &json!({"Lagging": 1}))
@@ -222,7 +228,7 @@ fn wait_for(path: &std::path::Path, there: impl Fn(&str) -> bool) {
 
 #[test]
 fn an_audit_beside_writers_finds_nothing_wrong() {
-    let table = Table::new();
+    let table = new_table();
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..3)
         .map(|writer| {
@@ -242,7 +248,7 @@ fn an_audit_beside_writers_finds_nothing_wrong() {
                         );
                         store.write(&update.unwrap(), WriteOptions::default()).await.unwrap();
                         tokio::task::yield_now().await;
-                        record(&store, &id).await;
+                        put_version(&store, &entity(&id)).await;
                     } else {
                         write(&store, json!({"ID": id, "State": count})).await;
                     }
@@ -269,7 +275,7 @@ fn kill(mut child: Child) -> String {
 
 #[test]
 fn a_killed_audit_goes_on_where_it_was() {
-    let table = Table::new();
+    let table = new_table();
     let mut expected = BTreeSet::new();
     for entity in 0..12 {
         let id = format!("E{entity}");
@@ -302,7 +308,7 @@ fn a_killed_audit_goes_on_where_it_was() {
                 std::thread::yield_now();
             };
             let stdout = kill(child);
-            let said = lines(&stdout);
+            let said = json_lines(&stdout);
             found.extend(
                 said.iter()
                     .filter(|line| line.get("Finding").is_some())

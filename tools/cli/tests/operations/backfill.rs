@@ -8,7 +8,12 @@ use aws_sdk_dynamodb::types::{
 use serde_json::{Value, json};
 use shared::domain::Item;
 
-use crate::support::{Ran, Table, ended, lines};
+use testkit::{
+    command::{Run, json_lines},
+    table::Table,
+};
+
+use crate::new_table;
 
 /// Another table, with these keys and items, by its whole name.
 fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
@@ -29,7 +34,7 @@ fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> S
                 .key_schema(element.build().unwrap());
         }
         request.send().await.unwrap();
-        table.endpoint.is_there(&name).await;
+        table.endpoint.wait_until_active(&name).await;
         for item in items {
             let item = serde_json::from_value::<Item>(item.clone()).unwrap();
             let put = table.client.put_item().table_name(&name).set_item(Some(item.into()));
@@ -39,7 +44,7 @@ fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> S
     name
 }
 
-fn summary(ran: &Ran) -> BTreeMap<&str, u64> {
+fn summary(ran: &Run) -> BTreeMap<&str, u64> {
     let last = ran.lines.last().unwrap();
     ["Items", "Written", "AlreadyThere", "Skipped", "Refused"]
         .into_iter()
@@ -51,7 +56,7 @@ fn summary(ran: &Ran) -> BTreeMap<&str, u64> {
 #[test]
 fn items_of_another_table_become_version_1() {
     for mode in ["inline", "transaction"] {
-        let table = Table::new();
+        let table = new_table();
         if table
             .endpoint
             .differs("items_of_another_table_become_version_1", &["type-names"])
@@ -75,7 +80,7 @@ fn items_of_another_table_become_version_1() {
         assert_eq!(planned.code, 4);
         let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Refused", 1)]);
         assert_eq!(summary(&planned), expected);
-        assert!(table.items("a").is_empty());
+        assert!(table.items_of("a").is_empty());
 
         let ran = run(&[]);
         assert_eq!(ran.code, 4, "{ran:?}");
@@ -88,7 +93,7 @@ fn items_of_another_table_become_version_1() {
             units["ReadUnits"].as_f64().unwrap() > 0.0 && units["WriteUnits"].as_f64().unwrap() >= 2.0,
             "{units}"
         );
-        let mut made = table.items("a")["v1"].clone();
+        let mut made = table.items_of("a")["v1"].clone();
         for name in ["PK", "SK", "RequestId"] {
             made.as_object_mut().unwrap().remove(name);
         }
@@ -97,7 +102,7 @@ fn items_of_another_table_become_version_1() {
             serde_json::from_value::<Item>(typed).unwrap()
         );
         // What was written before wins.
-        assert_eq!(table.items("taken")["v0"]["A"]["S"], "new");
+        assert_eq!(table.items_of("taken")["v0"]["A"]["S"], "new");
         assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
 
         // Again, nothing is made twice.
@@ -107,14 +112,14 @@ fn items_of_another_table_become_version_1() {
             summary(&ran),
             BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 2)])
         );
-        assert_eq!(table.items("mortal")["v0"]["Expires"]["N"], "1");
-        assert_eq!(table.items("a")["v0"]["Latest"]["N"], "1");
+        assert_eq!(table.items_of("mortal")["v0"]["Expires"]["N"], "1");
+        assert_eq!(table.items_of("a")["v0"]["Latest"]["N"], "1");
     }
 }
 
 #[test]
 fn two_keys_need_a_name() {
-    let table = Table::new();
+    let table = new_table();
     let items: Vec<_> = (1..=3)
         .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
         .collect();
@@ -148,7 +153,7 @@ fn two_keys_need_a_name() {
 #[test]
 fn two_items_of_one_name_are_not_one_entity() {
     for mode in ["stream", "inline", "transaction"] {
-        let table = Table::new();
+        let table = new_table();
         let item = |customer: &str, order: &str| json!({"Customer": {"S": customer}, "Order": {"S": order}});
         let items = [item("a", "b#c"), item("a#b", "c")];
         let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
@@ -179,7 +184,7 @@ fn two_items_of_one_name_are_not_one_entity() {
 
 #[test]
 fn items_of_the_table_itself() {
-    let table = Table::new();
+    let table = new_table();
     table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "RequestId": {"S": "mine"}}));
     table.put(json!({"PK": {"S": "Mortal"}, "SK": {"S": "v0"}, "TTL": {"N": "9999999999"}}));
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "2020-01-01T00:00:00"}, "A": {"S": "x"}}));
@@ -192,29 +197,29 @@ fn items_of_the_table_itself() {
         (4, 1, 1),
         "{ran:?}"
     );
-    let hand = table.items("Hand");
+    let hand = table.items_of("Hand");
     assert_eq!(
         (&hand["v0"]["Latest"]["N"], &hand["v0"]["RequestId"]["S"]),
         (&json!("1"), &json!("mine"))
     );
     assert_eq!(hand["v1"]["State"]["S"], "x");
-    assert_eq!(table.items("Order").len(), 2);
-    assert!(table.items("Mortal")["v0"].get("Latest").is_none());
+    assert_eq!(table.items_of("Order").len(), 2);
+    assert!(table.items_of("Mortal")["v0"].get("Latest").is_none());
     // With a name, other items become entities of their own.
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "mine"}, "A": {"S": "y"}}));
     let ran = run(&["--id", "{PK}/{SK}"]);
     assert_eq!(summary(&ran)["Written"], 1, "{ran:?}");
-    assert_eq!(table.items("Order/mine")["v1"]["A"]["S"], "y");
-    assert_eq!(table.items("Counted")["v0"]["Latest"]["N"], "1");
+    assert_eq!(table.items_of("Order/mine")["v1"]["A"]["S"], "y");
+    assert_eq!(table.items_of("Counted")["v0"]["Latest"]["N"], "1");
     // The versions are written on from there.
     assert_eq!(table.write(json!({"ID": "Hand", "State": "z"})), 2);
-    table.take_away("Mortal", "v0");
+    table.delete("Mortal", "v0");
     assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
 }
 
 #[test]
 fn a_killed_backfill_beside_a_writer_loses_nothing() {
-    let table = Table::new();
+    let table = new_table();
     let items: Vec<_> = (0..60)
         .map(|number| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}}))
         .collect();
@@ -250,10 +255,10 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
             }
         };
         if is_ended {
-            break ended(child);
+            break Run::wait(child);
         }
         child.kill().unwrap();
-        assert_eq!(lines(&ended(child).stdout), Vec::<Value>::new());
+        assert_eq!(json_lines(&Run::wait(child).stdout), Vec::<Value>::new());
         kills += 1;
         assert!(kills < 100, "it gets nowhere");
     };
@@ -263,7 +268,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
     assert_eq!(audited.code, 0, "{audited:?}");
     for written in 0..number.min(60) {
         let id = format!("E{}", written * 7 % 60);
-        assert_eq!(table.items(&id)["v0"]["State"]["S"], "new", "{id}");
+        assert_eq!(table.items_of(&id)["v0"]["State"]["S"], "new", "{id}");
     }
     let all = table.runtime.block_on(table.store.scan_items()).unwrap();
     let all: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();

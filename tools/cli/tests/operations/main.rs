@@ -1,10 +1,26 @@
-//! What an operator does with a whole table, by the command as its user runs it, against a table.
+//! `vzero audit`, `backfill` and `prune` on a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod audit;
 mod backfill;
-#[path = "../../../local/tests/endpoint/mod.rs"]
-mod endpoint;
 mod prune;
-mod support;
+
+use serde_json::{Value, json};
+use testkit::table::Table;
+
+fn new_table() -> Table {
+    with_digits(1)
+}
+
+fn with_digits(digits: u8) -> Table {
+    Table::with_digits(env!("CARGO_BIN_EXE_vzero"), digits)
+}
+
+fn latest(id: &str, number: u64) -> Value {
+    json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": number.to_string()}, "RequestId": {"S": "r"}})
+}
+
+fn version(id: &str, number: u64) -> Value {
+    json!({"PK": {"S": id}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": "r"}})
+}

@@ -6,7 +6,9 @@ use shared::{
     dynamodb::put::put_version::PutOutcome,
 };
 
-use crate::support::{Table, latest, version};
+use testkit::table::Table;
+
+use crate::{latest, new_table, version, with_digits};
 
 /// Versions 1 to `count`, a day apart, the last one today.
 fn days(table: &Table, count: i64) {
@@ -30,7 +32,7 @@ fn line(table: &Table, arguments: &[&str]) -> Value {
 #[test]
 fn what_is_pruned_is_gone_at_once_and_no_gap() {
     for digits in [1, 3] {
-        let table = Table::with_digits(digits);
+        let table = with_digits(digits);
         days(&table, 12);
         let key = |number: u64| format!("v{number:0width$}", width = usize::from(digits));
         assert_eq!(
@@ -40,7 +42,7 @@ fn what_is_pruned_is_gone_at_once_and_no_gap() {
         let planned = line(&table, &["prune", "E", "--keep", "4", "--dry-run"]);
         assert_eq!((&planned["Floor"], &planned["Marked"]), (&json!(9), &json!(7)));
         assert_eq!(numbers(&table.run(&["history", "E"]).lines).len(), 12);
-        assert!(!table.items("E").contains_key("floor"));
+        assert!(!table.items_of("E").contains_key("floor"));
 
         let pruned = line(&table, &["prune", "E", "--keep", "4"]);
         assert_eq!(
@@ -67,20 +69,20 @@ fn what_is_pruned_is_gone_at_once_and_no_gap() {
         assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
         // What DynamoDB deletes in its time is no gap either, but what is missing above the floor is.
         for number in [1, 2, 4, 5, 6, 7, 8] {
-            let items = table.items("E");
+            let items = table.items_of("E");
             let ttl = &items[&key(number)]["TTL"]["N"];
             assert_eq!(ttl.as_str().unwrap(), pruned["Expires"].to_string(), "{number}");
-            table.take_away("E", &key(number));
+            table.delete("E", &key(number));
         }
         assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
-        table.take_away("E", &key(10));
+        table.delete("E", &key(10));
         let ran = table.run(&["audit", "E", "--lag", "0"]);
         assert_eq!(ran.code, 4);
         assert_eq!(ran.lines[0], json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10}));
         let ran = table.run(&["history", "E"]);
         assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
         // Never v0, never the pinned one.
-        let items = table.items("E");
+        let items = table.items_of("E");
         assert!(items[&key(0)].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
         // Again, it has nothing to do.
         let again = line(&table, &["prune", "E", "--keep", "100"]);
@@ -90,7 +92,7 @@ fn what_is_pruned_is_gone_at_once_and_no_gap() {
 
 #[test]
 fn by_age_the_version_of_every_time_since_is_kept() {
-    let table = Table::new();
+    let table = new_table();
     days(&table, 12);
     // At the beginning of the last five days, the version of the day before was the latest.
     let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
@@ -126,9 +128,9 @@ fn jiff_text(seconds: i64) -> String {
 
 #[test]
 fn a_gap_is_not_pruned_over_unless_asked() {
-    let table = Table::new();
+    let table = new_table();
     days(&table, 6);
-    table.take_away("E", "v3");
+    table.delete("E", "v3");
     let ran = table.run(&["prune", "E", "--keep", "1"]);
     assert_eq!(
         (&ran.lines[0]["Floor"], &ran.lines[0]["Marked"]),
@@ -145,12 +147,12 @@ fn a_gap_is_not_pruned_over_unless_asked() {
 
 #[test]
 fn until_its_time_a_marked_version_can_be_read_and_pinned() {
-    let table = Table::new();
+    let table = new_table();
     days(&table, 4);
     line(&table, &["prune", "E", "--keep", "1", "--grace", "1h"]);
     assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
     assert_eq!(line(&table, &["pin", "E", "2"])["Pinned"], true);
-    assert!(table.items("E")["v2"].get("TTL").is_none());
+    assert!(table.items_of("E")["v2"].get("TTL").is_none());
     // A prune without grace leaves marks as they are.
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
@@ -170,14 +172,14 @@ fn until_its_time_a_marked_version_can_be_read_and_pinned() {
         assert_eq!(table.run(&["pin", "E", "9", "--unpin"]).code, 3);
     }
     assert_eq!(table.run(&["pin", "E", "0"]).code, 2);
-    assert!(!table.items("E").contains_key("v9"));
+    assert!(!table.items_of("E").contains_key("v9"));
 }
 
 #[test]
 fn a_pruned_version_delivered_again_is_recorded_already() {
-    let table = Table::new();
+    let table = new_table();
     days(&table, 2);
-    let first = table.items("E")["v1"].clone();
+    let first = table.items_of("E")["v1"].clone();
     let mut image: Value = first.clone();
     image["SK"] = json!({"S": "v0"});
     image["Latest"] = json!({"N": "1"});
@@ -191,11 +193,11 @@ fn a_pruned_version_delivered_again_is_recorded_already() {
     table.run(&["pin", "E", "1", "--unpin"]);
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
-    assert!(table.items("E")["v1"].get("TTL").is_some());
+    assert!(table.items_of("E")["v1"].get("TTL").is_some());
     // Deleted and delivered again, it is back: the audit tells, and the next prune takes it away.
-    table.take_away("E", "v1");
+    table.delete("E", "v1");
     assert_eq!(redelivered(), PutOutcome::Recorded);
-    assert_eq!(table.items("E")["v1"], first);
+    assert_eq!(table.items_of("E")["v1"], first);
     let ran = table.run(&["audit", "E", "--lag", "0"]);
     assert_eq!((ran.code, &ran.lines[0]["Finding"]), (4, &json!("Unpruned")));
     assert_eq!(line(&table, &["prune", "E", "--keep", "1"])["Marked"], 1);
@@ -204,20 +206,20 @@ fn a_pruned_version_delivered_again_is_recorded_already() {
 
 #[test]
 fn a_prune_that_was_killed_is_finished_by_the_next() {
-    let table = Table::new();
+    let table = new_table();
     table.put(latest("E", 400));
     for number in 1..=400 {
         table.put(version("E", number));
     }
     let mut child = table.start(&["prune", "E", "--keep", "1", "--max-write-units", "50"]);
     let began = std::time::Instant::now();
-    while !table.items("E").values().any(|item| item.get("TTL").is_some()) {
+    while !table.items_of("E").values().any(|item| item.get("TTL").is_some()) {
         assert!(began.elapsed().as_secs() < 30);
     }
     child.kill().unwrap();
     child.wait().unwrap();
     let marked = table
-        .items("E")
+        .items_of("E")
         .values()
         .filter(|item| item.get("TTL").is_some())
         .count();
@@ -232,7 +234,7 @@ fn a_prune_that_was_killed_is_finished_by_the_next() {
 
 #[test]
 fn a_purge_deletes_everything_after_asking() {
-    let table = Table::new();
+    let table = new_table();
     days(&table, 60);
     table.write(json!({"ID": "F", "State": 1}));
     for key in ["Metadata", "2020-01-01T00:00:00", "request#1", "mine"] {
@@ -251,13 +253,13 @@ fn a_purge_deletes_everything_after_asking() {
         assert!(refused.stderr.contains("reserved"), "{}", refused.stderr);
     }
     assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
-    assert_eq!(table.items("E").len(), 66);
+    assert_eq!(table.items_of("E").len(), 66);
     assert_eq!(
         line(&table, &["purge", "E", "--yes"]),
         json!({"ID": "E", "Deleted": all})
     );
-    assert!(table.items("E").is_empty());
-    assert_eq!(table.items("F").len(), 2);
+    assert!(table.items_of("E").is_empty());
+    assert_eq!(table.items_of("F").len(), 2);
     assert_eq!(table.run(&["purge", "E", "--yes"]).code, 3);
     // What a killed purge leaves, without a latest item or with one.
     table.put(version("G", 7));
@@ -271,7 +273,7 @@ fn a_purge_deletes_everything_after_asking() {
 
 #[test]
 fn a_purge_loses_no_update_unseen() {
-    let table = Table::new();
+    let table = new_table();
     for _ in 0..3 {
         for number in 1..=40 {
             table.write(json!({"ID": "E", "State": number}));
@@ -280,22 +282,22 @@ fn a_purge_loses_no_update_unseen() {
         for number in 1..=20 {
             table.write(json!({"ID": "E", "State": number}));
         }
-        let ran = crate::support::ended(child);
+        let ran = testkit::command::Run::wait(child);
         // Either it was all gone at the end, and began again, or it is said that it is still written.
         assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
         if ran.code == 4 {
             assert!(ran.stderr.contains("it is being written"), "{}", ran.stderr);
         }
-        let head = table.items("E").get("v0").map(|item| item["Latest"]["N"].clone());
+        let head = table.items_of("E").get("v0").map(|item| item["Latest"]["N"].clone());
         assert!(ran.code == 4 || head.is_none(), "{ran:?} {head:?}");
         table.run(&["purge", "E", "--yes"]);
-        assert!(table.items("E").is_empty());
+        assert!(table.items_of("E").is_empty());
     }
 }
 
 #[test]
 fn an_expired_state_is_left_out() {
-    let table = Table::new();
+    let table = new_table();
     for (day, ttl) in [
         ("01", None),
         ("02", Some("9999999999")),
@@ -310,7 +312,7 @@ fn an_expired_state_is_left_out() {
     }
     assert_eq!(line(&table, &["state", "latest", "E"])["Time"], "2020-01-02T00:00:00");
     assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
-    table.take_away("E", "2020-01-01T00:00:00");
-    table.take_away("E", "2020-01-02T00:00:00");
+    table.delete("E", "2020-01-01T00:00:00");
+    table.delete("E", "2020-01-02T00:00:00");
     assert_eq!(table.run(&["state", "latest", "E"]).code, 3);
 }

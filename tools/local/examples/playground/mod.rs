@@ -2,18 +2,15 @@
 
 use std::net::TcpListener;
 
-use aws_config::BehaviorVersion;
-use aws_sdk_dynamodb::{
-    Client,
-    types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
-};
+use aws_sdk_dynamodb::{Client, types::ScalarAttributeType};
 use clap::Parser;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use local::dynamodb::{Embedded, sdk_config};
 use shared::{
     domain::{AttributeValue, Item, plain},
-    dynamodb::client::capacity::Meter,
+    dynamodb::client::{capacity::Meter, sdk_defaults},
 };
+use testkit::database;
 
 /// What goes wrong in an example is shown as it is.
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -45,10 +42,7 @@ impl Playground {
             let config = if local {
                 sdk_config(&url).await
             } else {
-                aws_config::defaults(BehaviorVersion::v2026_01_12())
-                    .endpoint_url(url)
-                    .load()
-                    .await
+                sdk_defaults().endpoint_url(url).load().await
             };
             (config, None)
         } else {
@@ -68,23 +62,7 @@ impl Playground {
         if self.client.describe_table().table_name(name).send().await.is_ok() {
             return Ok(());
         }
-        let mut request = self
-            .client
-            .create_table()
-            .table_name(name)
-            .billing_mode(BillingMode::PayPerRequest);
-        for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(*key)
-                .attribute_type(kind.clone())
-                .build()?;
-            let element = KeySchemaElement::builder()
-                .attribute_name(*key)
-                .key_type(role)
-                .build()?;
-            request = request.attribute_definitions(definition).key_schema(element);
-        }
-        request.send().await?;
+        database::create_table(&self.client, name, keys).await?;
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use shared::{
     },
 };
 
-use crate::support::{Database, entity, mode, update, write};
+use testkit::database::{Database, entity, mode, update, write};
 
 fn version(number: u64) -> Version {
     Version::new(number).unwrap()
@@ -118,7 +118,7 @@ async fn a_run_of_versions_has_what_is_there() {
         let name = format!("Runs{digits}");
         let store = database.store(&name, digits).await;
         put(&store, "E", 120, "x").await;
-        let gone = database.client.delete_item().table_name(database.named(&name));
+        let gone = database.client.delete_item().table_name(database.table_name(&name));
         let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
         let gone = gone
             .key("PK", key("E"))

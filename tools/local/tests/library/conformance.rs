@@ -15,9 +15,9 @@ use aws_sdk_dynamodb::{
     },
 };
 
-use crate::{
+use testkit::{
+    database::Database,
     endpoint::{self, Engine},
-    support::Database,
 };
 
 /// How long a request may take.
@@ -78,7 +78,7 @@ impl<'a> Probe<'a> {
             );
         }
         request.send().await?;
-        database.endpoint.is_there(&table).await;
+        database.endpoint.wait_until_active(&table).await;
         let patient = TimeoutConfig::builder()
             .read_timeout(PATIENCE)
             .operation_attempt_timeout(PATIENCE)

@@ -12,7 +12,7 @@ use shared::{
     time_series::{StateTime, TimeSeries},
 };
 
-use crate::support::{Database, entity, mode, update, write};
+use testkit::database::{Database, entity, mode, update, write};
 
 /// Without a map: with one, the item would not be of just under 1 KB.
 fn last_request(mode: WriteMode) -> WriteOptions {
@@ -88,10 +88,10 @@ async fn what_idempotency_adds_is_what_is_documented() {
             let json = json!({"ID": "Equipment#1", "State": "x".repeat(515), "N": number});
             let update = Update::parse(json, &uuid::Uuid::new_v4().to_string(), Ordering::Arrival).unwrap();
             database.consumed();
-            database.refusals.take();
+            database.requests.take();
             store.write(&update, options).await.unwrap();
             if of == WriteMode::Stream {
-                crate::support::record(&store, &entity("Equipment#1")).await;
+                testkit::database::put_version(&store, &entity("Equipment#1")).await;
             }
             let consumed = database.consumed();
             units += consumed
@@ -100,7 +100,7 @@ async fn what_idempotency_adds_is_what_is_documented() {
                 .map(|(_, units)| units)
                 .sum::<f64>();
             // No item here is above 1 KB.
-            units += f64::from(database.refusals.take());
+            units += f64::from(database.requests.take().1);
         }
         let measured = units / f64::from(UPDATES);
         assert!(
@@ -125,7 +125,7 @@ async fn the_documented_costs_are_the_measured_ones() {
         }
         let mut consumed = database.consumed();
         if of == WriteMode::Stream {
-            crate::support::record(&store, &entity("stream")).await;
+            testkit::database::put_version(&store, &entity("stream")).await;
             // The stream hands the image over; here it was read.
             consumed.extend(
                 database
@@ -136,7 +136,7 @@ async fn the_documented_costs_are_the_measured_ones() {
         }
         measured.push((format!("{of:?}").to_lowercase(), consumed));
     }
-    let series = TimeSeries::new(database.client.clone(), database.named("Table"));
+    let series = TimeSeries::new(database.client.clone(), database.table_name("Table"));
     database.consumed();
     let state = serde_json::from_value::<Item>(json!({"State": {"S": "x".repeat(850)}})).unwrap();
     series

@@ -16,7 +16,7 @@ use shared::{
     },
 };
 
-use crate::support::{Database, entity, record};
+use testkit::database::{Database, entity, put_version};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -192,7 +192,7 @@ async fn many_writers_at_once_apply_each_request_once() {
             assert_eq!(made, (first + 1..=first + 4).collect::<Vec<_>>(), "{mode:?} {ledger}");
         }
         if *mode == WriteMode::Stream {
-            record(&store, &entity("E")).await;
+            put_version(&store, &entity("E")).await;
         }
     }
 }

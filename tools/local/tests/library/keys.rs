@@ -17,7 +17,7 @@ use shared::{
     },
 };
 
-use crate::support::{Database, entity, mode, update, write};
+use testkit::database::{Database, entity, mode, update, write};
 
 fn version(number: u64) -> Version {
     Version::new(number).unwrap()
@@ -222,7 +222,7 @@ async fn the_lag_is_found_however_far_behind() {
                 .await
                 .unwrap();
             if number <= through {
-                crate::support::record(&store, &entity("E")).await;
+                testkit::database::put_version(&store, &entity("E")).await;
             }
         }
         let lag = store.lag(&entity("E")).await.unwrap().unwrap();
@@ -317,13 +317,13 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
     let two = database.store("Table", 2).await;
     let other = Store::new(
         database.client.clone(),
-        database.named("Table"),
+        database.table_name("Table"),
         VersionDigits::new(10).unwrap(),
     );
     assert_eq!(two.stored_digits().await, Ok(None));
     let one = Store::new(
         database.client.clone(),
-        database.named("Table"),
+        database.table_name("Table"),
         VersionDigits::default(),
     );
     one.claim_width().await.unwrap();
@@ -351,7 +351,7 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
         .unwrap();
     let wide = Store::new(
         database.client.clone(),
-        database.named("Narrow"),
+        database.table_name("Narrow"),
         VersionDigits::new(10).unwrap(),
     );
     let refused = Err(WidthError::Other {

@@ -17,7 +17,7 @@ use shared::{
     logging::chain,
 };
 
-use crate::support::Database;
+use testkit::database::Database;
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -35,7 +35,7 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
                     skip_unchanged: false,
                 };
                 let id = format!("{options:?}");
-                let edge = edge::find(&database.client, &database.named(&table), &store, &id, options)
+                let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options)
                     .await
                     .unwrap();
                 // What is refused beside what is stored is refused at the limit, and not long before.
@@ -87,7 +87,7 @@ async fn what_the_writer_lets_through_dynamodb_takes() {
             update.insert("ID".to_owned(), json!(format!("{id:x<2048}")));
             let update = Update::parse(Value::Object(update.clone()), "r", Ordering::Arrival);
             let update = update.unwrap_or_else(|error| panic!("{id}: {}", chain(&error)));
-            let written = store.write(&update, crate::support::mode(mode)).await;
+            let written = store.write(&update, testkit::database::mode(mode)).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
         }
     }
@@ -102,7 +102,7 @@ async fn what_is_too_large_beside_what_is_stored_is_refused_with_the_reason_and_
         let write = async |name: &str| {
             let update = json!({"ID": id, name: "secret ".repeat(40_000)});
             let update = Update::parse(update, name, Ordering::Arrival).unwrap();
-            store.write(&update, crate::support::mode(mode)).await
+            store.write(&update, testkit::database::mode(mode)).await
         };
         assert!(matches!(write("A").await, Ok(WriteOutcome::Written { .. })));
         let error = write("B").await.unwrap_err();
@@ -134,7 +134,7 @@ async fn one_level_more_is_refused_by_dynamodb_too() {
         let request = database
             .client
             .put_item()
-            .table_name(database.named("Deep"))
+            .table_name(database.table_name("Deep"))
             .set_item(Some(item.into()));
         request.send().await.is_ok()
     };

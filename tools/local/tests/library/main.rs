@@ -5,8 +5,6 @@
 mod browsing;
 mod conformance;
 mod costs;
-#[path = "../endpoint/mod.rs"]
-mod endpoint;
 mod idempotency;
 mod keys;
 mod limits;
@@ -14,4 +12,3 @@ mod modes;
 mod recorders;
 mod requests;
 mod seeds;
-mod support;

@@ -17,7 +17,7 @@ use shared::{
     },
 };
 
-use crate::support::{Database, entity, mode, record, rows, update, write};
+use testkit::database::{Database, entity, mode, put_version, rows, update, write};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -207,5 +207,5 @@ async fn an_update_that_changes_nothing_can_be_left_out() {
     );
     let expecting = skipping(json!({"ID": "E", "A": 2, "ExpectedVersion": 1})).await;
     assert_eq!(expecting, WriteOutcome::Conflict { expected: 1, latest: 2 });
-    record(&store, &entity("E")).await;
+    put_version(&store, &entity("E")).await;
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 
-use crate::support::{Database, rows};
+use testkit::database::{Database, rows};
 
 /// The tables that are written to, and how many records come in an invocation: one, which is put, or all.
 const EITHER: [(&str, usize); 2] = [("Alone", 1), ("Together", usize::MAX)];

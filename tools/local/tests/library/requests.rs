@@ -10,7 +10,7 @@ use shared::{
     },
 };
 
-use crate::support::{Database, entity, mode, update};
+use testkit::database::{Database, entity, mode, update};
 
 /// What became of a version item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +258,7 @@ async fn strays_and_orphans_are_no_history() {
     database.put("Table", latest).await;
     put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
     let key = [("PK", "Orphan".to_owned()), ("SK", store.digits().latest_key())];
-    let delete = database.client.delete_item().table_name(database.named("Table"));
+    let delete = database.client.delete_item().table_name(database.table_name("Table"));
     let value = aws_sdk_dynamodb::types::AttributeValue::S;
     let delete = key
         .into_iter()

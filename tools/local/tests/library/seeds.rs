@@ -13,7 +13,7 @@ use shared::{
     two_tables::{self, TwoTables},
 };
 
-use crate::support::{Database, entity, mode, rows, sorted, update, write};
+use testkit::database::{Database, entity, mode, rows, sorted, update, write};
 
 fn item(json: Value) -> Item {
     serde_json::from_value(json).unwrap()
@@ -32,7 +32,7 @@ fn time(text: &str) -> StateTime {
 async fn time_based_versions() {
     let database = Database::start().await;
     let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.named("VersionControl"));
+    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
     let states = [
         ("2023-12-15T08:30:00", "NORMAL"),
         ("2023-12-16T09:45:00", "WARNING1"),
@@ -141,8 +141,8 @@ async fn two(database: &Database) -> TwoTables {
     database.table("resource-history", &[("hash", S), ("version", N)]).await;
     TwoTables::new(
         database.client.clone(),
-        database.named("resource"),
-        database.named("resource-history"),
+        database.table_name("resource"),
+        database.table_name("resource-history"),
     )
 }
 
@@ -245,7 +245,7 @@ async fn two_writers_cannot_take_one_version() {
 async fn timestamp_writes() {
     let database = Database::start().await;
     database.table("Ratings", &[("PK", S), ("SK", S)]).await;
-    let ratings = Ratchet::new(database.client.clone(), database.named("Ratings"));
+    let ratings = Ratchet::new(database.client.clone(), database.table_name("Ratings"));
     let rating = |number: u8| item(json!({"Rating": {"N": number.to_string()}}));
     for (user, movie, number, timestamp) in [
         ("User#1", "Movie#A", 3, 1_721_769_060_000),
@@ -348,7 +348,12 @@ fn stored(error: SaveError<Book>) -> Option<Book> {
 async fn optimistic_locking() {
     let database = Database::start().await;
     database.table("Books", &[("ISBN", S)]).await;
-    let books = Locked::<Book>::new(database.client.clone(), database.named("Books"), &["ISBN"], "version");
+    let books = Locked::<Book>::new(
+        database.client.clone(),
+        database.table_name("Books"),
+        &["ISBN"],
+        "version",
+    );
     assert_eq!(books.load(&ISBN).await.unwrap(), None);
     // A version that nobody stored is no new value.
     assert_eq!(
@@ -404,7 +409,12 @@ async fn optimistic_locking() {
 async fn optimistic_locking_inside_a_transaction() {
     let database = Database::start().await;
     database.table("Books", &[("ISBN", S)]).await;
-    let books = Locked::<Book>::new(database.client.clone(), database.named("Books"), &["ISBN"], "version");
+    let books = Locked::<Book>::new(
+        database.client.clone(),
+        database.table_name("Books"),
+        &["ISBN"],
+        "version",
+    );
     let other = Book {
         isbn: "other".to_owned(),
         ..book("Other", None)

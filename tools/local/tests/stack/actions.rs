@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use local::{
     dynamodb::{endpoint::Dynamodb, sdk_config},
-    stack::{Options, Stack},
+    stack::Stack,
     template::policies,
 };
 use serde_json::{Value, json};
 
-use crate::{
-    endpoint,
-    support::{PROGRAM, eventually, invoke, root, settled, template},
-    wire::Recorder,
-};
+use testkit::{endpoint::is_skipped, stack::options, tap::Tap};
+
+use crate::support::{PROGRAM, eventually, invoke, root, settled, template};
 
 /// What Lambda does in a role's name, and no process here: it logs, polls the queue, keeps failure documents, and looks for
 /// the table's streams (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB", "Capturing records in
@@ -50,7 +48,7 @@ const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("Stre
 
 #[tokio::test]
 async fn each_role_is_allowed_what_is_asked_for_and_nothing_else() {
-    if endpoint::is_left_out(
+    if is_skipped(
         "each_role_is_allowed_what_is_asked_for_and_nothing_else",
         "it listens in on an embedded DynamoDB",
     ) {
@@ -74,8 +72,8 @@ async fn each_role_is_allowed_what_is_asked_for_and_nothing_else() {
 }
 
 async fn check(parameters: &[(&str, &str)]) {
-    let recorder = Recorder::start().await;
-    let stack = start(&recorder, parameters).await;
+    let tap = Tap::embedded();
+    let stack = start(&tap, parameters).await;
     // The stack has kept the width already, which on AWS is writer-fn's to do.
     let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
@@ -89,11 +87,12 @@ async fn check(parameters: &[(&str, &str)]) {
     work(&stack).await;
     // Where the writer puts the version items, histories are complete before the stream is read.
     eventually("put by stream-fn", async || {
-        (!recorder.asked_by("streamfn").is_empty()).then_some(())
+        tap.actions_by_access_key().contains_key("streamfn").then_some(())
     })
     .await;
+    let by_key = tap.actions_by_access_key();
     let asked = ACCESS_KEYS.map(|(role, keys)| {
-        let asked = keys.iter().flat_map(|key| recorder.asked_by(key));
+        let asked = keys.iter().filter_map(|key| by_key.get(*key)).flatten().cloned();
         (role.to_owned(), asked.collect::<BTreeSet<_>>())
     });
     let mut asked = BTreeMap::from(asked);
@@ -112,19 +111,9 @@ async fn check(parameters: &[(&str, &str)]) {
     assert_eq!(asked, allowed, "asked for, and allowed, with {parameters:?}");
 }
 
-async fn start(recorder: &Recorder, parameters: &[(&str, &str)]) -> Stack {
-    let options = Options {
-        template: template(parameters),
-        dynamodb_port: 0,
-        lambda_port: 0,
-        data_dir: None,
-        failed: None,
-        sqs_endpoint: None,
-        s3_endpoint: None,
-        program: PROGRAM.into(),
-        bootstraps: BTreeMap::new(),
-    };
-    Stack::start_on(options, Some(Dynamodb::At(recorder.endpoint.clone())))
+async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
+    let options = options(template(parameters), Some(PROGRAM));
+    Stack::start_on(options, Some(Dynamodb::At(tap.endpoint.clone())))
         .await
         .unwrap()
 }

@@ -9,8 +9,9 @@ use std::{
 
 use serde_json::json;
 
+use testkit::endpoint::is_skipped;
+
 use crate::{
-    endpoint,
     serving::{Serving, command, run, text},
     support::{PROGRAM, documents, root, versions},
 };
@@ -46,7 +47,7 @@ fn feed(updates: usize, entities: usize) -> String {
 
 #[test]
 fn once_feeds_waits_and_dumps() {
-    if endpoint::is_left_out("once_feeds_waits_and_dumps", COMMAND) {
+    if is_skipped("once_feeds_waits_and_dumps", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -67,7 +68,7 @@ fn once_feeds_waits_and_dumps() {
 
 #[test]
 fn the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped() {
-    if endpoint::is_left_out(
+    if is_skipped(
         "the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped",
         COMMAND,
     ) {
@@ -94,7 +95,7 @@ fn the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped() {
 
 #[test]
 fn a_piped_feed_is_sent_as_it_comes() {
-    if endpoint::is_left_out("a_piped_feed_is_sent_as_it_comes", COMMAND) {
+    if is_skipped("a_piped_feed_is_sent_as_it_comes", COMMAND) {
         return;
     }
     let mut stack = Serving::start_piped(&["--feed", "-"]);
@@ -111,7 +112,7 @@ fn a_piped_feed_is_sent_as_it_comes() {
 
 #[test]
 fn whatever_is_wrong_is_one_clear_line() {
-    if endpoint::is_left_out("whatever_is_wrong_is_one_clear_line", COMMAND) {
+    if is_skipped("whatever_is_wrong_is_one_clear_line", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +178,7 @@ fn whatever_is_wrong_is_one_clear_line() {
 
 #[test]
 fn once_says_what_is_missing_when_the_time_is_up() {
-    if endpoint::is_left_out("once_says_what_is_missing_when_the_time_is_up", COMMAND) {
+    if is_skipped("once_says_what_is_missing_when_the_time_is_up", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +228,7 @@ fn once_says_what_is_missing_when_the_time_is_up() {
 
 #[test]
 fn a_stack_that_is_killed_loses_nothing_that_was_acknowledged() {
-    if endpoint::is_left_out("a_stack_that_is_killed_loses_nothing_that_was_acknowledged", COMMAND) {
+    if is_skipped("a_stack_that_is_killed_loses_nothing_that_was_acknowledged", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +254,7 @@ fn a_stack_that_is_killed_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn a_data_folder_has_one_stack_at_a_time() {
-    if endpoint::is_left_out("a_data_folder_has_one_stack_at_a_time", COMMAND) {
+    if is_skipped("a_data_folder_has_one_stack_at_a_time", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -271,7 +272,7 @@ fn a_data_folder_has_one_stack_at_a_time() {
 
 #[test]
 fn a_table_is_not_served_with_another_width() {
-    if endpoint::is_left_out("a_table_is_not_served_with_another_width", COMMAND) {
+    if is_skipped("a_table_is_not_served_with_another_width", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

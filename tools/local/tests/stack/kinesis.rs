@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{documents, eventually, invoke, item, put_by_hand, settled, start_with, template};
+use crate::support::{documents, eventually, invoke, item, settled, start_with, template};
 
 #[tokio::test]
 async fn the_same_history_by_kinesis() {
@@ -17,11 +17,9 @@ async fn the_same_history_by_kinesis() {
     assert_eq!(table.len(), 3);
     assert_eq!(item(&stack, "E#1", "v10").await["N"], json!({"N": "28"}));
     // What fails for good is in a document of Kinesis, under the number that Kinesis gave it.
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}),
-    )
-    .await;
+    stack
+        .put(json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}))
+        .await;
     let documents = eventually("a failure document", async || {
         Some(documents(&stack.failed)).filter(|documents| !documents.is_empty())
     })

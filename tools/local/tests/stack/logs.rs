@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{documents, eventually, invoke, put_by_hand, start, start_with, template},
+    support::{documents, eventually, invoke, start, start_with, template},
     telemetry::Documented,
 };
 
@@ -125,18 +125,14 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
         write(&json!({"ID": id("large"), "B": SECRET.repeat(40_000)})).await["errorType"],
         "InvalidEvent"
     );
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": id("odd")}, "SK": {"S": "v0"}, "Latest": {"S": SECRET}, "B": {"B": SECRET_IN_BASE64}}),
-    )
-    .await;
+    stack
+        .put(json!({"PK": {"S": id("odd")}, "SK": {"S": "v0"}, "Latest": {"S": SECRET}, "B": {"B": SECRET_IN_BASE64}}))
+        .await;
     assert_eq!(write(&json!({"ID": id("odd")})).await["errorType"], "InvalidEvent");
     // A version that is taken, and every kind of record that cannot be read.
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": id("taken")}, "SK": {"S": "v1"}, "A": {"S": SECRET}}),
-    )
-    .await;
+    stack
+        .put(json!({"PK": {"S": id("taken")}, "SK": {"S": "v1"}, "A": {"S": SECRET}}))
+        .await;
     write(&json!({"ID": id("taken"), "A": format!("{SECRET} too")})).await;
     let record = |number: &str, image: Value| {
         let keys = json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}});

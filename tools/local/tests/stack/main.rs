@@ -4,8 +4,6 @@
 
 mod actions;
 mod command;
-#[path = "../endpoint/mod.rs"]
-mod endpoint;
 mod events;
 mod invoke_api;
 mod kinesis;
@@ -17,4 +15,3 @@ mod soak;
 mod support;
 mod telemetry;
 mod terminal;
-mod wire;

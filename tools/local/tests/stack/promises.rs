@@ -3,9 +3,7 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{
-    by_hand, documents, eventually, invoke, item, put_by_hand, settled, start, start_with, table, template, write,
-};
+use crate::support::{documents, eventually, invoke, item, settled, start, start_with, table, template, write};
 
 fn written(version: u64) -> (String, Value) {
     ("Written".to_owned(), json!(version))
@@ -197,11 +195,9 @@ async fn what_dynamodb_refuses_is_an_invalid_event_without_its_values() {
     let secret = "secret ".repeat(60_000);
     let answer = invoke(&stack, "writer-fn", &json!({"ID": "E", "A": secret})).await;
     assert_eq!(answer["errorType"], "InvalidEvent");
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": "F"}, "SK": {"S": "v0"}, "Latest": {"S": "secret"}}),
-    )
-    .await;
+    stack
+        .put(json!({"PK": {"S": "F"}, "SK": {"S": "v0"}, "Latest": {"S": "secret"}}))
+        .await;
     let answer = invoke(&stack, "writer-fn", &json!({"ID": "F"})).await;
     assert_eq!(answer["errorType"], "InvalidEvent");
     assert!(!answer.to_string().contains("secret"), "{answer}");
@@ -219,12 +215,10 @@ async fn poison_ends_as_one_document_each_and_nothing_is_overwritten() {
     template.mapping.maximum_retry_attempts = Some(1);
     let stack = start_with(template).await;
     let taken = json!({"PK": {"S": "taken"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}});
-    put_by_hand(&stack, taken.clone()).await;
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": "poison"}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}),
-    )
-    .await;
+    stack.put(taken.clone()).await;
+    stack
+        .put(json!({"PK": {"S": "poison"}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
+        .await;
     for update in 1..=3 {
         for entity in ["taken", "good"] {
             assert_eq!(
@@ -275,18 +269,7 @@ async fn only_new_images_of_latest_items_reach_the_function() {
         write(&stack, json!({"ID": "E"})).await;
     }
     settled(&stack).await;
-    let client = by_hand(&stack);
-    let key = |sk: &str| {
-        let value = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-        std::collections::HashMap::from([("PK".to_owned(), value("E")), ("SK".to_owned(), value(sk))])
-    };
-    client
-        .delete_item()
-        .table_name(&stack.table)
-        .set_key(Some(key("v0")))
-        .send()
-        .await
-        .unwrap();
+    stack.delete("E", "v0").await;
     // 5 of v0, 5 of versions, 1 removal.
     eventually("all records", async || {
         (stack.mapping.counters.read.load(Relaxed) == 11).then_some(())
@@ -391,11 +374,9 @@ async fn every_write_mode_ends_in_the_same_table() {
 #[tokio::test]
 async fn a_writer_that_is_given_another_width_does_not_start() {
     let stack = start().await;
-    put_by_hand(
-        &stack,
-        json!({"PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "10"}}),
-    )
-    .await;
+    stack
+        .put(json!({"PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "10"}}))
+        .await;
     assert_eq!(write(&stack, json!({"ID": "E"})).await.0, "Runtime.ExitError");
     let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
     assert!(logs.contains("10") && logs.contains("Other"), "{logs}");

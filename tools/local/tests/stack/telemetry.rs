@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use local::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::support::{eventually, invoke, put_by_hand, settled, start_with, template};
+use crate::support::{eventually, invoke, settled, start_with, template};
 
 const PAGE: &str = include_str!("../../../../docs/telemetry.md");
 
@@ -241,7 +241,9 @@ async fn every_outcome_is_counted_once() {
         );
     }
     // A version that is there already, one that is taken, and what is none.
-    put_by_hand(&stack, json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}})).await;
+    stack
+        .put(json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}}))
+        .await;
     let record = |number: &str, image: Value| {
         let keys = json!({"PK": {"S": "T"}, "SK": {"S": "v0"}});
         json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})

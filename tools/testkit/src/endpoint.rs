@@ -1,7 +1,6 @@
-//! Where the tables of the tests are: in an embedded DynamoDB for each test, or on the endpoint that `VZERO_TEST_ENDPOINT`
-//! names.
-
-#![allow(dead_code, reason = "each test program uses a part of it")]
+//! The DynamoDB of a test: an embedded one of its own, or the endpoint that `VZERO_TEST_ENDPOINT` names.
+//!
+//! Tests share the tables of a named endpoint's account. So each test gives its tables unique names, and deletes them at its end.
 
 use std::{
     collections::BTreeMap,
@@ -11,41 +10,52 @@ use std::{
     time::Duration,
 };
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::{Client, client::Waiters as _};
+pub use local::dynamodb::sdk_config;
 use local::dynamodb::{
     Embedded,
     endpoint::{self, Dynamodb},
-    sdk_config,
 };
 
-/// How long a table may take to be there.
-const PATIENCE: Duration = Duration::from_secs(120);
+use shared::dynamodb::client::sdk_defaults;
 
-/// What answers.
+use crate::pages;
+
+const TABLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Implementation of DynamoDB behind an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub enum Engine {
+    /// dynoxide, in the process of the test.
     Embedded,
+    /// Amazon's DynamoDB Local.
     DynamodbLocal,
+    /// MiniStack.
     MiniStack,
+    /// AWS.
     Aws,
+    /// Any other; the tests expect AWS's behaviour.
     Other,
 }
 
-/// A DynamoDB, and the tables that a test made on it, which go with this.
-pub(crate) struct Endpoint {
-    pub(crate) engine: Engine,
-    pub(crate) config: SdkConfig,
-    /// `None` is AWS's own.
+/// A DynamoDB, and the tables of a test, which are deleted when this value is dropped.
+pub struct Endpoint {
+    /// The implementation.
+    pub engine: Engine,
+    /// Configuration of SDK clients.
+    pub config: SdkConfig,
+    /// `None` on AWS.
     url: Option<String>,
-    /// What tells its tables from those of other tests.
-    own: String,
+    /// Part of the table names, different for each test.
+    id: String,
     tables: Mutex<Vec<String>>,
     _embedded: Option<Embedded>,
 }
 
 impl Endpoint {
-    pub(crate) async fn open() -> Self {
+    /// Starts an embedded DynamoDB, unless `VZERO_TEST_ENDPOINT` names another one.
+    pub async fn open() -> Self {
         let (named, mut embedded) = (named(), None);
         let (engine, url) = match named.as_deref() {
             None => {
@@ -55,7 +65,7 @@ impl Endpoint {
                 (Engine::Embedded, Some(url))
             }
             Some(name) if is_aws(name) => (Engine::Aws, None),
-            Some(url) => (asked(url), Some(url.to_owned())),
+            Some(url) => (detect(url), Some(url.to_owned())),
         };
         let config = match &url {
             Some(url) => sdk_config(url).await,
@@ -65,61 +75,61 @@ impl Endpoint {
             engine,
             config,
             url,
-            own: uuid::Uuid::new_v4().simple().to_string(),
+            id: uuid::Uuid::new_v4().simple().to_string(),
             tables: Mutex::default(),
             _embedded: embedded,
         }
     }
 
-    /// The name of a table of this test, which is deleted at its end.
-    pub(crate) fn table(&self, name: &str) -> String {
-        let name = self.named(name);
+    /// Returns the unique name of a table, and deletes that table at the end of the test.
+    pub fn table(&self, name: &str) -> String {
+        let name = self.table_name(name);
         self.tables.lock().unwrap().push(name.clone());
         name
     }
 
-    /// The name of a table of this test.
-    pub(crate) fn named(&self, name: &str) -> String {
-        format!("vzero-test-{}-{name}", self.own)
+    /// Returns the unique name of a table.
+    pub fn table_name(&self, name: &str) -> String {
+        format!("vzero-test-{}-{name}", self.id)
     }
 
-    /// Waits until a table can be used, which it can at once everywhere but on AWS.
-    pub(crate) async fn is_there(&self, table: &str) {
-        let waits = Client::new(&self.config).wait_until_table_exists().table_name(table);
-        waits.wait(PATIENCE).await.unwrap();
+    /// Waits until a table is active. Only on AWS does that take time.
+    pub async fn wait_until_active(&self, table: &str) {
+        let waiter = Client::new(&self.config).wait_until_table_exists().table_name(table);
+        waiter.wait(TABLE_TIMEOUT).await.unwrap();
     }
 
-    /// The address, AWS's own as well.
-    pub(crate) fn url(&self) -> String {
+    /// URL of the endpoint.
+    pub fn url(&self) -> String {
         let region = self.config.region().map(Region::as_ref).unwrap_or_default();
         let aws = || format!("https://dynamodb.{region}.amazonaws.com");
         self.url.clone().unwrap_or_else(aws)
     }
 
-    /// Whether a test, or a part of it, rests on what this engine does otherwise than AWS, by these rows of
-    /// `docs/conformance.md`. Says so. The embedded one is spared nothing.
-    pub(crate) fn differs(&self, what: &str, rows: &[&str]) -> bool {
+    /// Returns `true`, and prints it, if this engine differs from AWS in one of these rows of `docs/conformance.md`, so that `test` is skipped.
+    /// On the embedded engine, no test is skipped.
+    pub fn differs(&self, test: &str, rows: &[&str]) -> bool {
         if self.engine == Engine::Embedded {
             return false;
         }
         let (here, aws) = (documented(self.engine), documented(Engine::Aws));
         let row = rows.iter().find(|row| here[**row] != aws[**row]);
         if let Some(row) = row {
-            say(&format!("left out: {what}: docs/conformance.md, {row}"));
+            print(&format!("skipped: {test}: docs/conformance.md, {row}"));
         }
         row.is_some()
     }
 
-    /// What a stack is started on.
-    pub(crate) fn dynamodb(&self) -> Dynamodb {
+    /// Returns the DynamoDB of a local stack.
+    pub fn dynamodb(&self) -> Dynamodb {
         match &self.url {
             Some(url) => Dynamodb::At(url.clone()),
             None => Dynamodb::Aws(Box::new(self.config.clone())),
         }
     }
 
-    /// What a command needs in its environment, and in front of its arguments, to reach it.
-    pub(crate) async fn reached(&self) -> (Vec<(String, String)>, Vec<String>) {
+    /// Returns the environment variables and the first arguments of a command that uses this endpoint.
+    pub async fn command_options(&self) -> (Vec<(String, String)>, Vec<String>) {
         let Some(url) = &self.url else {
             return (endpoint::environment(&self.config).await.unwrap(), Vec::new());
         };
@@ -128,14 +138,14 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
-    /// Also where the test fails. A table that stays behind says so by its name.
+    /// Deletes the tables, also after a failure of the test.
     fn drop(&mut self) {
         let tables = std::mem::take(&mut *self.tables.lock().unwrap());
         if self.engine == Engine::Embedded || tables.is_empty() {
             return;
         }
         let config = self.config.clone();
-        // A runtime of its own, with connections of its own: that of the test may be on its way out.
+        // The runtime of the test may be shutting down, so this needs its own.
         let deleted = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -145,7 +155,7 @@ impl Drop for Endpoint {
                 let client = Client::new(&config);
                 for table in tables {
                     if client.delete_table().table_name(&table).send().await.is_err() {
-                        say(&format!("the table {table} was not deleted, if it was made"));
+                        print(&format!("the table {table} was not deleted"));
                     }
                 }
             });
@@ -154,41 +164,31 @@ impl Drop for Endpoint {
     }
 }
 
-/// A column of the tables in `docs/conformance.md`: rows by their name.
-pub(crate) fn documented(engine: Engine) -> BTreeMap<String, String> {
-    let column = match engine {
+/// Returns the behaviour of an engine, by row of `docs/conformance.md`.
+pub fn documented(engine: Engine) -> BTreeMap<String, String> {
+    pages::conformance(match engine {
         Engine::Embedded => 2,
         Engine::DynamodbLocal => 3,
         Engine::MiniStack => 4,
         Engine::Aws | Engine::Other => 5,
-    };
-    let page = include_str!("../../../../docs/conformance.md");
-    // Not the commands above them, which have two columns.
-    let is_row = |line: &&str| line.starts_with("| `") && line.matches('|').count() > 6;
-    let rows = page.lines().filter(is_row);
-    let cell = |cell: &str| cell.trim().trim_matches('`').to_owned();
-    rows.map(|row| {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(cell).collect();
-        (cells[0].clone(), cells[column].clone())
     })
-    .collect()
 }
 
-/// Whether this test is about the embedded DynamoDB, or the machine below it, and another one is asked for. Says so.
-pub(crate) fn is_left_out(test: &str, why: &str) -> bool {
-    let left_out = named().is_some();
-    if left_out {
-        say(&format!("left out: {test}: {why}"));
+/// Returns `true`, and prints the reason, if a test that needs the embedded engine has to be skipped because another one is named.
+pub fn is_skipped(test: &str, reason: &str) -> bool {
+    let is_skipped = named().is_some();
+    if is_skipped {
+        print(&format!("skipped: {test}: {reason}"));
     }
-    left_out
+    is_skipped
 }
 
-/// Past the test harness, which keeps what a test prints to itself where it passes.
-pub(crate) fn say(line: &str) {
+/// Prints a line to standard error. The test harness captures only what `eprintln!` prints.
+pub fn print(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-#[allow(clippy::disallowed_methods, reason = "the endpoint is what the environment hands in")]
+#[allow(clippy::disallowed_methods, reason = "the endpoint is a parameter of the tests")]
 fn named() -> Option<String> {
     std::env::var("VZERO_TEST_ENDPOINT")
         .ok()
@@ -200,11 +200,9 @@ fn is_aws(name: &str) -> bool {
     name == "aws" || host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn")
 }
 
-/// Credentials of the usual chain. The Region of the address goes before the usual one.
+/// Configuration from the default credential chain, in the Region of the URL or the default one.
 async fn aws(name: &str) -> SdkConfig {
-    let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
-        .timeout_config(shared::dynamodb::client::timeouts())
-        .retry_config(shared::dynamodb::client::retries());
+    let mut loader = sdk_defaults();
     let region = name
         .split_once("://dynamodb.")
         .and_then(|(_, rest)| rest.split_once('.'));
@@ -212,13 +210,16 @@ async fn aws(name: &str) -> SdkConfig {
         loader = loader.region(Region::new(region.to_owned()));
     }
     let config = loader.load().await;
-    let known = endpoint::environment(&config).await.is_ok();
-    assert!(known && config.region().is_some(), "AWS needs credentials and a Region");
+    let has_credentials = endpoint::environment(&config).await.is_ok();
+    assert!(
+        has_credentials && config.region().is_some(),
+        "AWS needs credentials and a Region"
+    );
     config
 }
 
-/// Who serves there, as what it answers to a plain GET shows.
-fn asked(url: &str) -> Engine {
+/// Detects the engine by its response to a GET request.
+fn detect(url: &str) -> Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     *ENGINE.get_or_init(|| {
         let address = url.strip_prefix("http://").unwrap_or_default().trim_end_matches('/');
@@ -229,9 +230,9 @@ fn asked(url: &str) -> Engine {
                 stream,
                 "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
             )?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer)?;
-            Ok(String::from_utf8_lossy(&answer).to_lowercase())
+            let mut response = Vec::new();
+            stream.read_to_end(&mut response)?;
+            Ok(String::from_utf8_lossy(&response).to_lowercase())
         };
         let health = get("/_ministack/health").unwrap_or_default();
         match (health.starts_with("http/1.1 200"), health.contains("server: jetty")) {

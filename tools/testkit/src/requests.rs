@@ -16,11 +16,11 @@ use aws_sdk_dynamodb::{
 
 /// Counts requests, and the updates among them whose condition failed. Such an update consumes write units, but its error reports none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestCounter(Arc<(AtomicU32, AtomicU32)>);
+pub struct RequestCounter(Arc<(AtomicU32, AtomicU32)>);
 
 impl RequestCounter {
     /// Returns the number of requests since the last call, and the number of updates among them whose condition failed.
-    pub(crate) fn take(&self) -> (u32, u32) {
+    pub fn take(&self) -> (u32, u32) {
         (self.0.0.swap(0, Ordering::Relaxed), self.0.1.swap(0, Ordering::Relaxed))
     }
 }

@@ -1,0 +1,37 @@
+//! Test support that several crates share. It is a dev-dependency; the bench alone depends on it otherwise.
+//!
+//! | module | provides | feature |
+//! |---|---|---|
+//! | [`replay`] | DynamoDB clients that replay prepared responses | `replay` |
+//! | [`requests`] | an interceptor that counts requests | |
+//! | [`server`] | DynamoDB Local and moto, started by the scripts `with-*` | |
+//! | [`tap`] | a TCP proxy that lists the IAM actions of the requests | `stack` |
+//! | [`endpoint`] | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
+//! | [`database`], [`table`] | test tables, from the library and from the command | `stack` |
+//! | [`stack`] | a local stack | `stack` |
+//! | [`pages`], [`command`], [`wait`] | facts from `docs/`, output of a command, polling | |
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in test support, a panic is the message"
+)]
+
+pub mod command;
+#[cfg(feature = "stack")]
+pub mod database;
+#[cfg(feature = "stack")]
+pub mod endpoint;
+pub mod pages;
+#[cfg(feature = "replay")]
+pub mod replay;
+pub mod requests;
+pub mod server;
+#[cfg(feature = "stack")]
+pub mod stack;
+#[cfg(feature = "stack")]
+pub mod table;
+#[cfg(feature = "stack")]
+pub mod tap;
+#[cfg(feature = "stack")]
+pub mod wait;

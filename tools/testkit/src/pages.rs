@@ -1,0 +1,47 @@
+//! Facts that the pages in `docs/` state, for the tests that compare them with the code.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+/// Root of the repository.
+pub fn root() -> PathBuf {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.into_iter().nth(2).unwrap().to_owned()
+}
+
+/// Returns a column of the tables in `docs/conformance.md`, by the first column.
+pub fn conformance(column: usize) -> BTreeMap<String, String> {
+    let page = include_str!("../../../docs/conformance.md");
+    // The table of commands has two columns only.
+    let is_row = |line: &&str| line.starts_with("| `") && line.matches('|').count() > 6;
+    let rows = page.lines().filter(is_row);
+    let cell = |cell: &str| cell.trim().trim_matches('`').to_owned();
+    rows.map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(cell).collect();
+        (cells[0].clone(), cells[column].clone())
+    })
+    .collect()
+}
+
+/// Returns the actions with one of these prefixes in the statements of `docs/security.md` whose `Sid` starts with `sid`.
+pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
+    let page = include_str!("../../../docs/security.md");
+    let blocks = page
+        .split("```json\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\n```"));
+    let statements = blocks.flat_map(|(block, _)| {
+        let policy: Value = serde_json::from_str(block).unwrap();
+        policy["Statement"].as_array().unwrap().clone()
+    });
+    let of_sid = statements.filter(|statement| statement["Sid"].as_str().unwrap().starts_with(sid));
+    let actions = of_sid.flat_map(|statement| statement["Action"].as_array().unwrap().clone());
+    let actions = actions.map(|action| action.as_str().unwrap().to_owned());
+    actions
+        .filter(|action| prefixes.iter().any(|prefix| action.starts_with(prefix)))
+        .collect()
+}

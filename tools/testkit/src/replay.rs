@@ -1,0 +1,94 @@
+//! DynamoDB without a server: prepared responses, returned in order, and the requests that were sent for them.
+
+use aws_sdk_dynamodb::{
+    Client, Config,
+    config::{
+        BehaviorVersion, Credentials, HttpClient, Region,
+        http::{HttpRequest, HttpResponse},
+    },
+};
+pub use aws_smithy_http_client::test_util::NeverClient;
+use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use serde_json::Value;
+use shared::{
+    config::Config as Settings,
+    domain::{keys::VersionDigits, update::Ordering},
+    dynamodb::{
+        client::{retries, timeouts},
+        write::WriteOptions,
+    },
+};
+
+/// Prepared responses, and the requests that consumed them.
+#[derive(Debug, Clone)]
+pub struct Replay(StaticReplayClient);
+
+impl Replay {
+    /// Returns these bodies in order. The status follows from `__type`: 200 without one, 500 for `InternalServerError`, 400 for any other error.
+    pub fn new(bodies: impl IntoIterator<Item = Value>) -> Self {
+        let events = bodies.into_iter().map(|body| {
+            let status: u16 = match body["__type"].as_str() {
+                None => 200,
+                Some(error) if error.ends_with("InternalServerError") => 500,
+                Some(_) => 400,
+            };
+            let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
+            ReplayEvent::new(HttpRequest::empty(), response)
+        });
+        Self(StaticReplayClient::new(events.collect()))
+    }
+
+    /// HTTP client, for a client of any AWS service.
+    pub fn http(&self) -> StaticReplayClient {
+        self.0.clone()
+    }
+
+    /// Client of DynamoDB.
+    pub fn client(&self) -> Client {
+        client(self.http())
+    }
+
+    /// Operation and body of each request, in order.
+    pub fn requests(&self) -> Vec<(String, Value)> {
+        let request = |request: &HttpRequest| {
+            let target = request.headers().get("x-amz-target").unwrap();
+            let (_, operation) = target.rsplit_once('.').unwrap();
+            let body = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+            (operation.to_owned(), body)
+        };
+        self.0.actual_requests().map(request).collect()
+    }
+
+    /// Operation of each request, in order.
+    pub fn operations(&self) -> Vec<String> {
+        self.requests().into_iter().map(|(operation, _)| operation).collect()
+    }
+
+    /// Body of each request, in order.
+    pub fn bodies(&self) -> Vec<Value> {
+        self.requests().into_iter().map(|(_, body)| body).collect()
+    }
+}
+
+/// Client of DynamoDB over this HTTP client, with the timeouts and the retries of the functions.
+pub fn client(http: impl HttpClient + 'static) -> Client {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::for_tests())
+        .timeout_config(timeouts())
+        .retry_config(retries())
+        .http_client(http);
+    Client::from_conf(config.build())
+}
+
+/// Default settings of a function, for the table `Table`.
+pub fn settings() -> Settings {
+    Settings {
+        table: "Table".to_owned(),
+        digits: VersionDigits::default(),
+        ordering: Ordering::Arrival,
+        write: WriteOptions::default(),
+        log_keys: false,
+    }
+}

@@ -1,0 +1,157 @@
+//! A local stack for each test, on free ports, in memory.
+
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+pub use local::stack::Stack;
+use local::{
+    function,
+    report::history::{self, Collections},
+    stack::Options,
+    template::Template,
+};
+use serde_json::Value;
+
+use crate::{database, endpoint::Endpoint, pages::root, wait::eventually};
+
+/// Returns `template.yaml` with these parameters.
+pub fn template(parameters: &[(&str, &str)]) -> Template {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let parameters: Vec<_> = parameters.iter().map(owned).collect();
+    Template::read(&root().join("template.yaml"), &parameters).unwrap()
+}
+
+/// Returns the options of a stack in memory. Its functions are this program, or the program of the test.
+pub fn options(template: Template, program: Option<&str>) -> Options {
+    Options {
+        template,
+        dynamodb_port: 0,
+        lambda_port: 0,
+        data_dir: None,
+        failed: None,
+        sqs_endpoint: None,
+        s3_endpoint: None,
+        program: program.map_or_else(function::this_program, PathBuf::from),
+        bootstraps: BTreeMap::new(),
+    }
+}
+
+/// Runs a function, if a stack started this program as one. For tests that have a `main` of their own.
+pub fn run_function() -> Option<ExitCode> {
+    function::requested().map(|binary| function::main(&binary))
+}
+
+/// A stack, and the DynamoDB it uses. The stack is dropped first.
+pub struct RunningStack {
+    stack: Stack,
+    /// The DynamoDB.
+    pub endpoint: Endpoint,
+}
+
+impl Deref for RunningStack {
+    type Target = Stack;
+
+    fn deref(&self) -> &Stack {
+        &self.stack
+    }
+}
+
+impl RunningStack {
+    /// Starts a stack on the endpoint of the tests. The table gets a unique name.
+    pub async fn start(mut options: Options) -> Self {
+        let endpoint = Endpoint::open().await;
+        let template = &mut options.template;
+        let name = endpoint.table(&template.table.name);
+        for function in &mut template.functions {
+            let replaced = function.environment.insert("TABLE_NAME".to_owned(), name.clone());
+            assert_eq!(
+                replaced.as_ref(),
+                Some(&template.table.name),
+                "TABLE_NAME of a function is the table of the template"
+            );
+        }
+        template.table.name = name;
+        let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
+        Self { stack, endpoint }
+    }
+
+    /// Returns a client of DynamoDB.
+    pub fn client(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.endpoint.config)
+    }
+
+    /// Puts an item without the writer.
+    pub async fn put(&self, item: Value) {
+        database::put_item(&self.client(), &self.table, item).await;
+    }
+
+    /// Deletes an item.
+    pub async fn delete(&self, pk: &str, sk: &str) {
+        database::delete_item(&self.client(), &self.table, pk, sk).await;
+    }
+}
+
+/// Invokes a function, and returns its response. An error has an `errorType`.
+pub async fn invoke(stack: &Stack, function: &str, event: &Value) -> Value {
+    let invoked = stack
+        .lambda
+        .invoke(function, event.to_string().into_bytes())
+        .await
+        .unwrap();
+    serde_json::from_slice(&invoked.payload).unwrap()
+}
+
+/// Sends an update to writer-fn, and returns its outcome and version, or the type and message of its error.
+pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
+    let response = invoke(stack, "writer-fn", &update).await;
+    match response.get("errorType") {
+        Some(kind) => (kind.as_str().unwrap().to_owned(), response["errorMessage"].clone()),
+        None => (
+            response["Outcome"].as_str().unwrap().to_owned(),
+            response["Version"].clone(),
+        ),
+    }
+}
+
+/// Returns the item collections of the table.
+pub async fn table(stack: &Stack) -> Collections {
+    history::collect(stack.store.scan_items().await.unwrap(), stack.digits)
+}
+
+/// Returns an item in DynamoDB JSON, or null.
+pub async fn item(stack: &Stack, pk: &str, sk: &str) -> Value {
+    let table = table(stack).await;
+    let found = table
+        .get(pk)
+        .and_then(|collection| collection.items().iter().find(|(other, _)| other == sk));
+    found.map_or(Value::Null, |(_, item)| serde_json::to_value(item).unwrap())
+}
+
+/// Waits until every history is complete, and returns the table.
+pub async fn settled(stack: &Stack) -> Collections {
+    eventually("complete histories", async || {
+        let table = table(stack).await;
+        history::missing(&table, stack.digits).is_empty().then_some(table)
+    })
+    .await
+}
+
+/// Returns the failure documents below a folder.
+pub fn documents(folder: &Path) -> Vec<Value> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            found.extend(documents(&path));
+        } else if !path.file_name().unwrap().to_string_lossy().starts_with('.') {
+            found.push(serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap());
+        }
+    }
+    found
+}

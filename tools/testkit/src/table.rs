@@ -1,0 +1,260 @@
+//! A versioned table, and the command `vzero` on it.
+
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::Client;
+pub use local::mapping::{failure::Document, record::Record};
+use local::{
+    dynamodb::{
+        stream::TableStream,
+        table::{self, TableError},
+    },
+    mapping::{
+        Identity,
+        failure::{Failure, Reason},
+        position::Position,
+        source::Source as _,
+    },
+    template,
+};
+use serde_json::Value;
+use shared::{
+    domain::{Item, keys::VersionDigits, number::Decimal},
+    dynamodb::{
+        Store,
+        put::put_version::PutOutcome,
+        write::{WriteMode, WriteOutcome},
+    },
+};
+
+use crate::{command::Run, database, endpoint::Endpoint};
+
+/// A table of one test.
+pub struct Table {
+    /// The DynamoDB.
+    pub endpoint: Endpoint,
+    /// Name of the table.
+    pub name: String,
+    /// Client of DynamoDB.
+    pub client: Client,
+    /// The table, as the library opens it.
+    pub store: Store,
+    /// ARN of the table's stream.
+    pub stream_arn: String,
+    /// Runtime for requests of the test itself.
+    pub runtime: tokio::runtime::Runtime,
+    stream: TableStream,
+    vzero: &'static str,
+}
+
+impl Table {
+    /// Creates a table. `vzero` is the path of the command: `env!("CARGO_BIN_EXE_vzero")`.
+    pub fn new(vzero: &'static str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let endpoint = runtime.block_on(Endpoint::open());
+        let name = endpoint.table("VersionControl");
+        let client = Client::new(&endpoint.config);
+        let stream_arn = runtime.block_on(create(&client, &name)).unwrap();
+        let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
+        Self {
+            store: Store::new(client.clone(), &name, VersionDigits::default()),
+            stream: TableStream::new(streams, stream_arn.clone()),
+            endpoint,
+            name,
+            client,
+            stream_arn,
+            runtime,
+            vzero,
+        }
+    }
+
+    /// Creates a table, and claims this width of version keys for it.
+    pub fn with_digits(vzero: &'static str, digits: u8) -> Self {
+        let mut table = Self::new(vzero);
+        table.store = Store::new(table.client.clone(), &table.name, VersionDigits::new(digits).unwrap());
+        table.runtime.block_on(table.store.claim_width()).unwrap();
+        table
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
+        let mut command = Command::new(self.vzero);
+        command
+            .env_clear()
+            .envs(environment)
+            .env("TABLE_NAME", &self.name)
+            .args(options)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the command.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    /// Runs the command.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        Run::wait(self.start(arguments))
+    }
+
+    /// Runs the command with this standard input.
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Run::wait(child)
+    }
+
+    /// Runs the command, expects this exit code, and returns the lines.
+    pub fn lines(&self, arguments: &[&str], code: i32) -> Vec<Value> {
+        let run = self.run(arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
+        assert_eq!(run.lines.len(), run.stdout.lines().count(), "{}", run.stdout);
+        run.lines
+    }
+
+    /// Runs the command, expects this exit code, and returns the only line.
+    pub fn json(&self, arguments: &[&str], code: i32) -> Value {
+        let mut lines = self.lines(arguments, code);
+        assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
+        lines.remove(0)
+    }
+
+    /// Writes this many versions of an entity with the command, and leaves their version items to the stream.
+    pub fn write_versions(&self, id: &str, versions: usize) {
+        for n in 0..versions {
+            self.json(&["put", id, "--set-json", &format!("N={n}.10")], 0);
+        }
+    }
+
+    /// Writes an update and its version item with the library, and returns the version.
+    pub fn write(&self, update: Value) -> u64 {
+        self.runtime.block_on(write(&self.store, update))
+    }
+
+    /// Puts the version item of the latest item, as stream-fn does.
+    pub fn put_version(&self, id: &str) -> PutOutcome {
+        self.runtime
+            .block_on(database::put_version(&self.store, &database::entity(id)))
+    }
+
+    /// Puts an item.
+    pub fn put(&self, item: Value) {
+        self.runtime
+            .block_on(database::put_item(&self.client, &self.name, item));
+    }
+
+    /// Deletes an item.
+    pub fn delete(&self, pk: &str, sk: &str) {
+        self.runtime
+            .block_on(database::delete_item(&self.client, &self.name, pk, sk));
+    }
+
+    fn scan(&self) -> Vec<(String, String, Value)> {
+        let request = self.client.scan().table_name(&self.name).consistent_read(true);
+        let items = request.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+        let items = self.runtime.block_on(items).unwrap().into_iter().map(|item| {
+            let item = serde_json::to_value(Item::from(item)).unwrap();
+            let key = |name: &str| item[name]["S"].as_str().unwrap().to_owned();
+            (key("PK"), key("SK"), item)
+        });
+        items.collect()
+    }
+
+    /// Returns the items in DynamoDB JSON, by `"{PK} {SK}"`, without the table's settings.
+    pub fn items(&self) -> BTreeMap<String, Value> {
+        let items = self.scan().into_iter().filter(|(pk, ..)| pk != "#vzero");
+        items.map(|(pk, sk, item)| (format!("{pk} {sk}"), item)).collect()
+    }
+
+    /// Returns the items of an entity in DynamoDB JSON, by sort key.
+    pub fn items_of(&self, id: &str) -> BTreeMap<String, Value> {
+        let items = self.scan().into_iter().filter(|(pk, ..)| pk == id);
+        items.map(|(_, sk, item)| (sk, item)).collect()
+    }
+
+    /// Returns the number of version items.
+    pub fn versions(&self) -> usize {
+        self.items().keys().filter(|key| !key.ends_with(" v0")).count()
+    }
+
+    /// Returns the stream records of latest items, oldest first, as the filter of the mapping selects them.
+    pub fn records(&self) -> Vec<Record> {
+        let read = async {
+            let mut records = Vec::new();
+            let shard = self.shard().await;
+            let mut iterator = self.stream.iterator(&shard, &Position::TrimHorizon).await.unwrap();
+            loop {
+                let page = self.stream.read(&iterator).await.unwrap();
+                if page.records.is_empty() {
+                    return records;
+                }
+                records.extend(page.records);
+                iterator = page.next.unwrap();
+            }
+        };
+        let mut records = self.runtime.block_on(read);
+        records.retain(|record| record.json()["dynamodb"]["NewImage"]["SK"]["S"] == "v0");
+        records
+    }
+
+    async fn shard(&self) -> String {
+        self.stream.shards().await.unwrap()[0].id.clone()
+    }
+
+    /// Returns the failure document that the mapping writes for these records, with a unique key.
+    pub fn document(&self, records: &[Record]) -> Document {
+        let failure = Failure {
+            identity: &Identity {
+                uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+                stream_arn: self.stream_arn.clone(),
+            },
+            shard: &self.runtime.block_on(self.shard()),
+            records,
+            reason: Reason::RetryAttemptsExhausted {
+                request_id: "r".to_owned(),
+                invoke_count: 11,
+                function_error: false,
+            },
+            now: Duration::from_secs(1_700_000_000),
+            id: uuid::Uuid::new_v4().to_string(),
+        };
+        failure.document()
+    }
+}
+
+/// Creates a table with the keys and the stream of `template.yaml`, and returns the ARN of the stream.
+pub async fn create(client: &Client, name: &str) -> Result<String, TableError> {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let settings = template::Table {
+        name: name.to_owned(),
+        attributes: vec![pair("PK", "S"), pair("SK", "S")],
+        keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
+        stream_view_type: "NEW_IMAGE".to_owned(),
+        ttl: None,
+    };
+    table::ensure(client, &settings).await
+}
+
+/// Writes an update and its version item, and returns the version.
+pub async fn write(store: &Store, update: Value) -> u64 {
+    let update = database::update(update);
+    match store.write(&update, database::mode(WriteMode::Inline)).await.unwrap() {
+        WriteOutcome::Written { version } => version.get(),
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// Returns a number of DynamoDB JSON in its canonical form: engines return numbers in different forms.
+pub fn number(value: &Value) -> String {
+    Decimal::parse(value["N"].as_str().unwrap()).unwrap().canonical()
+}
