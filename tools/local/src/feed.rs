@@ -47,15 +47,16 @@ pub fn read(reader: impl BufRead) -> impl Iterator<Item = Result<Line, FeedError
     lines.filter_map(|(number, line)| match line {
         Ok(json) if json.trim().is_empty() => None,
         Ok(json) => Some(Line::parse(number, json)),
-        Err(error) => Some(Err(FeedError::Read { number, error })),
+        Err(error) => Some(Err(FeedError::Read(number, error))),
     })
 }
 
 impl Line {
     fn parse(number: usize, json: String) -> Result<Self, FeedError> {
-        let update: Value = serde_json::from_str(&json).map_err(|_| FeedError::bad(number, "it is not JSON"))?;
+        let update: Value =
+            serde_json::from_str(&json).map_err(|_| FeedError::Bad(number, "it is not JSON".to_owned()))?;
         if !update.is_object() {
-            return Err(FeedError::bad(number, "it is not a JSON object"));
+            return Err(FeedError::Bad(number, "it is not a JSON object".to_owned()));
         }
         // The entity of an envelope is nested: all lines without `ID` share a lane and keep their order.
         let entity = update.get(ID).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -74,10 +75,6 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
 }
 
 /// Sends the updates.
-///
-/// # Errors
-///
-/// [`FeedError`] at the first line that is invalid or that writer-fn cannot write.
 pub async fn send(
     lambda: &Lambda,
     mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
@@ -123,7 +120,7 @@ struct Outcome {
 async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let number = line.number;
     let Some(output) = lambda.invoke(WRITER, line.json.clone().into_bytes()).await else {
-        return Err(FeedError::bad(number, "there is no function writer-fn"));
+        return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned()));
     };
     let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
     let member = |name: &str| {
@@ -147,51 +144,23 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
             name: "VersionConflict".to_owned(),
             conflict: Some(member("errorMessage")),
         }),
-        "InvalidEvent" => Err(FeedError::bad(number, &member("errorMessage"))),
-        kind => Err(FeedError::Failed {
-            number,
-            message: format!("{kind}: {}", member("errorMessage")),
-        }),
+        "InvalidEvent" => Err(FeedError::Bad(number, member("errorMessage"))),
+        kind => Err(FeedError::Failed(number, format!("{kind}: {}", member("errorMessage")))),
     }
 }
 
-/// An error that ends the feed.
+/// An error that ends the feed, with the line number.
 #[derive(Debug, Error)]
 pub enum FeedError {
     /// A line cannot be read.
-    #[error("line {number} of the feed cannot be read")]
-    Read {
-        /// Line number.
-        number: usize,
-        /// The cause.
-        #[source]
-        error: std::io::Error,
-    },
+    #[error("line {0} of the feed cannot be read")]
+    Read(usize, #[source] std::io::Error),
     /// A line is not an update.
-    #[error("line {number} of the feed is bad: {message}")]
-    Bad {
-        /// Line number.
-        number: usize,
-        /// The cause.
-        message: String,
-    },
+    #[error("line {0} of the feed is bad: {1}")]
+    Bad(usize, String),
     /// writer-fn cannot write an update.
-    #[error("line {number} of the feed could not be written: {message}")]
-    Failed {
-        /// Line number.
-        number: usize,
-        /// The cause.
-        message: String,
-    },
-}
-
-impl FeedError {
-    fn bad(number: usize, message: &str) -> Self {
-        Self::Bad {
-            number,
-            message: message.to_owned(),
-        }
-    }
+    #[error("line {0} of the feed could not be written: {1}")]
+    Failed(usize, String),
 }
 
 #[cfg(test)]

@@ -112,19 +112,11 @@ impl Environment for Local {
 
 impl Stack {
     /// Starts the stack with an embedded DynamoDB.
-    ///
-    /// # Errors
-    ///
-    /// [`StackError`] if an option is invalid, a port or folder is in use, or a resource cannot be created.
     pub async fn start(options: Options) -> Result<Self, StackError> {
         Self::start_on(options, None).await
     }
 
     /// Starts the stack with this DynamoDB, or with an embedded one.
-    ///
-    /// # Errors
-    ///
-    /// Like [`Self::start`]; also if there are no AWS credentials.
     pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, StackError> {
         let Options {
             template,
@@ -283,10 +275,6 @@ fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
 }
 
 /// Binds a port of this machine, 0 for a free one.
-///
-/// # Errors
-///
-/// [`StackError`] if the port is in use or cannot be bound.
 pub fn listen(port: u16) -> Result<TcpListener, StackError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => StackError::PortInUse(port),

@@ -18,10 +18,6 @@ pub struct Embedded {
 
 impl Embedded {
     /// Serves a database on this listener: the one in this file, or a new one in memory.
-    ///
-    /// # Errors
-    ///
-    /// [`EmbeddedError`] if the file is not a database, or the listener or the thread fails.
     pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, EmbeddedError> {
         let database = match file {
             Some(file) => Database::new(&file.to_string_lossy()),

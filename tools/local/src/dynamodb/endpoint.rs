@@ -55,10 +55,6 @@ impl Endpoint {
 }
 
 /// Returns the Region and credentials of a configuration as environment variables.
-///
-/// # Errors
-///
-/// [`NoCredentials`] if the configuration provides no credentials.
 pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, NoCredentials> {
     let provider = config.credentials_provider().ok_or(NoCredentials)?;
     let credentials = provider.provide_credentials().await;

@@ -18,10 +18,6 @@ use crate::template::Table;
 const CREATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Creates the table if it does not exist, and returns the ARN of its stream.
-///
-/// # Errors
-///
-/// [`TableError`] if DynamoDB rejects a request, the table does not become active, or it has no stream.
 pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError> {
     if let Ok(described) = client.describe_table().table_name(&table.name).send().await {
         return stream_arn(described.table);

@@ -59,10 +59,6 @@ pub struct Bucket {
 
 impl Bucket {
     /// Creates the bucket if it does not exist, and configures event notifications to this queue.
-    ///
-    /// # Errors
-    ///
-    /// [`BucketError`] if S3 or SQS rejects a request.
     pub async fn ensure(
         endpoint: &str,
         bucket: &template::queues::Bucket,

@@ -1,4 +1,4 @@
-//! The functions of the stack: each invocation gets an idle process or a new one, and at most so many run at once.
+//! The functions of the stack. Each invocation runs in an idle process or a new one, up to the maximum concurrency.
 
 use std::{
     fmt::Debug,

@@ -130,7 +130,7 @@ impl Member {
                 let rules = rules.iter().map(Rule::from_value).collect::<Result<_, _>>()?;
                 Ok(Self::Leaf(name.clone(), rules))
             }
-            _ => Err(InvalidFilter::Member { name: name.clone() }),
+            _ => Err(InvalidFilter::Member(name.clone())),
         }
     }
 
@@ -251,11 +251,8 @@ pub enum InvalidFilter {
     #[error("a pattern is an object that is not empty")]
     NotAnObject,
     /// The value of a member is neither an object nor a list that is not empty.
-    #[error("{name} is neither an object nor a list that is not empty")]
-    Member {
-        /// Name of the member.
-        name: String,
-    },
+    #[error("{0} is neither an object nor a list that is not empty")]
+    Member(String),
     /// A rule is unknown, or its operand has the wrong type.
     #[error("a rule is unknown, or its operand is not of its type")]
     Rule,

@@ -62,7 +62,7 @@ impl Settings {
             if ok {
                 Ok(())
             } else {
-                Err(InvalidSettings::OutOfBounds { name })
+                Err(InvalidSettings::OutOfBounds(name))
             }
         };
         check("BatchSize", (1..=10_000).contains(&self.batch_size))?;
@@ -88,11 +88,8 @@ impl Settings {
 #[derive(Debug, Error)]
 pub enum InvalidSettings {
     /// A value is outside Lambda's bounds.
-    #[error("{name} is outside Lambda's bounds")]
-    OutOfBounds {
-        /// Name of the setting.
-        name: &'static str,
-    },
+    #[error("{0} is outside Lambda's bounds")]
+    OutOfBounds(&'static str),
     /// A filter pattern is invalid.
     #[error("a pattern of FilterCriteria cannot be read")]
     Filter(#[from] InvalidFilter),

@@ -1,4 +1,4 @@
-//! The mapping in virtual time: what was recorded on AWS, and what is decided here.
+//! The mapping in virtual time, against recordings made on AWS and the decisions of the ADR.
 
 mod fakes;
 
@@ -18,34 +18,34 @@ use super::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn recorded_answers_that_are_success() {
+async fn recorded_responses_that_are_success() {
     for success in fixture()["answers"]["success"].as_array().unwrap() {
-        let success_answer = success.clone();
-        let ran = Run::new(recorded_settings(), records(1))
-            .with(move |_, _| answer(&success_answer))
+        let success_response = success.clone();
+        let result = Run::new(recorded_settings(), records(1))
+            .with(move |_, _| response(&success_response))
             .await;
-        assert_eq!(ran.sizes(), [1], "{success}");
-        assert!(ran.documents.is_empty());
-        assert_eq!(ran.position, after(1));
+        assert_eq!(result.sizes(), [1], "{success}");
+        assert!(result.documents.is_empty());
+        assert_eq!(result.position, after(1));
     }
-    let ran = Run::new(recorded_settings(), records(1))
+    let result = Run::new(recorded_settings(), records(1))
         .with(|_, _| InvocationOutcome::Response(Vec::new()))
         .await;
-    assert_eq!(ran.sizes(), [1]);
+    assert_eq!(result.sizes(), [1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn recorded_answers_that_fail_the_batch() {
+async fn recorded_responses_that_fail_the_batch() {
     let recorded = fixture();
     let deliveries = usize::try_from(recorded["one_record_that_always_fails"]["deliveries"].as_u64().unwrap()).unwrap();
     for failure in recorded["answers"]["failure_of_the_batch"].as_array().unwrap() {
-        let failure_answer = failure.clone();
-        let ran = Run::new(recorded_settings(), records(1))
-            .with(move |_, _| answer(&failure_answer))
+        let failure_response = failure.clone();
+        let result = Run::new(recorded_settings(), records(1))
+            .with(move |_, _| response(&failure_response))
             .await;
-        assert_eq!(ran.sizes(), vec![1; deliveries], "{failure}");
-        assert_eq!(ran.documents.len(), 1);
-        assert_eq!(ran.position, after(1));
+        assert_eq!(result.sizes(), vec![1; deliveries], "{failure}");
+        assert_eq!(result.documents.len(), 1);
+        assert_eq!(result.position, after(1));
     }
 }
 
@@ -54,10 +54,12 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     let recorded = fixture()["one_record_that_always_fails"].clone();
     let records = vec![record(1, "a")];
     let payload = record::event(&records);
-    let ran = Run::new(recorded_settings(), records.clone())
+    let result = Run::new(recorded_settings(), records.clone())
         .with(|numbers, _| failing(&[&numbers[0]]))
         .await;
-    let [document] = ran.documents.as_slice() else { panic!() };
+    let [document] = result.documents.as_slice() else {
+        panic!()
+    };
     let mut body = document.body.clone();
     // A document in a bucket carries the records.
     assert_eq!(body.as_object_mut().unwrap().remove("payload"), Some(payload));
@@ -67,17 +69,17 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     assert_eq!(&name[..20], "2025-11-25T15.40.01-");
     assert_eq!(name[20..].len(), 36);
 
-    let ran = Run::new(recorded_settings(), records)
+    let result = Run::new(recorded_settings(), records)
         .with(|_, _| InvocationOutcome::FunctionError)
         .await;
-    let error = &ran.documents[0].body["responseContext"]["functionError"];
+    let error = &result.documents[0].body["responseContext"]["functionError"];
     assert_eq!(error, &recorded["functionError_where_the_function_raised"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_recorded_deliveries_of_six_records_of_which_the_last_always_fails() {
     let recorded = fixture()["six_records_of_which_the_last_always_fails"].clone();
-    let ran = Run::new(recorded_settings(), records(6))
+    let result = Run::new(recorded_settings(), records(6))
         .with(|numbers, _| {
             failing(
                 &numbers
@@ -87,7 +89,7 @@ async fn the_recorded_deliveries_of_six_records_of_which_the_last_always_fails()
             )
         })
         .await;
-    let deliveries = ran.deliveries();
+    let deliveries = result.deliveries();
     assert_eq!(json!(deliveries[&sequence(6)]), recorded["deliveries_of_the_last"]);
     for other in 1..=5 {
         assert_eq!(
@@ -95,7 +97,7 @@ async fn the_recorded_deliveries_of_six_records_of_which_the_last_always_fails()
             recorded["deliveries_of_each_other"]
         );
     }
-    let body = &ran.documents[0].body;
+    let body = &result.documents[0].body;
     assert_eq!(
         body["requestContext"]["approximateInvokeCount"],
         recorded["approximateInvokeCount"]
@@ -130,20 +132,20 @@ fn bisecting() -> Settings {
 async fn bad_records_are_cornered_alone() {
     for whole in [false, true] {
         for bad_ones in [&[1][..], &[57], &[100], &[1, 2, 50, 99]] {
-            let ran = Run::new(bisecting(), records(100)).with(bad(bad_ones, whole)).await;
-            let given_up: Vec<_> = ran
+            let result = Run::new(bisecting(), records(100)).with(bad(bad_ones, whole)).await;
+            let given_up: Vec<_> = result
                 .documents
                 .iter()
                 .map(|document| number_of(&document.body["payload"]["Records"][0]))
                 .collect();
             let expected: Vec<_> = bad_ones.iter().map(|number| sequence(*number)).collect();
             assert_eq!(given_up, expected, "one document each, in order (whole: {whole})");
-            for document in &ran.documents {
+            for document in &result.documents {
                 assert_eq!(document.body["DDBStreamBatchInfo"]["batchSize"], 1);
                 assert_eq!(document.body["requestContext"]["approximateInvokeCount"], 3);
             }
-            assert_eq!(ran.deliveries().len(), 100);
-            assert_eq!(ran.position, after(100));
+            assert_eq!(result.deliveries().len(), 100);
+            assert_eq!(result.position, after(100));
         }
     }
 }
@@ -154,20 +156,20 @@ async fn without_bisect_a_batch_is_given_up_as_it_is() {
         bisect_on_function_error: false,
         ..bisecting()
     };
-    let ran = Run::new(settings, records(10)).with(bad(&[4], false)).await;
-    assert_eq!(ran.sizes(), [10, 7, 7, 7]);
-    assert_eq!(ran.documents[0].body["DDBStreamBatchInfo"]["batchSize"], 7);
-    assert_eq!(ran.position, after(10));
+    let result = Run::new(settings, records(10)).with(bad(&[4], false)).await;
+    assert_eq!(result.sizes(), [10, 7, 7, 7]);
+    assert_eq!(result.documents[0].body["DDBStreamBatchInfo"]["batchSize"], 7);
+    assert_eq!(result.position, after(10));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_report_batch_item_failures_every_answer_is_success() {
+async fn without_report_batch_item_failures_every_response_is_success() {
     let settings = Settings {
         report_batch_item_failures: false,
         ..bisecting()
     };
-    let ran = Run::new(settings, records(3)).with(bad(&[2], false)).await;
-    assert_eq!(ran.sizes(), [3]);
+    let result = Run::new(settings, records(3)).with(bad(&[2], false)).await;
+    assert_eq!(result.sizes(), [3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,37 +178,37 @@ async fn an_unbounded_record_is_tried_until_it_is_done() {
         maximum_retry_attempts: None,
         ..bisecting()
     };
-    let ran = Run::new(settings, records(1))
+    let result = Run::new(settings, records(1))
         .with(|numbers, count| {
             if count < 300 {
                 failing(&[&numbers[0]])
             } else {
-                answer(&json!({}))
+                response(&json!({}))
             }
         })
         .await;
-    assert_eq!(ran.batches.len(), 300);
-    assert!(ran.documents.is_empty());
+    assert_eq!(result.batches.len(), 300);
+    assert!(result.documents.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn throttles_use_up_no_retries() {
-    let ran = Run::new(bisecting(), records(2))
+    let result = Run::new(bisecting(), records(2))
         .with(|_, count| {
             if count <= 20 {
                 InvocationOutcome::NotInvoked
             } else {
-                answer(&json!({}))
+                response(&json!({}))
             }
         })
         .await;
-    assert_eq!(ran.sizes(), vec![2; 21]);
-    assert!(ran.documents.is_empty());
-    assert_eq!(ran.position, after(2));
+    assert_eq!(result.sizes(), vec![2; 21]);
+    assert!(result.documents.is_empty());
+    assert_eq!(result.position, after(2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn records_that_are_too_old_are_given_up_without_an_answer() {
+async fn records_that_are_too_old_are_given_up_without_a_response() {
     let settings = Settings {
         maximum_retry_attempts: None,
         maximum_record_age: Some(Duration::from_secs(60)),
@@ -219,21 +221,23 @@ async fn records_that_are_too_old_are_given_up_without_an_answer() {
         young.json().clone(),
     );
     let records = vec![record(1, "a"), record(2, "b"), young];
-    let ran = Run::new(settings, records)
+    let result = Run::new(settings, records)
         .with(|_, count| {
             if count < 70 {
                 InvocationOutcome::NotInvoked
             } else {
-                answer(&json!({}))
+                response(&json!({}))
             }
         })
         .await;
-    let [document] = ran.documents.as_slice() else { panic!() };
+    let [document] = result.documents.as_slice() else {
+        panic!()
+    };
     assert_eq!(document.body["requestContext"]["condition"], "RecordAgeExceeded");
     assert_eq!(document.body["DDBStreamBatchInfo"]["batchSize"], 2);
     assert_eq!(document.body["DDBStreamBatchInfo"]["endSequenceNumber"], sequence(2));
     assert!(document.body.get("responseContext").is_none());
-    assert_eq!(ran.position, after(3));
+    assert_eq!(result.position, after(3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,12 +247,14 @@ async fn a_batch_is_handed_over_when_it_is_full_or_its_window_ends() {
         batching_window: Duration::from_secs(seconds),
         ..Settings::default()
     };
-    let ran = Run::new(window(30), records(10)).with(|_, _| answer(&json!({}))).await;
-    assert_eq!(ran.sizes(), [4, 4, 2]);
-    let seconds: Vec<_> = ran.batches.iter().map(|(at, _)| at.as_secs()).collect();
+    let result = Run::new(window(30), records(10))
+        .with(|_, _| response(&json!({})))
+        .await;
+    assert_eq!(result.sizes(), [4, 4, 2]);
+    let seconds: Vec<_> = result.batches.iter().map(|(at, _)| at.as_secs()).collect();
     assert_eq!(seconds, [0, 0, 30]);
-    let ran = Run::new(window(0), records(10)).with(|_, _| answer(&json!({}))).await;
-    assert!(ran.batches.iter().all(|(at, _)| at.is_zero()));
+    let result = Run::new(window(0), records(10)).with(|_, _| response(&json!({}))).await;
+    assert!(result.batches.iter().all(|(at, _)| at.is_zero()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,10 +263,10 @@ async fn a_payload_stays_below_6_mb() {
         let json = json!({"dynamodb": {"SequenceNumber": sequence(number), "NewImage": "x".repeat(2_500_000)}});
         Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
     };
-    let ran = Run::new(Settings::default(), (1..=5).map(large).collect())
-        .with(|_, _| answer(&json!({})))
+    let result = Run::new(Settings::default(), (1..=5).map(large).collect())
+        .with(|_, _| response(&json!({})))
         .await;
-    assert_eq!(ran.sizes(), [2, 2, 1]);
+    assert_eq!(result.sizes(), [2, 2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,15 +282,15 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
             .collect()
     };
     let slow = record(1, "item-1").lane(10);
-    let ran = Run::new(settings, items(70))
+    let result = Run::new(settings, items(70))
         .with_delays(move |numbers, _| {
             let number: usize = numbers[0].parse().unwrap();
             let is_slow = record(number, &format!("item-{}", number % 7)).lane(10) == slow;
-            (Duration::from_secs(if is_slow { 100 } else { 0 }), answer(&json!({})))
+            (Duration::from_secs(if is_slow { 100 } else { 0 }), response(&json!({})))
         })
         .await;
     let mut by_item: HashMap<usize, Vec<usize>> = HashMap::new();
-    for number in ran.batches.iter().flat_map(|(_, numbers)| numbers) {
+    for number in result.batches.iter().flat_map(|(_, numbers)| numbers) {
         let number: usize = number.parse().unwrap();
         by_item.entry(number % 7).or_default().push(number);
     }
@@ -294,9 +300,9 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
             .values()
             .all(|numbers| numbers.is_sorted() && numbers.len() == 10)
     );
-    let at_once = ran.batches.iter().filter(|(at, _)| at.is_zero()).count();
+    let at_once = result.batches.iter().filter(|(at, _)| at.is_zero()).count();
     assert!(at_once > 5, "the other lanes did not wait: {at_once}");
-    assert_eq!(ran.position, after(70));
+    assert_eq!(result.position, after(70));
 }
 
 #[tokio::test(start_paused = true)]
@@ -306,15 +312,16 @@ async fn filtered_records_are_not_delivered_and_move_the_position_on() {
         filters,
         ..Settings::default()
     };
-    let ran = Run::new(settings, records(5)).with(|_, _| answer(&json!({}))).await;
+    let result = Run::new(settings, records(5)).with(|_, _| response(&json!({}))).await;
     assert_eq!(
-        ran.batches
+        result
+            .batches
             .iter()
             .map(|(_, numbers)| numbers.clone())
             .collect::<Vec<_>>(),
         [[sequence(1), sequence(3)]]
     );
-    assert_eq!(ran.position, after(5));
+    assert_eq!(result.position, after(5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -327,12 +334,12 @@ async fn a_mapping_goes_on_from_its_position() {
         SourceError::ExpiredIterator,
         SourceError::Unavailable("down".to_owned()),
     ];
-    let ran = run.with(|_, _| answer(&json!({}))).await;
-    assert_eq!(ran.batches[0].1, [sequence(4), sequence(5)]);
+    let result = run.with(|_, _| response(&json!({}))).await;
+    assert_eq!(result.batches[0].1, [sequence(4), sequence(5)]);
 
     let mut run = Run::new(Settings::default(), records(2));
     run.errors = vec![SourceError::Trimmed];
-    assert_eq!(run.with(|_, _| answer(&json!({}))).await.sizes(), [2]);
+    assert_eq!(run.with(|_, _| response(&json!({}))).await.sizes(), [2]);
 
     let latest = Settings {
         starting_position: settings::StartingPosition::Latest,
@@ -340,7 +347,7 @@ async fn a_mapping_goes_on_from_its_position() {
     };
     assert!(
         Run::new(latest, records(2))
-            .with(|_, _| answer(&json!({})))
+            .with(|_, _| response(&json!({})))
             .await
             .batches
             .is_empty()
@@ -352,13 +359,13 @@ async fn a_position_never_passes_what_is_not_done() {
     let mut run = Run::new(bisecting(), records(4));
     run.lasts = Duration::from_secs(30);
     // The third record hangs for longer than the mapping runs.
-    let ran = run
+    let result = run
         .with_delays(|numbers, _| {
             let stuck = numbers.contains(&sequence(3));
             let end = if stuck && numbers[0] != sequence(3) {
                 failing(&[&sequence(3)])
             } else {
-                answer(&json!({}))
+                response(&json!({}))
             };
             (
                 Duration::from_secs(if numbers[0] == sequence(3) { 100 } else { 0 }),
@@ -366,21 +373,21 @@ async fn a_position_never_passes_what_is_not_done() {
             )
         })
         .await;
-    assert_eq!(ran.position, after(2));
+    assert_eq!(result.position, after(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_mapping_waits_for_a_destination_that_is_down() {
     let mut run = Run::new(bisecting(), records(2));
     run.down = 5;
-    let ran = run.with(bad(&[1], false)).await;
-    assert_eq!(ran.documents.len(), 1);
-    assert_eq!(ran.position, after(2));
+    let result = run.with(bad(&[1], false)).await;
+    assert_eq!(result.documents.len(), 1);
+    assert_eq!(result.position, after(2));
 
     let mut run = Run::new(bisecting(), records(2));
     run.down = usize::MAX;
-    let ran = run.with(bad(&[1], false)).await;
-    assert_eq!(ran.position, None);
+    let result = run.with(bad(&[1], false)).await;
+    assert_eq!(result.position, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -395,7 +402,7 @@ async fn parents_are_read_before_their_children() {
         (shard("parent", Some("trimmed long ago")), vec![record(1, "a")]),
         (shard("grandchild", Some("child")), vec![record(3, "a")]),
     ];
-    let ran = run.with(|_, _| answer(&json!({}))).await;
-    let order: Vec<_> = ran.batches.iter().map(|(_, numbers)| numbers[0].clone()).collect();
+    let result = run.with(|_, _| response(&json!({}))).await;
+    let order: Vec<_> = result.batches.iter().map(|(_, numbers)| numbers[0].clone()).collect();
     assert_eq!(order, [sequence(1), sequence(2), sequence(3)]);
 }

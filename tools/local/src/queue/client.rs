@@ -32,10 +32,6 @@ pub async fn client(endpoint: &str) -> Client {
 }
 
 /// Creates a queue and its dead-letter queue, if they do not exist. Returns both.
-///
-/// # Errors
-///
-/// [`QueueError`] if SQS rejects a request or returns neither URL nor ARN.
 pub async fn ensure(client: &Client, queue: &template::queues::Queue) -> Result<(Queue, Option<Queue>), QueueError> {
     let mut attributes: HashMap<_, _> = queue
         .attributes

@@ -1,12 +1,6 @@
 //! Lambda's event source mapping for a queue: receives messages, invokes the function, and deletes the messages that succeeded.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use aws_sdk_sqs::{
     Client,
@@ -27,18 +21,10 @@ const MAX_DELETE_ATTEMPTS: usize = 3;
 /// An event source mapping from a queue to a function.
 #[derive(Debug)]
 pub struct QueueMapping<I> {
-    /// SQS client.
-    pub client: Client,
-    /// The queue.
-    pub queue: Queue,
-    /// Settings of the mapping.
-    pub settings: QueueEvent,
-    /// The function.
-    pub invoker: I,
-    /// Number of messages passed to the function.
-    pub delivered: AtomicU64,
-    /// Number of deleted messages.
-    pub deleted: AtomicU64,
+    client: Client,
+    queue: Queue,
+    settings: QueueEvent,
+    invoker: I,
 }
 
 impl<I: Invoker + 'static> QueueMapping<I> {
@@ -49,8 +35,6 @@ impl<I: Invoker + 'static> QueueMapping<I> {
             queue,
             settings,
             invoker,
-            delivered: AtomicU64::default(),
-            deleted: AtomicU64::default(),
         })
     }
 
@@ -90,7 +74,6 @@ impl<I: Invoker + 'static> QueueMapping<I> {
     }
 
     async fn deliver(&self, messages: &[Message]) {
-        self.delivered.fetch_add(messages.len() as u64, Ordering::Relaxed);
         let payload = event::event(messages, &self.queue.arn).to_string();
         let invocation = self.invoker.invoke(payload).await;
         let done = event::done(messages, &invocation.outcome, self.settings.report_batch_item_failures);
@@ -106,9 +89,7 @@ impl<I: Invoker + 'static> QueueMapping<I> {
         // A message that cannot be deleted is delivered again; the function detects the duplicate.
         for _ in 0..MAX_DELETE_ATTEMPTS {
             let request = self.client.delete_message_batch().queue_url(&self.queue.url);
-            if let Ok(output) = request.set_entries(Some(entries.clone())).send().await {
-                self.deleted
-                    .fetch_add(output.successful.len() as u64, Ordering::Relaxed);
+            if request.set_entries(Some(entries.clone())).send().await.is_ok() {
                 return;
             }
         }

@@ -32,13 +32,13 @@ pub struct Activity {
 #[derive(Debug, Default)]
 struct Counts {
     applied: BTreeMap<String, u64>,
-    refused: BTreeMap<String, u64>,
+    rejected: BTreeMap<String, u64>,
     /// Time of the response to each write, by entity and version.
     written: HashMap<(String, String), Duration>,
     /// Write time of each record in flight, by sequence number.
     waiting: HashMap<String, Duration>,
     done: u64,
-    given_up: u64,
+    failed: u64,
     lag: Option<Duration>,
 }
 
@@ -48,13 +48,13 @@ pub struct Figures {
     /// Number of updates that writer-fn accepted, by outcome.
     pub applied: BTreeMap<String, u64>,
     /// Number of updates that writer-fn rejected, by error type.
-    pub refused: BTreeMap<String, u64>,
+    pub rejected: BTreeMap<String, u64>,
     /// Number of versions in history after processing by stream-fn.
     pub versions: u64,
     /// Number of records in flight to stream-fn.
     pub waiting: u64,
     /// Number of records in failure documents.
-    pub given_up: u64,
+    pub failed: u64,
     /// Time from a write to its version in history: of the last version, or of the oldest record in flight if that is more.
     pub lag: Option<Duration>,
 }
@@ -79,10 +79,10 @@ impl Activity {
             .map(|written| now.saturating_sub(*written));
         Figures {
             applied: counts.applied.clone(),
-            refused: counts.refused.clone(),
+            rejected: counts.rejected.clone(),
             versions: counts.done,
             waiting: counts.waiting.len() as u64,
-            given_up: counts.given_up,
+            failed: counts.failed,
             lag: counts.lag.max(oldest),
         }
     }
@@ -101,7 +101,7 @@ impl InvocationObserver for Activity {
         let now = (self.clock)();
         let mut counts = self.counts();
         if output.is_error {
-            *counts.refused.entry(name(&response["errorType"])).or_default() += messages(event);
+            *counts.rejected.entry(name(&response["errorType"])).or_default() += messages(event);
         } else if let Some(failures) = response["batchItemFailures"].as_array() {
             // The response to a batch names only the failed messages.
             let failed = failures.len() as u64;
@@ -110,7 +110,7 @@ impl InvocationObserver for Activity {
                 *counts.applied.entry("Accepted".to_owned()).or_default() += taken;
             }
             if failed > 0 {
-                *counts.refused.entry("Failed".to_owned()).or_default() += failed;
+                *counts.rejected.entry("Failed".to_owned()).or_default() += failed;
             }
         } else {
             let outcome = name(&response["Outcome"]);
@@ -154,7 +154,7 @@ impl mapping::RecordObserver for Activity {
         for record in records {
             counts.waiting.remove(&key(record));
         }
-        counts.given_up += records.len() as u64;
+        counts.failed += records.len() as u64;
     }
 }
 
@@ -197,14 +197,19 @@ mod tests {
         Duration::from_millis(1_700_000_000_500)
     }
 
-    fn invoke(activity: &Activity, event: Value, answer: Value, is_error: bool) {
+    fn invoke(activity: &Activity, event: Value, response: Value, is_error: bool) {
         let invoked = InvokeOutput {
             request_id: String::new(),
-            payload: answer.to_string().into_bytes(),
+            payload: response.to_string().into_bytes(),
             is_error,
             log_tail: Vec::new(),
         };
         activity.invoked("writer-fn", event.to_string().as_bytes(), &invoked);
+    }
+
+    fn written(activity: &Activity, version: usize) {
+        let response = json!({"ID": "a", "Version": version, "Outcome": "Written"});
+        invoke(activity, json!({}), response, false);
     }
 
     fn record(number: u64, entity: &str, version: &str, created: u64) -> Record {
@@ -225,7 +230,7 @@ mod tests {
     fn updates_are_counted_by_outcome() {
         let activity = Activity::new(now);
         let batch = json!({"Records": [{}, {}, {}]});
-        for (event, answer, is_error) in [
+        for (event, response, is_error) in [
             (json!({}), json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
             (
                 json!({}),
@@ -248,7 +253,7 @@ mod tests {
             (json!(1), json!([]), false),
             (json!({}), json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
         ] {
-            invoke(&activity, event, answer, is_error);
+            invoke(&activity, event, response, is_error);
         }
         let other = InvokeOutput {
             request_id: String::new(),
@@ -264,7 +269,7 @@ mod tests {
         );
         let long = "ab2J".repeat(10);
         assert_eq!(
-            counted(&figures.refused),
+            counted(&figures.rejected),
             [
                 ("Failed", 1),
                 ("Sandbox.Timedout", 3),
@@ -279,12 +284,7 @@ mod tests {
         let activity = Activity::new(now);
         assert_eq!(activity.figures().lag, None);
         // The response is current, although the stream has a resolution of seconds.
-        invoke(
-            &activity,
-            json!({}),
-            json!({"ID": "a", "Version": 1, "Outcome": "Written"}),
-            false,
-        );
+        written(&activity, 1);
         let (ours, other) = (record(1, "a", "1", 1_700_000_000), record(2, "b", "1", 1_699_999_990));
         activity.queued(&[&ours]);
         assert_eq!(
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(activity.figures().lag, Some(Duration::from_millis(10_500)));
         activity.failed(&[other]);
         let figures = activity.figures();
-        assert_eq!((figures.waiting, figures.given_up, figures.versions), (0, 1, 1));
+        assert_eq!((figures.waiting, figures.failed, figures.versions), (0, 1, 1));
         assert_eq!(figures.lag, Some(Duration::ZERO));
     }
 
@@ -309,12 +309,7 @@ mod tests {
     fn writes_that_never_become_history_are_dropped() {
         let activity = Activity::new(now);
         for number in 0..=MAX_WRITES {
-            invoke(
-                &activity,
-                json!({}),
-                json!({"ID": "a", "Version": number, "Outcome": "Written"}),
-                false,
-            );
+            written(&activity, number);
         }
         assert_eq!(activity.counts().written.len(), 1);
     }

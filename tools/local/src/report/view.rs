@@ -40,7 +40,11 @@ type Span = (String, Tone);
 impl Snapshot {
     /// Returns the number of updates.
     fn updates(&self) -> u64 {
-        self.figures.applied.values().chain(self.figures.refused.values()).sum()
+        self.figures
+            .applied
+            .values()
+            .chain(self.figures.rejected.values())
+            .sum()
     }
 
     /// Returns the rows for a terminal of this width.
@@ -59,7 +63,7 @@ impl Snapshot {
             rows.push(("feed", vec![plain(format!("{}{of} sent", grouped(sent)))]));
         }
         let mut updates = counted(&self.figures.applied, Tone::Plain);
-        updates.extend(counted(&self.figures.refused, Tone::Bad));
+        updates.extend(counted(&self.figures.rejected, Tone::Bad));
         if updates.is_empty() {
             updates.push(plain("none yet".to_owned()));
         }
@@ -87,7 +91,7 @@ impl Snapshot {
                 0 => vec![plain("none".to_owned())],
                 documents => vec![
                     bad(plural(documents, "document")),
-                    bad(plural(self.figures.given_up, "record")),
+                    bad(plural(self.figures.failed, "record")),
                 ],
             },
         ));
@@ -100,7 +104,7 @@ impl Snapshot {
         let mut line = format!(
             "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} failures={}",
             self.updates(),
-            self.figures.refused.values().sum::<u64>(),
+            self.figures.rejected.values().sum::<u64>(),
             self.figures.versions,
             self.figures.waiting,
             self.figures
@@ -111,7 +115,7 @@ impl Snapshot {
             self.bisections,
             self.documents,
         );
-        for (name, count) in self.figures.applied.iter().chain(&self.figures.refused) {
+        for (name, count) in self.figures.applied.iter().chain(&self.figures.rejected) {
             let _ = write!(line, " {name}={count}");
         }
         line
@@ -219,10 +223,10 @@ mod tests {
         Snapshot {
             figures: Figures {
                 applied: counts(&[("Duplicate", 3), ("Written", 1_234_567)]),
-                refused: counts(&[("VersionConflict", 1)]),
+                rejected: counts(&[("VersionConflict", 1)]),
                 versions: 1_234_560,
                 waiting: 7,
-                given_up: 2,
+                failed: 2,
                 lag: Some(Duration::from_millis(214)),
             },
             fed: Some((50, Some(200))),
@@ -321,14 +325,14 @@ mod tests {
         fn nothing_is_wider_than_the_terminal(
             width in 1usize..200,
             applied in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
-            refused in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
+            rejected in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
             numbers: [u64; 6],
             lag in prop::option::of(any::<u32>()),
         ) {
             let [versions, waiting, batches, retries, bisections, documents] = numbers;
             let lag = lag.map(|lag| Duration::from_millis(lag.into()));
             let snapshot = Snapshot {
-                figures: Figures { applied, refused, versions, waiting, given_up: documents, lag },
+                figures: Figures { applied, rejected, versions, waiting, failed: documents, lag },
                 fed: Some((retries, None)),
                 batches,
                 retries,

@@ -36,10 +36,6 @@ pub struct Edge {
 }
 
 /// Grows the latest item of an entity until DynamoDB rejects one more byte, and puts its version item.
-///
-/// # Errors
-///
-/// [`EdgeError`] if a request fails for another reason than the size of the item.
 pub async fn find(
     client: &Client,
     table: &str,

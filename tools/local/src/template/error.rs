@@ -32,32 +32,17 @@ pub enum TemplateError {
     #[error("it is not one YAML document")]
     Documents,
     /// A required part is missing.
-    #[error("{place} has no {what}")]
-    Missing {
-        /// Path in the template.
-        place: String,
-        /// Missing part.
-        what: &'static str,
-    },
+    #[error("{0} has no {1}")]
+    Missing(String, &'static str),
     /// A part is not an object.
     #[error("{0} is missing or not an object")]
     NotAnObject(String),
     /// A property has an invalid value.
-    #[error("invalid value of {name} in {place}")]
-    Invalid {
-        /// Path in the template.
-        place: String,
-        /// Name of the property.
-        name: String,
-    },
+    #[error("invalid value of {1} in {0}")]
+    Invalid(String, String),
     /// A property of a mapping is not supported and could change its behaviour.
-    #[error("{place} has {name}, which the local stack does not support")]
-    Unsupported {
-        /// Path in the template.
-        place: String,
-        /// Name of the property.
-        name: String,
-    },
+    #[error("{0} has {1}, which the local stack does not support")]
+    Unsupported(String, String),
     /// Settings are outside of Lambda's bounds.
     #[error("invalid settings of {0}")]
     Settings(String, #[source] InvalidSettings),
@@ -74,16 +59,10 @@ pub enum TemplateError {
 
 impl TemplateError {
     pub(super) fn missing(place: &str, what: &'static str) -> Self {
-        Self::Missing {
-            place: place.to_owned(),
-            what,
-        }
+        Self::Missing(place.to_owned(), what)
     }
 
     pub(super) fn invalid(place: &str, name: &str) -> Self {
-        Self::Invalid {
-            place: place.to_owned(),
-            name: name.to_owned(),
-        }
+        Self::Invalid(place.to_owned(), name.to_owned())
     }
 }

@@ -77,20 +77,12 @@ pub struct Function {
 
 impl Template {
     /// Reads a template. `overrides` replace the defaults of its parameters.
-    ///
-    /// # Errors
-    ///
-    /// [`TemplateError`] if the file cannot be read, or the template is invalid or not supported.
     pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let text = std::fs::read_to_string(path).map_err(TemplateError::Read)?;
         Self::parse(&text, overrides)
     }
 
     /// Parses the text of a template.
-    ///
-    /// # Errors
-    ///
-    /// [`TemplateError`] if the template is invalid or not supported.
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;
@@ -284,12 +276,7 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
                 let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
                 settings.filters = parsed.map_err(|error| TemplateError::Settings(place.to_owned(), error))?;
             }
-            _ => {
-                return Err(TemplateError::Unsupported {
-                    place: place.to_owned(),
-                    name: name.clone(),
-                });
-            }
+            _ => return Err(TemplateError::Unsupported(place.to_owned(), name.clone())),
         }
     }
     settings

@@ -37,10 +37,6 @@ impl Statement {
 }
 
 /// Returns all statements of the template under these parameters, except trust policies.
-///
-/// # Errors
-///
-/// [`TemplateError`] if the template is invalid.
 pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Statement>, TemplateError> {
     let document = yaml::parse(text)?;
     let resolver = Resolver::new(&document, overrides)?;

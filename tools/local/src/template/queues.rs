@@ -81,12 +81,7 @@ pub(super) fn event(
                 let reports = |kind: &Value| kind.as_str() == Some("ReportBatchItemFailures");
                 event.report_batch_item_failures = types.as_array().is_some_and(|types| types.iter().any(reports));
             }
-            _ => {
-                return Err(TemplateError::Unsupported {
-                    place: place.to_owned(),
-                    name: name.clone(),
-                });
-            }
+            _ => return Err(TemplateError::Unsupported(place.to_owned(), name.clone())),
         }
     }
     // Lambda's bounds. A batch is the output of one ReceiveMessage request.

@@ -19,10 +19,6 @@ pub struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// Creates a resolver with the defaults of the template's parameters and these overrides.
-    ///
-    /// # Errors
-    ///
-    /// [`Unresolved`] if a parameter is unknown, has no value, or does not allow its value.
     pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, Unresolved> {
         let declared = document.get("Parameters").and_then(Value::as_object);
         if let Some((name, _)) = overrides

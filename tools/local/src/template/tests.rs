@@ -124,7 +124,7 @@ fn both_change_streams_are_delivered_alike() {
     let (streams, kinesis) = (parse(&[]).unwrap(), parse(&[("ChangeStream", "Kinesis")]).unwrap());
     assert_eq!(streams.change_stream, ChangeStream::DynamoDbStreams);
     assert_eq!(kinesis.change_stream, ChangeStream::Kinesis);
-    // All but the filter, which looks inside of what Kinesis carries.
+    // All settings except the filter, which differs for Kinesis.
     let settings = |template: Template| {
         let filters = Filters::default();
         format!(

@@ -1,4 +1,4 @@
-//! A stream, a function and a destination that do as they are told.
+//! A fake stream, function and destination.
 
 use std::{
     collections::HashMap,
@@ -44,13 +44,13 @@ pub(super) fn sequence(number: usize) -> String {
     format!("{number:021}")
 }
 
-/// The record of this number, of the item of this name.
+/// Returns the record with this number of this item.
 pub(super) fn record(number: usize, item: &str) -> Record {
     let json = json!({"dynamodb": {"Keys": {"PK": {"S": item}}, "SequenceNumber": sequence(number)}});
     Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
 }
 
-/// Records 1 to `count`, each of an item of its own.
+/// Returns records 1 to `count`, each of a separate item.
 pub(super) fn records(count: usize) -> Vec<Record> {
     (1..=count).map(|number| record(number, &number.to_string())).collect()
 }
@@ -60,7 +60,7 @@ pub(super) type Shards = Vec<(Shard, Vec<Record>)>;
 #[derive(Default)]
 pub(super) struct FakeSource {
     shards: Shards,
-    /// Errors that reads return first.
+    /// Errors of the first reads.
     errors: Mutex<Vec<SourceError>>,
 }
 
@@ -107,14 +107,14 @@ impl Source for FakeSource {
     }
 }
 
-pub(super) type Answer = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
+pub(super) type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
 
-/// When a batch arrived, and its records.
+/// Arrival time of a batch, and its sequence numbers.
 pub(super) type Arrived = (Instant, Vec<String>);
 
-/// Answers by a closure over the sequence numbers of a batch and the number of the invocation.
+/// Responds with a closure over the sequence numbers of a batch and the number of the invocation.
 pub(super) struct FakeFunction {
-    answer: Box<Answer>,
+    response: Box<Respond>,
     batches: Arc<Mutex<Vec<Arrived>>>,
 }
 
@@ -127,7 +127,7 @@ impl Invoker for FakeFunction {
             batches.push((Instant::now(), numbers.clone()));
             batches.len()
         };
-        let (takes, outcome) = (self.answer)(&numbers, count);
+        let (takes, outcome) = (self.response)(&numbers, count);
         tokio::time::sleep(takes).await;
         Invocation {
             request_id: format!("request-{count}"),
@@ -140,23 +140,23 @@ pub(super) fn number_of(record: &Value) -> String {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned()
 }
 
-pub(super) fn answer(json: &Value) -> InvocationOutcome {
+pub(super) fn response(json: &Value) -> InvocationOutcome {
     InvocationOutcome::Response(json.to_string().into_bytes())
 }
 
 pub(super) fn failing(numbers: &[&String]) -> InvocationOutcome {
     let failures: Vec<_> = numbers.iter().map(|number| json!({"itemIdentifier": number})).collect();
-    answer(&json!({"batchItemFailures": failures}))
+    response(&json!({"batchItemFailures": failures}))
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Kept {
+pub(super) struct FakeDestination {
     documents: Arc<Mutex<Vec<Document>>>,
-    /// How often it fails first.
+    /// Number of puts that fail first.
     down: Arc<Mutex<usize>>,
 }
 
-impl Destination for Kept {
+impl Destination for FakeDestination {
     async fn put(&self, document: Document) -> io::Result<()> {
         let mut down = self.down.lock().unwrap();
         if *down > 0 {
@@ -174,19 +174,19 @@ struct Fakes;
 impl Environment for Fakes {
     type Source = FakeSource;
     type Invoker = FakeFunction;
-    type Destination = Kept;
+    type Destination = FakeDestination;
     type Positions = InMemory;
     type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 }
 
-/// What a mapping did.
-pub(super) struct Ran {
+/// The deliveries, documents and position of a run.
+pub(super) struct RunResult {
     pub(super) batches: Vec<(Duration, Vec<String>)>,
     pub(super) documents: Vec<Document>,
     pub(super) position: Option<Position>,
 }
 
-impl Ran {
+impl RunResult {
     pub(super) fn deliveries(&self) -> HashMap<String, usize> {
         let mut counts = HashMap::new();
         for number in self.batches.iter().flat_map(|(_, numbers)| numbers) {
@@ -227,19 +227,19 @@ impl Run {
 
     pub(super) async fn with(
         self,
-        answer: impl Fn(&[String], usize) -> InvocationOutcome + Send + Sync + 'static,
-    ) -> Ran {
-        self.with_delays(move |numbers, count| (Duration::ZERO, answer(numbers, count)))
+        response: impl Fn(&[String], usize) -> InvocationOutcome + Send + Sync + 'static,
+    ) -> RunResult {
+        self.with_delays(move |numbers, count| (Duration::ZERO, response(numbers, count)))
             .await
     }
 
     pub(super) async fn with_delays(
         self,
-        answer: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
-    ) -> Ran {
+        response: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
+    ) -> RunResult {
         let began = Instant::now();
         let batches = Arc::new(Mutex::new(Vec::new()));
-        let kept = Kept::default();
+        let kept = FakeDestination::default();
         *kept.down.lock().unwrap() = self.down;
         let mapping = Mapping::<Fakes> {
             settings: self.settings.checked().unwrap(),
@@ -253,7 +253,7 @@ impl Run {
                 errors: Mutex::new(self.errors),
             },
             invoker: FakeFunction {
-                answer: Box::new(answer),
+                response: Box::new(response),
                 batches: batches.clone(),
             },
             destination: kept.clone(),
@@ -268,7 +268,7 @@ impl Run {
             .drain(..)
             .map(|(at, numbers)| (at - began, numbers))
             .collect();
-        Ran {
+        RunResult {
             batches,
             documents: std::mem::take(&mut kept.documents.lock().unwrap()),
             position: mapping.positions.load("shard-1"),
