@@ -1,97 +1,93 @@
-//! What the arithmetic rests on, by where it comes from: the code, AWS's documents, measurement, or an assumption.
+//! Constants of the calculation, grouped by their source: code, AWS documentation, measurement or assumption.
 
 use shared::domain::size;
 
 // ---- the code of the functions and the library
 
-/// The most records of stream-fn under way at once: eight requests of 25.
+/// Maximum number of concurrent records of stream-fn: eight requests of 25.
 pub(super) const STREAM_CONCURRENCY: f64 = 200.0;
-/// The most lanes of writer-fn under way at once.
+/// Maximum number of concurrent lanes of writer-fn.
 pub(super) const WRITER_CONCURRENCY: f64 = 32.0;
 /// `Latest` of a latest item: its name, and a number of six digits.
 pub(super) const LATEST_BYTES: u64 = 6 + 4;
-/// `RecentRequests` without its entries: its name, and what a map takes.
+/// `RecentRequests` without its entries: its name and the overhead of a map.
 pub(super) const RECENT_BYTES: u64 = 14 + 3;
-/// An entry of it: a hash of 11 characters, and a number of six digits.
+/// An entry of `RecentRequests`: a hash of 11 characters, and a number of six digits.
 pub(super) const ENTRY_BYTES: u64 = 1 + 11 + 4;
-/// A marker of the ledger: keys of 20 and 44 bytes, the version, the hash of the payload, the time it expires.
+/// A ledger item: keys of 20 and 44 bytes, the version, the hash of the payload, the expiry time.
 pub(super) const MARKER_BYTES: u64 = 22 + 46 + 11 + 50 + 9;
-/// What a pruned version gets: `TTL` in epoch seconds.
+/// `TTL` of a pruned version, in epoch seconds.
 pub(super) const TTL_BYTES: u64 = 3 + 6;
-/// The most bytes of an item.
+/// Maximum size of an item.
 pub(super) const MAX_ITEM_BYTES: u64 = size::MAX_ITEM_BYTES as u64;
-/// What a version item has to leave free.
+/// Bytes that a version item leaves free for later marks.
 pub(super) const MARKS_BYTES: u64 = size::MARKS_BYTES as u64;
 
-// ---- AWS's documents
+// ---- AWS documentation
 
-/// Write units a second that one partition takes, and so one item.
+/// Maximum write units per second of a partition, and therefore of an item.
 pub(super) const PARTITION_WRITE_UNITS: f64 = 1_000.0;
-/// What one partition holds, in GB.
+/// Maximum size of a partition, in GB.
 pub(super) const PARTITION_GB: f64 = 10.0;
-/// Write units a second that a new table on demand takes.
+/// Maximum write units per second of a new on-demand table.
 pub(super) const NEW_TABLE_WRITE_UNITS: f64 = 4_000.0;
-/// The default quota of a table on demand, in write units a second. AWS raises it when asked.
+/// Default quota of an on-demand table, in write units per second.
 pub(super) const TABLE_WRITE_UNITS: f64 = 40_000.0;
-/// Bytes that each stored item is billed for besides its own.
+/// Bytes that are billed for each stored item in addition to its size.
 pub(super) const STORAGE_OVERHEAD_BYTES: u64 = 100;
-/// How often Lambda polls a shard, each second.
+/// Polls of a shard by Lambda per second.
 pub(super) const POLLS_PER_SECOND: f64 = 4.0;
-/// The most records of one poll.
+/// Maximum number of records of a poll.
 pub(super) const POLL_RECORDS: f64 = 1_000.0;
-/// The most bytes of one poll.
+/// Maximum number of bytes of a poll.
 pub(super) const POLL_BYTES: f64 = 1_048_576.0;
-/// The most bytes of one invocation's event.
+/// Maximum size of the event of an invocation.
 pub(super) const PAYLOAD_BYTES: f64 = 6_291_456.0;
-/// How many pollers a queue's mapping begins with.
+/// Initial number of pollers of a queue's mapping.
 pub(super) const QUEUE_POLLERS: f64 = 5.0;
-/// What one request to a queue carries for its price, in bytes.
+/// Payload that is billed as one request to a queue, in bytes.
 pub(super) const QUEUE_REQUEST_BYTES: f64 = 65_536.0;
-/// The most messages of one request to a queue.
+/// Maximum number of messages of a request to a queue.
 pub(super) const QUEUE_REQUEST_MESSAGES: f64 = 10.0;
-/// The most messages of a standard queue that are received and not deleted.
+/// Maximum number of in-flight messages of a standard queue.
 pub(super) const QUEUE_IN_FLIGHT: f64 = 120_000.0;
-/// The most invocations at once that one mapping of a queue can be allowed.
+/// Maximum of `MaximumConcurrency` of a queue's mapping.
 pub(super) const MAPPING_CONCURRENCY: f64 = 1_000.0;
-/// The default quota of invocations at once, of all functions of an account. AWS raises it when asked.
+/// Default quota of concurrent invocations of all functions of an account.
 pub(super) const ACCOUNT_CONCURRENCY: f64 = 1_000.0;
-/// The memory that comes with one whole vCPU, in MB.
+/// Memory size at which a function has one full vCPU, in MB.
 pub(super) const VCPU_MEMORY_MB: f64 = 1_769.0;
-/// On average, by rounding up to whole milliseconds, billed besides.
+/// Average time that is billed in addition, because AWS rounds up to whole milliseconds.
 pub(super) const ROUNDING_MS: f64 = 0.5;
-/// Seconds of a month of 730 hours, as AWS's calculator has it.
-pub(super) const MONTH_SECONDS: f64 = 730.0 * 3_600.0;
-/// Hours of it.
+/// Hours of a month, as in the AWS Pricing Calculator.
 pub(super) const MONTH_HOURS: f64 = 730.0;
-/// Seconds of a day.
+pub(super) const MONTH_SECONDS: f64 = MONTH_HOURS * 3_600.0;
 pub(super) const DAY_SECONDS: f64 = 86_400.0;
-/// Bytes of a GB.
 pub(super) const GB: f64 = 1_073_741_824.0;
-/// Bytes of a MB.
 pub(super) const MB: f64 = 1_048_576.0;
 
-// ---- CPU at one whole vCPU, as the bench's comparisons "stream CPU" and "writer" measure it
+// ---- measurement: CPU time on one full vCPU, from the benchmarks "stream CPU" and "writer"
 
-/// What stream-fn takes for a record of up to 1 KB, in microseconds.
+/// stream-fn, for a record of up to 1 KB, in microseconds.
 pub(super) const STREAM_CPU_MICROS: f64 = 31.0;
-/// What writer-fn takes for a request of up to 1 KB, in microseconds.
+/// writer-fn, for a request of up to 1 KB, in microseconds.
 pub(super) const WRITER_CPU_MICROS: f64 = 217.0;
 
-// ---- assumed
+// ---- assumption
 
-/// What each further KB takes of either, in microseconds.
+/// CPU time of either function for each further KB, in microseconds.
 pub(super) const KB_CPU_MICROS: f64 = 10.0;
-/// What an invocation takes besides, in milliseconds.
+/// Overhead of an invocation, in milliseconds.
 pub(super) const INVOCATION_MS: f64 = 1.0;
-/// How many times as long as another request a transaction takes: it has two phases.
+/// Latency of a transaction, in latencies of another request: it has two phases.
 pub(super) const TRANSACTION_LATENCIES: f64 = 2.0;
-/// What JSON adds to the image of a record, or to the update of a message, in bytes.
+/// JSON overhead of a record or of a message, in bytes.
 pub(super) const ENVELOPE_BYTES: f64 = 800.0;
-/// How much of an event is in memory, in events.
+/// Copies of an event in memory.
 pub(super) const EVENT_COPIES: f64 = 4.0;
-/// What a function needs without any event, in MB.
+/// Memory of a function without an event, in MB.
 pub(super) const BASE_MEMORY_MB: f64 = 30.0;
-/// Bytes of writer-fn's log line of one update, and of its id in stream-fn's.
+/// Size of writer-fn's log line of an update, and of its request ID in stream-fn's log line.
 pub(super) const UPDATE_LOG_BYTES: f64 = 430.0;
-/// Bytes of the log lines of one invocation: Lambda's own, the function's, and its metrics.
+/// Size of the log lines of an invocation: Lambda's, the function's, and its metrics.
 pub(super) const INVOCATION_LOG_BYTES: f64 = 1400.0;

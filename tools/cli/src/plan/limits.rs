@@ -1,4 +1,4 @@
-//! Which bound is met first, and what to turn then.
+//! Limits of the system: which of them a load exceeds, and the settings that raise them.
 
 use super::{
     figures::{
@@ -8,18 +8,37 @@ use super::{
     model::{Inputs, Load},
 };
 
-/// A bound, and what it bears.
+/// Name and unit of each limit, and the settings or changes that raise it or lower the load.
+const LIMITS: &str = "\
+ItemSize | bytes | a lower rate does not help: store large values elsewhere, such as in S3, and their location in the item
+HottestEntity | write units/s | split it into several entities, or combine its updates before sending them; smaller items, \
+    or a smaller --idempotency-window, take fewer write units
+NewTable | write units/s | a table doubles its throughput within 30 minutes; to start with more, set its warm throughput
+TableQuota | write units/s | request a quota increase for the table, or distribute the entities over several stacks
+StreamFunction | records/s | history lags more and more: raise BatchSize, then ParallelizationFactor (to 10), then MemorySize
+HottestLane | records/s | the history of the hottest entity lags more and more: raise BatchSize, then MemorySize; \
+    ParallelizationFactor does not help one item
+WriterFunction | messages/s | the queue grows: raise MaximumConcurrency (to 1,000), then BatchSize of the queue's mapping \
+    with a window, then MemorySize; then use several queues, each entity always in the same one
+AccountConcurrency | invocations at once | request a quota increase, and reserve concurrency for both functions; larger \
+    batches need less concurrency
+MessagesInFlight | messages | use several queues, each entity always in the same one
+Memory | MB | raise MemorySize, or lower BatchSize
+LostRaces | updates/s | each update of an entity reads it, then writes it if it has not changed; a concurrent update makes it \
+    start again: combine updates before sending them, or use --mode stream with --idempotency recent, which does not read first";
+
+/// A limit, and the load on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
     pub(super) name: &'static str,
     pub(super) load: f64,
     pub(super) bound: f64,
     pub(super) unit: &'static str,
-    pub(super) turn: &'static str,
+    pub(super) tuning: &'static str,
 }
 
 impl Limit {
-    /// How much of the bound is used.
+    /// Returns the used share of the limit.
     pub(super) fn used(&self) -> f64 {
         self.load / self.bound
     }
@@ -27,112 +46,63 @@ impl Limit {
     pub(super) fn is_exceeded(&self) -> bool {
         self.load > self.bound
     }
-
-    /// Whether a higher rate would meet it.
-    pub(super) fn is_of_rate(&self) -> bool {
-        !["ItemSize", "Memory"].contains(&self.name)
-    }
 }
 
-/// The one that is not met yet, and will be next.
+/// Returns the limit that a growing rate of updates exceeds next.
 pub(super) fn nearest(limits: &[Limit]) -> Option<&Limit> {
-    limits.iter().find(|limit| limit.is_of_rate() && !limit.is_exceeded())
+    let depends_on_rate = |limit: &Limit| !["ItemSize", "Memory"].contains(&limit.name);
+    limits
+        .iter()
+        .find(|limit| depends_on_rate(limit) && !limit.is_exceeded())
 }
 
-/// Every bound, the one that is exceeded most, and so was met first, at the beginning.
+/// Returns every limit. The first one is exceeded most, so a growing load exceeded it first.
 pub(super) fn limits(inputs: &Inputs, load: &Load) -> Vec<Limit> {
-    let item = load
-        .units
-        .latest_bytes
-        .max(inputs.item_bytes.saturating_add(MARKS_BYTES));
-    let mut limits = vec![
-        Limit {
-            name: "ItemSize",
-            load: item as f64,
-            bound: MAX_ITEM_BYTES as f64,
-            unit: "bytes",
-            turn: "no rate helps: keep large values elsewhere, such as in S3, and their place in the item",
-        },
-        Limit {
-            name: "HottestEntity",
-            load: load.hottest_write_units,
-            bound: PARTITION_WRITE_UNITS,
-            unit: "write units/s",
-            turn: "make several entities of it, or put its updates together before they are sent; smaller items, or a smaller \
-                   --idempotency-window, take fewer write units",
-        },
-        Limit {
-            name: "NewTable",
-            load: load.write_units,
-            bound: NEW_TABLE_WRITE_UNITS,
-            unit: "write units/s",
-            turn: "a table grows into it, by doubling within 30 minutes; to begin with it, set the table's warm throughput",
-        },
-        Limit {
-            name: "TableQuota",
-            load: load.write_units,
-            bound: TABLE_WRITE_UNITS,
-            unit: "write units/s",
-            turn: "ask AWS for a higher quota of the table, or spread the entities over several stacks",
-        },
-        Limit {
-            name: "StreamFunction",
-            load: inputs.updates_per_second,
-            bound: load.stream.capacity,
-            unit: "records/s",
-            turn: "history falls behind: raise BatchSize, then ParallelizationFactor (to 10), then MemorySize",
-        },
-        Limit {
-            name: "HottestLane",
-            load: load.hottest_updates,
-            bound: load.lane_capacity,
-            unit: "records/s",
-            turn: "the history of the hottest entity falls behind: raise BatchSize, then MemorySize; no parallelization helps one item",
-        },
-        Limit {
-            name: "WriterFunction",
-            load: inputs.updates_per_second,
-            bound: load.writer.capacity,
-            unit: "messages/s",
-            turn: "the queue grows: raise MaximumConcurrency (to 1,000), then BatchSize of the queue's mapping with a window, then \
-                   MemorySize; beyond that several queues, an entity always in the same one",
-        },
-        Limit {
-            name: "AccountConcurrency",
-            load: load.writer.concurrency + load.stream.concurrency,
-            bound: ACCOUNT_CONCURRENCY,
-            unit: "invocations at once",
-            turn: "ask AWS for a higher quota, and reserve concurrency for both functions; larger batches need less of it",
-        },
-        Limit {
-            name: "MessagesInFlight",
-            load: load.messages_in_flight,
-            bound: QUEUE_IN_FLIGHT,
-            unit: "messages",
-            turn: "several queues, an entity always in the same one",
-        },
-        Limit {
-            name: "Memory",
-            load: load.stream.memory_needed_mb.max(load.writer.memory_needed_mb),
-            bound: inputs.memory_mb,
-            unit: "MB",
-            turn: "raise MemorySize, or lower BatchSize",
-        },
-    ];
-    if load.units.races {
-        limits.push(Limit {
-            name: "LostRaces",
-            load: load.hottest_updates,
-            bound: 1_000.0 / (inputs.latency_ms * (1.0 + TRANSACTION_LATENCIES)),
-            unit: "updates/s",
-            turn: "updates of one entity take turns, each a read and a transaction, and whoever comes between runs again: put \
-                   them together before they are sent, or use --mode stream with --idempotency recent, which reads nothing first",
-        });
-    }
-    // What does not fit works at no rate.
+    let limit = |row: &'static str| {
+        let mut cells = row.splitn(3, " | ");
+        let mut cell = || cells.next().unwrap_or_default();
+        let (name, unit, tuning) = (cell(), cell(), cell());
+        let (load, bound) = load_and_bound(name, inputs, load)?;
+        Some(Limit {
+            name,
+            load,
+            bound,
+            unit,
+            tuning,
+        })
+    };
+    let mut limits: Vec<_> = LIMITS.lines().filter_map(limit).collect();
+    // An item that is too large cannot be written at any rate.
+    let is_too_large = |limit: &Limit| limit.name == "ItemSize" && limit.is_exceeded();
     limits.sort_by(|a, b| {
-        let unfit = |limit: &Limit| limit.name == "ItemSize" && limit.is_exceeded();
-        unfit(b).cmp(&unfit(a)).then(b.used().total_cmp(&a.used()))
+        let by_size = is_too_large(b).cmp(&is_too_large(a));
+        by_size.then(b.used().total_cmp(&a.used()))
     });
     limits
+}
+
+fn load_and_bound(name: &str, inputs: &Inputs, load: &Load) -> Option<(f64, f64)> {
+    Some(match name {
+        "ItemSize" => {
+            let version = inputs.item_bytes.saturating_add(MARKS_BYTES);
+            (load.units.latest_bytes.max(version) as f64, MAX_ITEM_BYTES as f64)
+        }
+        "HottestEntity" => (load.hottest_write_units, PARTITION_WRITE_UNITS),
+        "NewTable" => (load.write_units, NEW_TABLE_WRITE_UNITS),
+        "TableQuota" => (load.write_units, TABLE_WRITE_UNITS),
+        "StreamFunction" => (inputs.updates_per_second, load.stream.capacity),
+        "HottestLane" => (load.hottest_updates, load.lane_capacity),
+        "WriterFunction" => (inputs.updates_per_second, load.writer.capacity),
+        "AccountConcurrency" => (load.writer.concurrency + load.stream.concurrency, ACCOUNT_CONCURRENCY),
+        "MessagesInFlight" => (load.messages_in_flight, QUEUE_IN_FLIGHT),
+        "Memory" => (
+            load.stream.memory_needed_mb.max(load.writer.memory_needed_mb),
+            inputs.settings.memory,
+        ),
+        "LostRaces" if load.units.races => {
+            let update_ms = inputs.settings.latency_ms * (1.0 + TRANSACTION_LATENCIES);
+            (load.hottest_updates, 1_000.0 / update_ms)
+        }
+        _ => return None,
+    })
 }

@@ -1,4 +1,10 @@
-//! From what is asked to what each part of the system does a second. No clock, no table, no prices.
+//! Load on each part of the system: capacity, partitions, storage, invocations, requests to the queue, and logs.
+//!
+//! The formulas are in `docs/scaling.md`.
+
+use std::ops::RangeInclusive;
+
+use clap::builder::TypedValueParser;
 
 use super::{
     figures::{
@@ -11,48 +17,93 @@ use super::{
     units::{Units, Writing},
 };
 
-/// What is asked.
+/// The functions' instruction set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Architecture {
+    #[value(name = "arm64")]
+    Arm64,
+    #[value(name = "x86_64")]
+    X86,
+}
+
+/// Settings of the stack.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Settings {
+    /// Maximum number of records in an invocation of stream-fn: `BatchSize`
+    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = whole(1..=1_000))]
+    pub(super) batch_size: f64,
+    /// Seconds that the mapping of stream-fn waits for a larger batch: `MaximumBatchingWindowInSeconds`
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = whole(0..=300))]
+    pub(super) batching_window: f64,
+    /// Concurrent invocations of stream-fn for each shard: `ParallelizationFactor`
+    #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = whole(1..=10))]
+    pub(super) parallelization_factor: f64,
+    /// Maximum number of messages in an invocation of writer-fn: `BatchSize` of the queue's mapping
+    #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = whole(1..=10_000))]
+    pub(super) queue_batch_size: f64,
+    /// Maximum number of concurrent invocations of writer-fn: `MaximumConcurrency`
+    #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = whole(2..=1_000))]
+    pub(super) queue_concurrency: f64,
+    /// Memory of each function, in MB: `MemorySize`
+    #[arg(long, value_name = "MB", default_value_t = 128.0, value_parser = whole(128..=10_240))]
+    pub(super) memory: f64,
+    /// Instruction set of the functions
+    #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
+    pub(super) architecture: Architecture,
+    /// Latency of a request to DynamoDB, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = |text: &str| within(text, 0.01, 60_000.0))]
+    pub(super) latency_ms: f64,
+}
+
+fn whole(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = f64> {
+    clap::value_parser!(u32).range(range).map(f64::from)
+}
+
+/// Parses a number within bounds. NaN is not.
+pub(super) fn within(text: &str, min: f64, max: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(format!("not a number from {min} to {max}")),
+    }
+}
+
+/// Input of the calculation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {
     pub(super) updates_per_second: f64,
     pub(super) entities: u64,
-    /// Bytes of a version item.
+    /// Size of a version item.
     pub(super) item_bytes: u64,
     pub(super) writing: Writing,
-    /// The part of the updates that the hottest entity gets.
+    /// Updates of the hottest entity, as a share of all updates.
     pub(super) hottest_share: f64,
-    /// How many days of history are kept.
+    /// Days of history that are stored.
     pub(super) retention_days: f64,
-    /// How many days of markers, 0 without a ledger.
+    /// Days that ledger items are stored, 0 without a ledger.
     pub(super) ledger_days: f64,
-    pub(super) batch_size: f64,
-    pub(super) batching_window: f64,
-    pub(super) parallelization_factor: f64,
-    pub(super) queue_batch_size: f64,
-    pub(super) queue_concurrency: f64,
-    pub(super) memory_mb: f64,
-    pub(super) latency_ms: f64,
+    pub(super) settings: Settings,
 }
 
-/// What a function does.
+/// Load of a function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Function {
-    /// Records or messages of an invocation.
+    /// Average number of records or messages of an invocation.
     pub(super) batch: f64,
+    /// Per second.
     pub(super) invocations: f64,
     pub(super) duration_ms: f64,
-    /// Invocations at once, on average.
+    /// Average number of concurrent invocations.
     pub(super) concurrency: f64,
-    /// The most of them that the settings allow.
-    pub(super) most_concurrency: f64,
-    /// What it can work off a second at most, with full batches.
+    /// Maximum of concurrent invocations that the settings allow.
+    pub(super) max_concurrency: f64,
+    /// Maximum number of records or messages per second, in full batches.
     pub(super) capacity: f64,
     pub(super) memory_needed_mb: f64,
-    /// Billed, a second.
+    /// Billed, per second.
     pub(super) gb_seconds: f64,
 }
 
-/// What each part does, a second where nothing else is said.
+/// Load of all parts, per second unless the name states another unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) units: Units,
@@ -60,19 +111,22 @@ pub(super) struct Load {
     pub(super) read_units: f64,
     pub(super) partitions: f64,
     pub(super) storage_gb: f64,
+    /// Growth in a month.
     pub(super) storage_growth_gb: f64,
     pub(super) hottest_updates: f64,
     pub(super) hottest_write_units: f64,
-    pub(super) hottest_most_updates: f64,
+    /// Maximum for one entity.
+    pub(super) max_entity_updates: f64,
     pub(super) stream_records: f64,
     pub(super) stream_mb: f64,
     pub(super) stream: Function,
-    /// What one lane of one shard works off at most: all records of an entity take the same.
+    /// Maximum records of one lane of a shard. All records of an entity are in the same lane.
     pub(super) lane_capacity: f64,
     pub(super) writer: Function,
     pub(super) queue_requests: f64,
     pub(super) messages_in_flight: f64,
     pub(super) queues: f64,
+    /// In a month.
     pub(super) log_gb: f64,
 }
 
@@ -81,12 +135,18 @@ impl Load {
         let rate = inputs.updates_per_second;
         let units = Units::of(inputs.item_bytes, inputs.writing);
         let write_units = rate * units.writes();
-        let storage = Storage::of(inputs, &units);
+        let stored = |bytes: u64| bytes.saturating_add(STORAGE_OVERHEAD_BYTES) as f64;
+        let versions_per_second = rate * stored(inputs.item_bytes);
+        let daily = inputs.retention_days * versions_per_second + inputs.ledger_days * rate * stored(MARKER_BYTES);
+        let latest_items = inputs.entities as f64 * stored(units.latest_bytes);
+        let storage_gb = (latest_items + daily * DAY_SECONDS) / GB;
         let partitions = (NEW_TABLE_WRITE_UNITS / PARTITION_WRITE_UNITS)
             .max((write_units / PARTITION_WRITE_UNITS).ceil())
-            .max((storage.gb / PARTITION_GB).ceil());
-        let shard = Shard::of(inputs, &units);
-        let (stream, lane_capacity) = stream(inputs, partitions, &shard);
+            .max((storage_gb / PARTITION_GB).ceil());
+        let (records, bytes) = stream_records(inputs, &units);
+        // Maximum number of latest items in a poll, which also returns the other records.
+        let poll = (POLL_RECORDS.min(POLL_BYTES * records / bytes) / records).max(1.0);
+        let (stream, lane_capacity) = stream(inputs, partitions, poll);
         let writer = writer(inputs, &units);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
@@ -94,13 +154,13 @@ impl Load {
             write_units,
             read_units: rate * units.reads,
             partitions,
-            storage_gb: storage.gb,
-            storage_growth_gb: storage.growth_gb,
+            storage_gb,
+            storage_growth_gb: versions_per_second * MONTH_SECONDS / GB,
             hottest_updates: rate * inputs.hottest_share,
             hottest_write_units: write_units * inputs.hottest_share,
-            hottest_most_updates: PARTITION_WRITE_UNITS / units.writes(),
-            stream_records: rate * shard.records,
-            stream_mb: rate * shard.bytes / MB,
+            max_entity_updates: PARTITION_WRITE_UNITS / units.writes(),
+            stream_records: rate * records,
+            stream_mb: rate * bytes / MB,
             stream,
             lane_capacity,
             writer,
@@ -112,131 +172,90 @@ impl Load {
     }
 }
 
-struct Storage {
-    gb: f64,
-    growth_gb: f64,
-}
-
-impl Storage {
-    fn of(inputs: &Inputs, units: &Units) -> Self {
-        let stored = |bytes: u64| bytes.saturating_add(STORAGE_OVERHEAD_BYTES) as f64;
-        let version = inputs.updates_per_second * stored(inputs.item_bytes);
-        let marker = inputs.updates_per_second * stored(MARKER_BYTES);
-        let heads = inputs.entities as f64 * stored(units.latest_bytes);
-        let days = inputs.retention_days * version + inputs.ledger_days * marker;
-        Self {
-            gb: (heads + days * DAY_SECONDS) / GB,
-            growth_gb: version * MONTH_SECONDS / GB,
+/// Returns the number and the bytes of the stream records of an update. The stream contains every item of the table; the event source mapping
+/// passes only latest items to stream-fn.
+fn stream_records(inputs: &Inputs, units: &Units) -> (f64, f64) {
+    let version = inputs.item_bytes as f64;
+    let (mut records, mut bytes) = (2.0, units.latest_bytes as f64 + version);
+    // An item that expires has two records: it is created or marked, and deleted. The second contains only its keys.
+    for (units, item) in [(units.marker, MARKER_BYTES as f64), (units.prune, version)] {
+        if units > 0.0 {
+            records += 2.0;
+            bytes += item;
         }
     }
+    (records, bytes)
 }
 
-/// What an update puts into the stream. Every item of the table is in it; Lambda leaves out what is no latest item.
-struct Shard {
-    records: f64,
-    bytes: f64,
-}
-
-impl Shard {
-    fn of(inputs: &Inputs, units: &Units) -> Self {
-        let version = inputs.item_bytes as f64;
-        let mut shard = Self {
-            records: 2.0,
-            bytes: units.latest_bytes as f64 + version,
-        };
-        // Whatever expires is a record once more, of its keys.
-        if units.marker > 0.0 {
-            shard.records += 2.0;
-            shard.bytes += MARKER_BYTES as f64;
-        }
-        if units.prune > 0.0 {
-            shard.records += 2.0;
-            shard.bytes += version;
-        }
-        shard
-    }
-
-    /// The most latest items of one poll.
-    fn poll(&self) -> f64 {
-        (POLL_RECORDS.min(POLL_BYTES * self.records / self.bytes) / self.records).max(1.0)
-    }
-}
-
-fn stream(inputs: &Inputs, shards: f64, shard: &Shard) -> (Function, f64) {
-    let lanes = shards * inputs.parallelization_factor;
-    let event_bytes = inputs.item_bytes as f64 + ENVELOPE_BYTES;
-    let of_polls = if inputs.batching_window > 0.0 {
+fn stream(inputs: &Inputs, shards: f64, poll: f64) -> (Function, f64) {
+    let settings = &inputs.settings;
+    let lanes = shards * settings.parallelization_factor;
+    // With a window, the mapping combines several polls.
+    let poll = if settings.batching_window > 0.0 {
         f64::INFINITY
     } else {
-        shard.poll()
+        poll
     };
-    let most = inputs
-        .batch_size
-        .min(of_polls)
-        .min(PAYLOAD_BYTES / event_bytes)
-        .max(1.0);
-    let gathered = inputs.updates_per_second * (inputs.batching_window + 1.0 / POLLS_PER_SECOND) / lanes;
+    let gathered = inputs.updates_per_second * (settings.batching_window + 1.0 / POLLS_PER_SECOND) / lanes;
     let cpu_ms = cpu_ms(STREAM_CPU_MICROS, inputs);
-    let duration =
-        |batch: f64| INVOCATION_MS + (batch / STREAM_CONCURRENCY).max(1.0) * inputs.latency_ms + batch * cpu_ms;
-    let function = function(inputs, gathered.clamp(1.0, most), most, lanes, event_bytes, &duration);
+    let function = function(inputs, gathered, settings.batch_size.min(poll), lanes, |batch| {
+        (batch / STREAM_CONCURRENCY).max(1.0) * settings.latency_ms + batch * cpu_ms
+    });
     (function, function.capacity / lanes)
 }
 
 fn writer(inputs: &Inputs, units: &Units) -> Function {
-    let event_bytes = inputs.item_bytes as f64 + ENVELOPE_BYTES;
-    let most = inputs.queue_batch_size.min(PAYLOAD_BYTES / event_bytes).max(1.0);
+    let settings = &inputs.settings;
     let gathered = inputs.updates_per_second / POLLS_PER_SECOND / QUEUE_POLLERS;
     let cpu_ms = cpu_ms(WRITER_CPU_MICROS, inputs) * units.requests;
-    let duration = |batch: f64| {
-        // Updates of one entity are worked off one after the other.
-        let waves = (batch / WRITER_CONCURRENCY).max(batch * inputs.hottest_share).max(1.0);
-        INVOCATION_MS + waves * units.latencies * inputs.latency_ms + batch * cpu_ms
-    };
     function(
         inputs,
-        gathered.clamp(1.0, most),
-        most,
-        inputs.queue_concurrency,
-        event_bytes,
-        &duration,
+        gathered,
+        settings.queue_batch_size,
+        settings.queue_concurrency,
+        |batch| {
+            // Updates of one entity are written one after the other.
+            let sequential = (batch / WRITER_CONCURRENCY).max(batch * inputs.hottest_share).max(1.0);
+            sequential * units.latencies * settings.latency_ms + batch * cpu_ms
+        },
     )
 }
 
+/// `gathered` is the number of records or messages that are waiting when an invocation starts.
 fn function(
     inputs: &Inputs,
-    batch: f64,
-    most: f64,
-    most_concurrency: f64,
-    event_bytes: f64,
-    duration: &dyn Fn(f64) -> f64,
+    gathered: f64,
+    max_batch: f64,
+    max_concurrency: f64,
+    work_ms: impl Fn(f64) -> f64,
 ) -> Function {
+    let event_bytes = inputs.item_bytes as f64 + ENVELOPE_BYTES;
+    let max_batch = max_batch.min(PAYLOAD_BYTES / event_bytes).max(1.0);
+    let batch = gathered.clamp(1.0, max_batch);
+    let duration_ms = INVOCATION_MS + work_ms(batch);
     let invocations = inputs.updates_per_second / batch;
-    let duration_ms = duration(batch);
     Function {
         batch,
         invocations,
         duration_ms,
         concurrency: invocations * duration_ms / 1_000.0,
-        most_concurrency,
-        capacity: most_concurrency * most * 1_000.0 / duration(most),
-        memory_needed_mb: BASE_MEMORY_MB + most * event_bytes * EVENT_COPIES / MB,
-        gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * inputs.memory_mb / 1_024.0,
+        max_concurrency,
+        capacity: max_concurrency * max_batch * 1_000.0 / (INVOCATION_MS + work_ms(max_batch)),
+        memory_needed_mb: BASE_MEMORY_MB + max_batch * event_bytes * EVENT_COPIES / MB,
+        gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * inputs.settings.memory / 1_024.0,
     }
 }
 
-/// For one record or request. No more than one vCPU is counted on.
+/// Returns the CPU time of one record or request, on at most one vCPU.
 fn cpu_ms(micros: f64, inputs: &Inputs) -> f64 {
-    let further = (inputs.item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
-    let vcpu = (inputs.memory_mb / VCPU_MEMORY_MB).min(1.0);
-    (micros + further * KB_CPU_MICROS) / vcpu / 1_000.0
+    let further_kb = (inputs.item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
+    let vcpu = (inputs.settings.memory / VCPU_MEMORY_MB).min(1.0);
+    (micros + further_kb * KB_CPU_MICROS) / vcpu / 1_000.0
 }
 
-/// Requests to the queue, an update: one sends it; a batch is received and deleted.
+/// Returns the number of requests to the queue for an update: to send it, to receive a batch, and to delete the batch.
 fn queue_requests(inputs: &Inputs, batch: f64) -> f64 {
-    let bytes = inputs.item_bytes as f64 + ENVELOPE_BYTES;
-    let sent = (bytes / QUEUE_REQUEST_BYTES).ceil();
-    let received = (1.0 / batch.min(QUEUE_REQUEST_MESSAGES)).max(bytes / QUEUE_REQUEST_BYTES);
+    let size = (inputs.item_bytes as f64 + ENVELOPE_BYTES) / QUEUE_REQUEST_BYTES;
     let deleted = 1.0 / batch.min(QUEUE_REQUEST_MESSAGES);
-    sent + received + deleted
+    size.ceil() + deleted.max(size) + deleted
 }

@@ -1,12 +1,12 @@
-//! A plan as JSON, and as tables for the eye.
+//! A plan as JSON. The tables for a terminal are made from that JSON.
 
 use serde_json::{Map, Value, json};
 use shared::dynamodb::write::{Idempotency, WriteMode};
 
 use super::{
-    cost::Cost,
+    calculate::Plan,
     limits::{Limit, nearest},
-    model::{Function, Inputs, Load},
+    model::Function,
     prices::Prices,
 };
 use crate::{
@@ -14,129 +14,101 @@ use crate::{
     output::{Output, say_table, say_text},
 };
 
-/// A plan.
-pub(super) struct Plan {
-    pub(super) inputs: Inputs,
-    pub(super) load: Load,
-    pub(super) limits: Vec<Limit>,
-    pub(super) cost: Cost,
-}
+/// Rows of the first table: JSON pointer of the value, label, unit.
+const ROWS: &str = "\
+/Update/WriteUnits | an update writes | write units
+/Update/ReadUnits | an update reads | read units
+/Update/LatestItemBytes | latest item, maximum | bytes
+/Table/WriteUnitsPerSecond | writes of the table | write units/s
+/Table/ReadUnitsPerSecond | reads of the table | read units/s
+/Table/Partitions | partitions, and shards of the stream, minimum |
+/Table/StorageGB | storage | GB
+/Table/StorageGrowthGBPerMonth | storage growth | GB a month
+/HottestEntity/UpdatesPerSecond | updates of the hottest entity | updates/s
+/HottestEntity/WriteUnitsPerSecond | writes of the hottest entity | write units/s
+/HottestEntity/MostUpdatesPerSecond | maximum for one entity | updates/s
+/Stream/RecordsPerSecond | stream | records/s
+/Stream/MBPerSecond | stream, volume | MB/s
+/StreamFunction/InvocationsPerSecond | stream-fn | invocations/s
+/StreamFunction/BatchSize | stream-fn, batch | records
+/StreamFunction/DurationMs | stream-fn, duration | ms
+/StreamFunction/Concurrency | stream-fn, concurrency | invocations
+/StreamFunction/MostUpdatesPerSecond | stream-fn, maximum | records/s
+/StreamFunction/MemoryNeededMB | stream-fn, memory needed | MB
+/WriterFunction/InvocationsPerSecond | writer-fn | invocations/s
+/WriterFunction/BatchSize | writer-fn, batch | messages
+/WriterFunction/DurationMs | writer-fn, duration | ms
+/WriterFunction/Concurrency | writer-fn, concurrency | invocations
+/WriterFunction/MostUpdatesPerSecond | writer-fn, maximum | messages/s
+/WriterFunction/MemoryNeededMB | writer-fn, memory needed | MB
+/StreamFunction/MemoryMB | memory of each function | MB
+/Queue/RequestsPerSecond | queue | requests/s
+/Queue/MessagesInFlight | messages in flight |
+/Queue/Queues | queues, minimum |
+/LogsGBPerMonth | logs | GB a month";
 
+/// Prints a price list.
 pub(super) fn prices(list: &Map<String, Value>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(list).map_err(|error| CliError::usage("the prices", error))?;
     say_text(&text)
 }
 
+/// Prints a plan.
 pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), CliError> {
+    let plan = json(plan, prices);
     if output.is_json() {
-        return output.object(&json(plan, prices));
+        return output.object(&plan);
     }
-    let row = |(what, value, unit): (&str, f64, &str)| vec![what.to_owned(), shown(value), unit.to_owned()];
-    let rows: Vec<_> = figures(plan).into_iter().map(row).collect();
-    say_table(&["", "", "unit"], &rows)?;
+    let row = |row: &str| {
+        let mut cells: Vec<_> = row.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let value = plan.pointer(&cells.remove(0)).unwrap_or(&Value::Null);
+        cells.insert(1, shown(value));
+        cells
+    };
+    say_table(&["", "", "unit"], &ROWS.lines().map(row).collect::<Vec<_>>())?;
 
-    let (oldest, newest) = prices.dates();
-    let currency = format!("{} a month", prices.currency);
-    let amount = |what: &str, amount: f64| vec![what.to_owned(), shown(amount)];
-    let mut rows: Vec<_> = plan.cost.parts.iter().map(|(part, cost)| amount(part, *cost)).collect();
-    rows.push(amount("together", plan.cost.total()));
-    rows.push(amount("and with each further month of history", plan.cost.growth));
-    rows.push(amount(
-        "Writes as provisioned capacity, used to the full",
-        plan.cost.provisioned_writes,
-    ));
-    say_table(&["part", &currency], &rows)?;
-    say_text(&format!("prices of {}, {oldest} to {newest}", prices.region))?;
+    let cost = &plan["MonthlyCost"];
+    let text = |name: &str| cost[name].as_str().unwrap_or_default();
+    let parts = cost["Parts"].as_object().into_iter().flatten();
+    let totals = [
+        ("total", "Total"),
+        ("each further month of history adds", "GrowthPerMonth"),
+        ("Writes as fully used provisioned capacity", "ProvisionedWrites"),
+    ];
+    let totals = totals.map(|(label, member)| vec![label.to_owned(), shown(&cost[member])]);
+    let rows: Vec<_> = parts
+        .map(|(part, cost)| vec![part.clone(), shown(cost)])
+        .chain(totals)
+        .collect();
+    say_table(&["part", &format!("{} a month", text("Currency"))], &rows)?;
+    let (region, oldest, newest) = (text("Region"), text("PricesFrom"), text("PricesTo"));
+    say_text(&format!("prices of {region}, {oldest} to {newest}"))?;
 
-    let exceeded: Vec<_> = plan.limits.iter().filter(|limit| limit.is_exceeded()).collect();
-    for limit in &exceeded {
-        say_text(&format!("{}: {}", bears(limit), limit.turn))?;
+    let load = |limit: &Value| {
+        let text = |member: &str| limit[member].as_str().unwrap_or_default().to_owned();
+        let (load, bound) = (shown(&limit["Load"]), shown(&limit["Bound"]));
+        format!("{}, {load} of {bound} {}", text("Limit"), text("Unit"))
+    };
+    let exceeded = plan["Limits"].as_array().map_or(&[][..], Vec::as_slice);
+    for limit in exceeded {
+        say_text(&format!(
+            "{}: {}",
+            load(limit),
+            limit["Turn"].as_str().unwrap_or_default()
+        ))?;
     }
-    if exceeded.is_empty()
-        && let Some(nearest) = nearest(&plan.limits)
-    {
-        say_text(&format!("no limit is met; the nearest is {}", bears(nearest)))?;
+    if exceeded.is_empty() && !plan["Nearest"].is_null() {
+        say_text(&format!(
+            "no limit is exceeded; the nearest is {}",
+            load(&plan["Nearest"])
+        ))?;
     }
     Ok(())
 }
 
-fn bears(limit: &Limit) -> String {
-    let Limit {
-        name,
-        load,
-        bound,
-        unit,
-        ..
-    } = limit;
-    format!("{name}, {} of {} {unit}", shown(*load), shown(*bound))
-}
-
-fn figures(plan: &Plan) -> Vec<(&'static str, f64, &'static str)> {
-    let Plan { inputs, load, .. } = plan;
-    let mut figures = vec![
-        ("an update writes", load.units.writes(), "write units"),
-        ("an update reads", load.units.reads, "read units"),
-        ("the latest item, at most", load.units.latest_bytes as f64, "bytes"),
-        ("the table's writes", load.write_units, "write units/s"),
-        ("the table's reads", load.read_units, "read units/s"),
-        ("partitions, and shards of the stream, at least", load.partitions, ""),
-        ("storage", load.storage_gb, "GB"),
-        ("its growth", load.storage_growth_gb, "GB a month"),
-        ("the hottest entity's updates", load.hottest_updates, "updates/s"),
-        ("the hottest entity's writes", load.hottest_write_units, "write units/s"),
-        ("what one entity takes at most", load.hottest_most_updates, "updates/s"),
-        ("the stream", load.stream_records, "records/s"),
-        ("", load.stream_mb, "MB/s"),
-    ];
-    for (function, [invocations, batch, duration, concurrency, capacity, memory]) in [
-        (
-            &load.stream,
-            [
-                "stream-fn",
-                "its batch",
-                "its duration",
-                "at once",
-                "it takes at most",
-                "it needs",
-            ],
-        ),
-        (
-            &load.writer,
-            [
-                "writer-fn",
-                "its batch",
-                "its duration",
-                "at once",
-                "it takes at most",
-                "it needs",
-            ],
-        ),
-    ] {
-        figures.extend([
-            (invocations, function.invocations, "invocations/s"),
-            (batch, function.batch, "records or messages"),
-            (duration, function.duration_ms, "ms"),
-            (concurrency, function.concurrency, "invocations"),
-            (capacity, function.capacity, "records or messages/s"),
-            (memory, function.memory_needed_mb, "MB of memory"),
-        ]);
-    }
-    figures.extend([
-        ("each function has", inputs.memory_mb, "MB of memory"),
-        ("the queue", load.queue_requests, "requests/s"),
-        ("messages in flight", load.messages_in_flight, ""),
-        ("queues, at least", load.queues, ""),
-        ("logs", load.log_gb, "GB a month"),
-    ]);
-    figures
-}
-
 fn json(plan: &Plan, prices: &Prices) -> Value {
     let Plan {
-        inputs,
-        load,
-        limits,
-        cost,
+        inputs, load, limits, ..
     } = plan;
     let function = |function: &Function| {
         json!({
@@ -144,19 +116,18 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
             "BatchSize": rounded(function.batch),
             "DurationMs": rounded(function.duration_ms),
             "Concurrency": rounded(function.concurrency),
-            "MostConcurrency": rounded(function.most_concurrency),
+            "MostConcurrency": rounded(function.max_concurrency),
             "MostUpdatesPerSecond": rounded(function.capacity),
-            "MemoryMB": rounded(inputs.memory_mb),
+            "MemoryMB": rounded(inputs.settings.memory),
             "MemoryNeededMB": rounded(function.memory_needed_mb),
         })
     };
     let (oldest, newest) = prices.dates();
-    let parts: Map<_, _> = cost
-        .parts
+    let parts = plan
+        .costs
         .iter()
-        .map(|(part, amount)| ((*part).to_owned(), rounded(*amount)))
-        .collect();
-    let exceeded: Vec<_> = limits.iter().filter(|limit| limit.is_exceeded()).map(limit).collect();
+        .map(|(part, cost)| ((*part).to_owned(), rounded(*cost)));
+    let exceeded = limits.iter().filter(|limit| limit.is_exceeded()).map(limit);
     json!({
         "UpdatesPerSecond": rounded(inputs.updates_per_second),
         "Entities": inputs.entities,
@@ -186,7 +157,7 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
         "HottestEntity": {
             "UpdatesPerSecond": rounded(load.hottest_updates),
             "WriteUnitsPerSecond": rounded(load.hottest_write_units),
-            "MostUpdatesPerSecond": rounded(load.hottest_most_updates),
+            "MostUpdatesPerSecond": rounded(load.max_entity_updates),
         },
         "Stream": {
             "Shards": rounded(load.partitions),
@@ -202,16 +173,16 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
         },
         "LogsGBPerMonth": rounded(load.log_gb),
         "MonthlyCost": {
-            "Currency": prices.currency,
-            "Region": prices.region,
+            "Currency": prices.text("Currency"),
+            "Region": prices.text("Region"),
             "PricesFrom": oldest,
             "PricesTo": newest,
-            "Parts": parts,
-            "Total": rounded(cost.total()),
-            "GrowthPerMonth": rounded(cost.growth),
-            "ProvisionedWrites": rounded(cost.provisioned_writes),
+            "Parts": parts.collect::<Map<_, _>>(),
+            "Total": rounded(plan.total()),
+            "GrowthPerMonth": rounded(plan.growth),
+            "ProvisionedWrites": rounded(plan.provisioned_writes),
         },
-        "Limits": exceeded,
+        "Limits": exceeded.collect::<Vec<_>>(),
         "Nearest": nearest(limits).map(limit),
     })
 }
@@ -222,39 +193,26 @@ fn limit(limit: &Limit) -> Value {
         "Load": rounded(limit.load),
         "Bound": rounded(limit.bound),
         "Unit": limit.unit,
-        "Turn": limit.turn,
+        "Turn": limit.tuning,
     })
 }
 
-/// Six digits: none of it is known better.
+/// Rounds to six digits. The figures are less accurate than that.
 fn rounded(number: f64) -> Value {
     let rounded: f64 = format!("{number:.5e}").parse().unwrap_or(number);
     serde_json::from_str(&rounded.to_string()).unwrap_or(Value::Null)
 }
 
-/// Three digits, and commas between thousands.
-fn shown(number: f64) -> String {
-    let rounded: f64 = format!("{number:.2e}").parse().unwrap_or(number);
-    let (mut decimals, mut digits) = (0, rounded);
-    while digits > 0.0 && digits < 100.0 && decimals < 12 {
-        digits *= 10.0;
-        decimals += 1;
-    }
-    let text = format!("{rounded:.decimals$}");
+/// Formats a number with three digits, and commas between thousands.
+fn shown(number: &Value) -> String {
+    let rounded: f64 = format!("{:.2e}", number.as_f64().unwrap_or_default())
+        .parse()
+        .unwrap_or_default();
+    let text = format!("{rounded:.12}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if fraction.is_empty() {
-        grouped
-    } else {
-        format!("{grouped}.{fraction}")
-    }
+    let groups: Vec<_> = whole.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    let text = format!("{}.{fraction}", groups.join(","));
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -262,26 +220,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_shown_as_they_are_read() {
-        for (number, text) in [
-            (0.0, "0"),
-            (0.001_234, "0.00123"),
-            (0.5, "0.5"),
-            (1.0, "1"),
-            (2.111_11, "2.11"),
-            (999.6, "1,000"),
-            (12.34, "12.3"),
-            (1_234_567.0, "1,230,000"),
+    fn numbers_are_formatted() {
+        for (number, three_digits, six_digits) in [
+            (0.0, "0", "0"),
+            (1e-9, "0.000000001", "0.000000001"),
+            (0.001_234, "0.00123", "0.001234"),
+            (0.5, "0.5", "0.5"),
+            (1.0, "1", "1"),
+            (2.111_111_1, "2.11", "2.11111"),
+            (12.34, "12.3", "12.34"),
+            (999.6, "1,000", "999.6"),
+            (1_234_567.0, "1,230,000", "1234570"),
+            (1e9, "1,000,000,000", "1000000000"),
         ] {
-            assert_eq!(shown(number), text);
+            assert_eq!(shown(&json!(number)), three_digits);
+            assert_eq!(rounded(number).to_string(), six_digits);
         }
-        for (number, text) in [
-            (0.0, "0"),
-            (2.111_111_1, "2.11111"),
-            (1e9, "1000000000"),
-            (1e-9, "0.000000001"),
-        ] {
-            assert_eq!(rounded(number).to_string(), text);
+    }
+
+    #[test]
+    fn every_row_has_a_value() {
+        let prices = Prices::read(None).unwrap();
+        let plan = json(&Plan::of(crate::plan::tests::even(1.0, 1, 1), &prices), &prices);
+        for row in ROWS.lines() {
+            let cells: Vec<_> = row.split('|').map(str::trim).collect();
+            assert_eq!(cells.len(), 3, "{row}");
+            assert!(plan.pointer(cells[0]).is_some_and(Value::is_number), "{row}");
         }
     }
 }

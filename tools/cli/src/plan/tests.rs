@@ -1,4 +1,4 @@
-//! The whole arithmetic: by hand, and by what has to hold of any inputs.
+//! Tests of the whole calculation: examples that were calculated manually, and properties of any inputs.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -13,58 +13,66 @@ use shared::{
     dynamodb::write::{Idempotency, WriteMode},
 };
 
-use super::{cost::Architecture, limits::Limit, *};
+use super::{
+    calculate::Plan,
+    limits::Limit,
+    model::{Architecture, Inputs, Settings},
+    prices::Prices,
+    units::Writing,
+};
 
-fn even(updates_per_second: f64, entities: u64, item_bytes: u64) -> Inputs {
+/// Inputs with evenly distributed updates and the default settings.
+pub(super) fn even(updates_per_second: f64, entities: u64, item_bytes: u64) -> Inputs {
     Inputs {
         updates_per_second,
         entities,
         item_bytes,
-        writing: Writing {
-            mode: WriteMode::Stream,
-            idempotency: Idempotency::default(),
-            stream_behind: true,
-            pruned: false,
-        },
+        writing: writing(WriteMode::Stream, Idempotency::default(), true),
         hottest_share: 1.0 / entities as f64,
         retention_days: 30.0,
         ledger_days: 0.0,
-        batch_size: 100.0,
-        batching_window: 0.0,
-        parallelization_factor: 2.0,
-        queue_batch_size: 10.0,
-        queue_concurrency: 20.0,
-        memory_mb: 128.0,
-        latency_ms: 5.0,
+        settings: Settings {
+            batch_size: 100.0,
+            batching_window: 0.0,
+            parallelization_factor: 2.0,
+            queue_batch_size: 10.0,
+            queue_concurrency: 20.0,
+            memory: 128.0,
+            architecture: Architecture::Arm64,
+            latency_ms: 5.0,
+        },
+    }
+}
+
+fn writing(mode: WriteMode, idempotency: Idempotency, stream_behind: bool) -> Writing {
+    Writing {
+        mode,
+        idempotency,
+        stream_behind,
+        pruned: false,
     }
 }
 
 fn planned(inputs: Inputs) -> Plan {
-    let load = Load::of(&inputs);
-    Plan {
-        limits: limits(&inputs, &load),
-        cost: Cost::of(&load, Architecture::Arm64, &Prices::read(None).unwrap()),
-        inputs,
-        load,
-    }
+    Plan::of(inputs, &Prices::read(None).unwrap())
 }
 
 fn part(plan: &Plan, name: &str) -> f64 {
-    plan.cost.parts.iter().find(|(part, _)| *part == name).unwrap().1
+    plan.costs.iter().find(|(part, _)| *part == name).unwrap().1
 }
 
-fn assert_close(what: &str, measured: f64, by_hand: f64) {
-    let close = (measured - by_hand).abs() <= by_hand.abs() * 1e-4;
-    assert!(close, "{what}: {measured} and not {by_hand}");
+fn assert_close(what: &str, measured: f64, expected: f64) {
+    let close = (measured - expected).abs() <= expected.abs() * 1e-4;
+    assert!(close, "{what}: {measured} instead of {expected}");
 }
 
 fn limit(plan: &Plan, name: &str) -> Limit {
     *plan.limits.iter().find(|limit| limit.name == name).unwrap()
 }
 
-/// 1,000 updates a second of 100,000 entities, 500 bytes: by a calculator.
+/// 1,000 updates a second of 100,000 entities, 500 bytes.
 #[test]
-fn a_thousand_updates_a_second_by_hand() {
+fn a_thousand_updates_a_second_match_manual_calculation() {
     let plan = planned(even(1_000.0, 100_000, 500));
     let load = &plan.load;
     // 19 write units in 9 updates; 500 + 10 + 17 + 24 * 16 bytes.
@@ -78,14 +86,14 @@ fn a_thousand_updates_a_second_by_hand() {
     assert_close("stream", load.stream_records, 2_000.0);
     // 290 lanes, polled four times a second: less than a record each time.
     assert_close("batch of stream-fn", load.stream.batch, 1.0);
-    // 31 us of a vCPU, of which there is 128/1,769.
+    // 31 µs on 128/1,769 of a vCPU.
     assert_close("duration of stream-fn", load.stream.duration_ms, 1.0 + 5.0 + 0.428_430);
-    assert_close("stream-fn at once", load.stream.concurrency, 6.428_430);
+    assert_close("concurrency of stream-fn", load.stream.concurrency, 6.428_430);
     assert_close("batch of writer-fn", load.writer.batch, 10.0);
-    // 10/9 requests an update: 10 of 217 us, and 5 ms.
+    // 10/9 requests an update: 10 times 217 µs, and 5 ms.
     let writer_ms = 1.0 + 5.555_556 + 10.0 * 2.999_008 * 10.0 / 9.0;
     assert_close("duration of writer-fn", load.writer.duration_ms, writer_ms);
-    // One to send it, a tenth to receive it, a tenth to delete it.
+    // One request to send it, a tenth to receive it, a tenth to delete it.
     assert_close("queue", load.queue_requests, 1_200.0);
 
     assert_close("Writes", part(&plan, "Writes"), 2_628.0 * 19.0 / 9.0 * 0.625);
@@ -106,115 +114,97 @@ fn a_thousand_updates_a_second_by_hand() {
     );
 }
 
-/// What one entity takes: 1,000 write units, shared by all that an update writes under its key.
+/// An entity has 1,000 write units per second, for everything that an update writes under its partition key.
 #[test]
-fn the_hottest_entity_by_hand() {
-    for (mode, idempotency, stream_behind, most) in [
-        (WriteMode::Stream, Idempotency::Recent(Window::LAST), true, 500.0),
-        (WriteMode::Stream, Idempotency::default(), true, 9_000.0 / 19.0),
-        (WriteMode::Inline, Idempotency::Recent(Window::LAST), false, 500.0),
-        (
-            WriteMode::Inline,
-            Idempotency::Recent(Window::LAST),
-            true,
-            1_000.0 / 3.0,
-        ),
-        (WriteMode::Transaction, Idempotency::default(), false, 250.0),
-        (
-            WriteMode::Stream,
-            Idempotency::Ledger(Retention::default()),
-            true,
-            200.0,
-        ),
-        (
-            WriteMode::Transaction,
-            Idempotency::Ledger(Retention::default()),
-            true,
-            1_000.0 / 7.0,
-        ),
+fn the_limit_of_the_hottest_entity_matches_manual_calculation() {
+    let (recent, last) = (Idempotency::default(), Idempotency::Recent(Window::LAST));
+    let ledger = Idempotency::Ledger(Retention::default());
+    for (mode, idempotency, stream_behind, max) in [
+        (WriteMode::Stream, last, true, 500.0),
+        (WriteMode::Stream, recent, true, 9_000.0 / 19.0),
+        (WriteMode::Inline, last, false, 500.0),
+        (WriteMode::Inline, last, true, 1_000.0 / 3.0),
+        (WriteMode::Transaction, recent, false, 250.0),
+        (WriteMode::Stream, ledger, true, 200.0),
+        (WriteMode::Transaction, ledger, true, 1_000.0 / 7.0),
     ] {
-        let with = |updates_per_second| {
-            let mut inputs = even(updates_per_second, 1_000, 500);
-            inputs.hottest_share = 1.0;
-            inputs.writing = Writing {
-                mode,
-                idempotency,
-                stream_behind,
-                pruned: false,
-            };
-            limit(&planned(inputs), "HottestEntity")
+        let plan_of = |updates_per_second| {
+            planned(Inputs {
+                hottest_share: 1.0,
+                writing: writing(mode, idempotency, stream_behind),
+                ..even(updates_per_second, 1_000, 500)
+            })
         };
-        assert_close(
-            "most",
-            planned(even(1.0, 1, 500)).load.hottest_most_updates,
-            9_000.0 / 19.0,
-        );
-        assert!(!with(most * 0.999).is_exceeded(), "{mode:?} {idempotency:?}");
-        assert!(with(most * 1.001).is_exceeded(), "{mode:?} {idempotency:?}");
+        let is_exceeded = |rate| limit(&plan_of(rate), "HottestEntity").is_exceeded();
+        assert_close("maximum", plan_of(1.0).load.max_entity_updates, max);
+        assert!(!is_exceeded(max * 0.999), "{mode:?} {idempotency:?}");
+        assert!(is_exceeded(max * 1.001), "{mode:?} {idempotency:?}");
     }
 }
 
 #[test]
-fn the_limit_that_is_met_first() {
+fn the_first_exceeded_limit() {
     let exceeded = |inputs| {
-        let plan = planned(inputs);
-        let exceeded = plan.limits.into_iter().filter(Limit::is_exceeded);
-        exceeded.map(|limit| limit.name).collect::<Vec<_>>()
+        let limits = planned(inputs).limits.into_iter();
+        let exceeded = limits.filter(Limit::is_exceeded).map(|limit| limit.name);
+        exceeded.collect::<Vec<_>>()
     };
-    let share = |mut inputs: Inputs, share| {
-        inputs.hottest_share = share;
-        inputs
+    let one_entity = |rate| Inputs {
+        hottest_share: 1.0,
+        ..even(rate, 1_000, 500)
     };
-    let transaction = |mut inputs: Inputs| {
-        inputs.writing.mode = WriteMode::Transaction;
-        inputs
-    };
-    assert_eq!(exceeded(even(100.0, 1_000, 500)), Vec::<&str>::new());
-    assert_eq!(exceeded(share(even(600.0, 1_000, 500), 1.0)), ["HottestEntity"]);
-    // A transaction reads before it writes: 15 ms during which another update of the entity makes it run again.
-    assert_eq!(exceeded(transaction(share(even(70.0, 1_000, 500), 1.0))), ["LostRaces"]);
-    assert_eq!(exceeded(even(2_000.0, 1_000_000, 500)), ["NewTable"]);
-    assert_eq!(exceeded(even(1.0, 1_000, 409_585)), ["ItemSize"]);
-    // However much else there is: what does not fit works at no rate.
+    let transaction = writing(WriteMode::Transaction, Idempotency::default(), true);
+    for (inputs, limits) in [
+        (even(100.0, 1_000, 500), &[][..]),
+        (one_entity(600.0), &["HottestEntity"]),
+        // A transaction reads before it writes: 15 ms in which another update of the entity makes it start again.
+        (
+            Inputs {
+                writing: transaction,
+                ..one_entity(70.0)
+            },
+            &["LostRaces"],
+        ),
+        (even(2_000.0, 1_000_000, 500), &["NewTable"]),
+        (even(1.0, 1_000, 409_585), &["ItemSize"]),
+        (even(1.0, 1_000, 409_600 - 16 - 384 - 27), &[]),
+    ] {
+        assert_eq!(exceeded(inputs), limits, "{inputs:?}");
+    }
+    // An item that is too large is first, even if other limits are exceeded more.
     assert_eq!(exceeded(even(1e6, 1_000_000, 409_585))[0], "ItemSize");
-    assert_eq!(exceeded(even(1.0, 1_000, 409_600 - 16 - 384 - 27)), Vec::<&str>::new());
-    // A million a second, as deployed.
     let million = exceeded(even(1e6, 1_000_000, 500));
     assert_eq!(million[..2], ["NewTable", "WriterFunction"], "{million:?}");
-    assert!(
-        million.contains(&"TableQuota") && million.contains(&"AccountConcurrency"),
-        "{million:?}"
-    );
+    for limit in ["TableQuota", "AccountConcurrency"] {
+        assert!(million.contains(&limit), "{million:?}");
+    }
     let mut slow = even(100.0, 1_000, 500);
-    slow.latency_ms = 30_000.0;
+    slow.settings.latency_ms = 30_000.0;
     assert_eq!(exceeded(slow)[0], "WriterFunction");
-    let mut packed = even(100.0, 1_000, 300_000);
-    (packed.queue_batch_size, packed.memory_mb) = (100.0, 128.0);
-    assert!(!exceeded(packed).contains(&"Memory"));
+    let mut large = even(100.0, 1_000, 300_000);
+    large.settings.queue_batch_size = 100.0;
+    assert!(!exceeded(large).contains(&"Memory"));
 }
 
 #[test]
-fn a_larger_batch_takes_fewer_invocations() {
-    let with = |batch_size, batching_window| {
-        let mut inputs = even(10_000.0, 1_000_000, 500);
-        (inputs.batch_size, inputs.batching_window, inputs.retention_days) = (batch_size, batching_window, 0.0);
+fn a_larger_batch_needs_fewer_invocations() {
+    let stream = |item_bytes, batch_size, batching_window| {
+        let mut inputs = even(10_000.0, 1_000_000, item_bytes);
+        inputs.retention_days = 0.0;
+        (inputs.settings.batch_size, inputs.settings.batching_window) = (batch_size, batching_window);
         planned(inputs).load.stream
     };
+    let (default, window) = (stream(500, 100.0, 0.0), stream(500, 1_000.0, 1.0));
     // 22 shards of 2 lanes, polled four times a second.
-    assert_close("as deployed", with(100.0, 0.0).batch, 10_000.0 / 4.0 / 44.0);
-    assert_close("with a window", with(1_000.0, 1.0).batch, 10_000.0 * 1.25 / 44.0);
-    assert!(with(1_000.0, 1.0).invocations < with(100.0, 0.0).invocations);
+    assert_close("default", default.batch, 10_000.0 / 4.0 / 44.0);
+    assert_close("with a window", window.batch, 10_000.0 * 1.25 / 44.0);
+    assert!(window.invocations < default.invocations);
     // 400 KB: two items of an update in the megabyte of a poll, and 15 in an event.
-    let large = |batching_window| {
-        let mut inputs = even(10_000.0, 1_000_000, 400_000);
-        (inputs.batching_window, inputs.retention_days) = (batching_window, 0.0);
-        planned(inputs).load.stream.capacity
-    };
-    assert!(large(0.0) < large(1.0));
+    assert!(stream(400_000, 100.0, 0.0).capacity < stream(400_000, 100.0, 1.0).capacity);
 }
 
 #[test]
-fn pruning_and_the_ledger_cost_what_they_write() {
+fn pruning_and_the_ledger_consume_write_units() {
     let mut pruned = even(1_000.0, 1_000, 500);
     pruned.writing.pruned = true;
     let plan = planned(pruned);
@@ -223,9 +213,9 @@ fn pruning_and_the_ledger_cost_what_they_write() {
     let mut ledger = even(1_000.0, 1_000, 500);
     ledger.writing.idempotency = Idempotency::Ledger(Retention::default());
     (ledger.ledger_days, ledger.retention_days) = (8.0, 0.0);
-    // 238 bytes a marker, for 8 days.
+    // 238 bytes for each ledger item, for 8 days.
     let gb = (8.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 610.0) / 1_073_741_824.0;
-    assert_close("markers", planned(ledger).load.storage_gb, gb);
+    assert_close("ledger items", planned(ledger).load.storage_gb, gb);
 }
 
 fn any_inputs() -> impl Strategy<Value = Inputs> {
@@ -256,21 +246,24 @@ fn any_inputs() -> impl Strategy<Value = Inputs> {
             hottest_share: share.max(1.0 / entities as f64),
             retention_days: days,
             ledger_days: if window == 0 { 8.0 } else { 0.0 },
-            batch_size: settings.0.into(),
-            batching_window: settings.1.into(),
-            parallelization_factor: settings.2.into(),
-            queue_batch_size: settings.3.into(),
-            queue_concurrency: settings.4.into(),
-            memory_mb: settings.5.into(),
-            latency_ms,
+            settings: Settings {
+                batch_size: settings.0.into(),
+                batching_window: settings.1.into(),
+                parallelization_factor: settings.2.into(),
+                queue_batch_size: settings.3.into(),
+                queue_concurrency: settings.4.into(),
+                memory: settings.5.into(),
+                architecture: Architecture::Arm64,
+                latency_ms,
+            },
         },
     )
 }
 
-/// Every number of a plan that says how much of something there is.
+/// Every amount of a plan.
 fn amounts(plan: &Plan) -> Vec<(&'static str, f64)> {
     let load = &plan.load;
-    let mut amounts = plan.cost.parts.clone();
+    let mut amounts = plan.costs.to_vec();
     amounts.extend([
         ("write units", load.write_units),
         ("read units", load.read_units),
@@ -281,26 +274,27 @@ fn amounts(plan: &Plan) -> Vec<(&'static str, f64)> {
         ("stream records", load.stream_records),
         ("stream", load.stream_mb),
         ("stream-fn", load.stream.invocations),
-        ("stream-fn at once", load.stream.concurrency),
+        ("concurrency of stream-fn", load.stream.concurrency),
         ("writer-fn", load.writer.invocations),
-        ("writer-fn at once", load.writer.concurrency),
+        ("writer-fn concurrency", load.writer.concurrency),
         ("in flight", load.messages_in_flight),
         ("requests", load.queue_requests),
         ("logs", load.log_gb),
-        ("provisioned", plan.cost.provisioned_writes),
-        ("month", plan.cost.growth),
-        ("total", plan.cost.total()),
+        ("provisioned", plan.provisioned_writes),
+        ("month", plan.growth),
+        ("total", plan.total()),
     ]);
     amounts
 }
 
 proptest! {
     #[test]
-    fn a_plan_is_made_of_numbers(inputs in any_inputs()) {
+    fn every_number_of_a_plan_is_valid(inputs in any_inputs()) {
         let plan = planned(inputs);
         for (what, amount) in amounts(&plan) {
             prop_assert!(amount.is_finite() && amount >= 0.0, "{what}: {amount}");
         }
+        prop_assert_eq!(plan.limits.len(), if plan.load.units.races { 11 } else { 10 });
         for limit in &plan.limits {
             prop_assert!(limit.load.is_finite() && limit.bound.is_finite() && limit.bound > 0.0, "{limit:?}");
         }
@@ -310,15 +304,15 @@ proptest! {
         }
         let used: Vec<_> = plan.limits.iter().filter(|limit| limit.name != "ItemSize").map(Limit::used).collect();
         prop_assert!(used.is_sorted_by(|a, b| a >= b), "{used:?}");
-        let parts: f64 = plan.cost.parts.iter().map(|(_, amount)| amount).sum();
-        prop_assert_eq!(parts, plan.cost.total());
-        // A version is written once, and its latest item once, at least.
+        let parts: f64 = plan.costs.iter().map(|(_, amount)| amount).sum();
+        prop_assert_eq!(parts, plan.total());
+        // An update writes at least its version item and its latest item.
         prop_assert!(plan.load.units.writes() >= 2.0);
-        prop_assert!(plan.load.hottest_most_updates <= 500.0);
+        prop_assert!(plan.load.max_entity_updates <= 500.0);
     }
 
     #[test]
-    fn more_takes_more(inputs in any_inputs(), factor in 1.0..1_000.0f64) {
+    fn a_larger_input_needs_no_less_capacity(inputs in any_inputs(), factor in 1.0..1_000.0f64) {
         let mut rate = inputs;
         rate.updates_per_second = (inputs.updates_per_second * factor).min(1e9);
         let mut entities = inputs;
@@ -327,7 +321,7 @@ proptest! {
         bytes.item_bytes = ((inputs.item_bytes as f64 * factor) as u64).max(inputs.item_bytes);
         for (named, more) in [("rate", rate), ("entities", entities), ("bytes", bytes)] {
             for ((what, less), (_, more)) in amounts(&planned(inputs)).into_iter().zip(amounts(&planned(more))) {
-                // Fewer large messages fit a batch, which is so much sooner done.
+                // A batch has fewer large messages, so it takes less time.
                 let shorter = named == "bytes" && what == "in flight";
                 prop_assert!(shorter || more >= less * (1.0 - 1e-9), "{named}: {what} was {less} and is {more}");
             }
@@ -335,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn more_entities_make_the_hottest_one_cooler(inputs in any_inputs(), factor in 1..1_000u64) {
+    fn more_entities_reduce_the_load_of_the_hottest(inputs in any_inputs(), factor in 1..1_000u64) {
         let evenly = |entities: u64| {
             let entities = entities.min(1_000_000_000_000);
             let hottest_share = 1.0 / entities as f64;

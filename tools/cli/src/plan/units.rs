@@ -1,4 +1,4 @@
-//! What one update takes of DynamoDB.
+//! Capacity and requests that one update takes.
 
 use shared::{
     domain::recent_requests::Window,
@@ -7,44 +7,44 @@ use shared::{
 
 use super::figures::{ENTRY_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES, TTL_BYTES};
 
-/// How updates are written.
+/// Settings of writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writing {
     pub(super) mode: WriteMode,
     pub(super) idempotency: Idempotency,
-    /// Whether stream-fn runs behind a mode that writes version items itself.
+    /// `true` if stream-fn also runs with modes that write version items themselves.
     pub(super) stream_behind: bool,
-    /// Whether versions are pruned after some time.
+    /// `true` if versions are pruned.
     pub(super) pruned: bool,
 }
 
-/// One update, on the average of many.
+/// Average of one update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Units {
-    /// The largest that the latest item gets, in bytes.
+    /// Maximum size of the latest item, in bytes.
     pub(super) latest_bytes: u64,
-    /// Write units of the latest item, with the requests that it refuses.
+    /// Write units of the latest item, including rejected requests.
     pub(super) latest: f64,
     /// Write units of the version item.
     pub(super) version: f64,
     /// Write units of the ledger's marker.
     pub(super) marker: f64,
-    /// Write units of the put that stream-fn tries again.
-    pub(super) refused: f64,
+    /// Write units of the rejected put of stream-fn for a version that already exists.
+    pub(super) rejected: f64,
     /// Write units of marking the version when it is pruned.
     pub(super) prune: f64,
     /// Read units.
     pub(super) reads: f64,
     /// Requests of writer-fn.
     pub(super) requests: f64,
-    /// How many times the latency of one request they take, one after the other.
+    /// Latency of these requests, in latencies of one request.
     pub(super) latencies: f64,
-    /// Whether the latest item is read first, and written only if it is still the same.
+    /// `true` if the latest item is read first, and written on condition that it has not changed.
     pub(super) races: bool,
 }
 
 impl Units {
-    /// Of an update whose version item has so many bytes.
+    /// Calculates an update whose version item has `bytes` bytes.
     pub(super) fn of(bytes: u64, writing: Writing) -> Self {
         let transacted =
             writing.mode == WriteMode::Transaction || matches!(writing.idempotency, Idempotency::Ledger(_));
@@ -54,17 +54,17 @@ impl Units {
             Idempotency::Recent(window) if window != Window::LAST => Map::of(item, window),
             _ => Map::without(item),
         };
-        // Who reads first knows that the map is full.
-        let refused_first = if transacted { 0.0 } else { map.refused };
+        // A writer that reads first prunes a full map in its first request.
+        let rejected_first = if transacted { 0.0 } else { map.rejected };
         let inline = if writing.mode == WriteMode::Inline { 1.0 } else { 0.0 };
         let (first, first_latencies) = if transacted {
             (2.0, 1.0 + TRANSACTION_LATENCIES)
         } else {
-            (1.0 + map.refusals, 1.0 + map.refusals)
+            (1.0 + map.rejections, 1.0 + map.rejections)
         };
         Self {
             latest_bytes: map.largest,
-            latest: factor * map.writes + refused_first,
+            latest: factor * map.writes + rejected_first,
             version: match writing.mode {
                 WriteMode::Transaction => 2.0 * write_units(bytes),
                 WriteMode::Stream | WriteMode::Inline => write_units(bytes),
@@ -73,7 +73,7 @@ impl Units {
                 Idempotency::Ledger(_) => 2.0 * write_units(MARKER_BYTES),
                 Idempotency::Recent(_) => 0.0,
             },
-            refused: if writing.stream_behind && writing.mode != WriteMode::Stream {
+            rejected: if writing.stream_behind && writing.mode != WriteMode::Stream {
                 write_units(bytes)
             } else {
                 0.0
@@ -90,20 +90,21 @@ impl Units {
         }
     }
 
-    /// All write units, which meet the same partition key.
+    /// Returns all write units. They have the same partition key.
     pub(super) fn writes(&self) -> f64 {
-        self.latest + self.version + self.marker + self.refused + self.prune
+        self.latest + self.version + self.marker + self.rejected + self.prune
     }
 }
 
-/// What the map of recent requests makes of a latest item, over one round: it grows from the window to the size at which
-/// it is pruned, and the request that finds it full is refused and sent again.
+/// Average effect of the map of recent requests on the latest item, over one round. In a round, the map grows from the window to its maximum,
+/// and the request that finds it full is rejected and sent again.
 struct Map {
     largest: u64,
     writes: f64,
     reads: f64,
-    refused: f64,
-    refusals: f64,
+    /// Write units of the rejected requests.
+    rejected: f64,
+    rejections: f64,
 }
 
 impl Map {
@@ -112,37 +113,37 @@ impl Map {
             largest: item,
             writes: write_units(item),
             reads: read_units(item),
-            refused: 0.0,
-            refusals: 0.0,
+            rejected: 0.0,
+            rejections: 0.0,
         }
     }
 
     fn of(item: u64, window: Window) -> Self {
         let bytes = |entries: usize| item.saturating_add(RECENT_BYTES + ENTRY_BYTES * entries as u64);
-        let (least, full) = (window.get(), window.full());
-        // The first update of a round prunes, and costs what the larger item does, which is the one before.
+        let (min, full) = (window.get(), window.full());
+        // The first update of a round prunes the map. It costs as much as the item before it, which is larger.
         let (mut writes, mut reads) = (write_units(bytes(full)), read_units(bytes(full)));
-        for entries in least + 1..=full {
+        for entries in min + 1..=full {
             writes += write_units(bytes(entries));
             reads += read_units(bytes(entries - 1));
         }
-        let updates = window.full().saturating_sub(least) as f64 + 1.0;
+        let updates = window.full().saturating_sub(min) as f64 + 1.0;
         Self {
             largest: bytes(full),
             writes: writes / updates,
             reads: reads / updates,
-            refused: write_units(bytes(full)) / updates,
-            refusals: 1.0 / updates,
+            rejected: write_units(bytes(full)) / updates,
+            rejections: 1.0 / updates,
         }
     }
 }
 
-/// One for each KB begun.
+/// Returns one unit for each KB, rounded up.
 fn write_units(bytes: u64) -> f64 {
     bytes.div_ceil(1024).max(1) as f64
 }
 
-/// One for each 4 KB begun, of a consistent read.
+/// Returns one unit of a consistent read for each 4 KB, rounded up.
 fn read_units(bytes: u64) -> f64 {
     bytes.div_ceil(4096).max(1) as f64
 }
@@ -166,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn write_units_by_hand() {
-        for (bytes, mode, idempotency, latest, version, marker, refused, reads) in [
+    fn write_units_match_manual_calculation() {
+        for (bytes, mode, idempotency, latest, version, marker, rejected, reads) in [
             (500, "stream", "1", 1.0, 1.0, 0.0, 0.0, 0.0),
-            // One refused request in a round of 9: from 16 entries to 24.
+            // One rejected request in a round of 9: from 16 entries to 24.
             (500, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
             (500, "inline", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 1.0, 0.0),
             (500, "transaction", "16", 2.0, 2.0, 0.0, 1.0, 1.0),
@@ -190,15 +191,18 @@ mod tests {
             (4087, "transaction", "1", 10.0, 8.0, 0.0, 4.0, 2.0),
         ] {
             let units = Units::of(bytes, writing(mode, idempotency));
-            let measured = [units.latest, units.version, units.marker, units.refused, units.reads];
-            let expected = [latest, version, marker, refused, reads];
+            let measured = [units.latest, units.version, units.marker, units.rejected, units.reads];
+            let expected = [latest, version, marker, rejected, reads];
             let close = measured.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
-            assert!(close, "{bytes} {mode} {idempotency}: {measured:?} and not {expected:?}");
+            assert!(
+                close,
+                "{bytes} {mode} {idempotency}: {measured:?} instead of {expected:?}"
+            );
         }
     }
 
     #[test]
-    fn requests_and_latencies_by_hand() {
+    fn requests_and_latencies_match_manual_calculation() {
         for (mode, idempotency, requests, latencies) in [
             ("stream", "1", 1.0, 1.0),
             ("inline", "1", 2.0, 2.0),
