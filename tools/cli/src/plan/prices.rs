@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn an_invalid_list_is_rejected_with_the_name_of_the_price() {
         for (list, message) in [
-            (r#"[]"#, "not a JSON object"),
+            ("[]", "not a JSON object"),
             (
                 r#"{"Tea": {"Price": 1, "Unit": "cup", "Date": "2024-11-01"}}"#,
                 "\"Tea\" is not a price",
