@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::say_error(&error, verbose);
+            output::print_error(&error, verbose);
             ExitCode::from(error.exit_code())
         }
     }
@@ -73,7 +73,7 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         Command::Plan(_) | Command::Completions { .. } => Ok(()),
     };
     if globals.consumed_capacity {
-        output::say_capacity(&connection.meter.take());
+        output::print_capacity(&connection.meter.take());
     }
     done
 }

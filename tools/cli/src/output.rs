@@ -42,11 +42,11 @@ impl Output {
     /// Prints an object, as a line or as a table of its members.
     pub(crate) fn object(&self, object: &Value) -> Result<(), CliError> {
         if self.is_json() {
-            return say(&object.to_string());
+            return print(&object.to_string());
         }
         let mut table = new_table(&["", ""]);
         rows(&mut table, "", object);
-        say(&table.to_string())
+        print(&table.to_string())
     }
 
     /// Prints versions, each as a line or a row.
@@ -54,7 +54,7 @@ impl Output {
         if self.is_json() {
             return versions
                 .iter()
-                .try_for_each(|version| say(&version.to_json().to_string()));
+                .try_for_each(|version| print(&version.to_json().to_string()));
         }
         let mut names: Vec<&String> = Vec::new();
         for name in versions.iter().flat_map(|version| version.attributes.keys()) {
@@ -79,7 +79,7 @@ impl Output {
             );
             table.add_row(row);
         }
-        say(&table.to_string())
+        print(&table.to_string())
     }
 
     /// Prints objects, each as a line or a table.
@@ -87,28 +87,28 @@ impl Output {
         objects.iter().try_for_each(|object| self.object(object))
     }
 
-    /// Prints a sentence as a table's replacement, or the object as JSON.
+    /// Prints a sentence in the format `table`, and the object in the format `json`.
     pub(crate) fn sentence(&self, object: &Value, sentence: &str) -> Result<(), CliError> {
         if self.is_json() {
             self.object(object)
         } else {
-            say(sentence)
+            print(sentence)
         }
     }
 }
 
 /// Prints a text unchanged.
-pub(crate) fn say_text(text: &str) -> Result<(), CliError> {
-    say(text)
+pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
+    print(text)
 }
 
 /// Prints a table.
-pub(crate) fn say_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
     let mut table = new_table(header);
     for row in rows {
         table.add_row(row.iter().map(|cell| visible(cell)));
     }
-    say(&table.to_string())
+    print(&table.to_string())
 }
 
 fn new_table(header: &[&str]) -> Table {
@@ -164,11 +164,11 @@ fn visible(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-fn say(text: &str) -> Result<(), CliError> {
+fn print(text: &str) -> Result<(), CliError> {
     match writeln!(io::stdout(), "{text}") {
         // The reader closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        said => Ok(said?),
+        printed => Ok(printed?),
     }
 }
 
@@ -188,12 +188,12 @@ pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
 }
 
 /// Prints a note to standard error.
-pub(crate) fn say_note(note: &str) {
+pub(crate) fn note(note: &str) {
     let _ = writeln!(io::stderr(), "note: {note}");
 }
 
 /// Prints the consumed capacity of each request, and the total.
-pub(crate) fn say_capacity(charges: &[Charge]) {
+pub(crate) fn print_capacity(charges: &[Charge]) {
     let mut stderr = io::stderr();
     for charge in charges {
         let _ = writeln!(stderr, "{}: {} units", charge.operation, charge.units);
@@ -203,19 +203,20 @@ pub(crate) fn say_capacity(charges: &[Charge]) {
 }
 
 /// Prints an error in one line, with all causes if `verbose`.
-pub(crate) fn say_error(error: &CliError, verbose: bool) {
+pub(crate) fn print_error(error: &CliError, verbose: bool) {
     let line = if verbose {
         chain(error)
     } else {
         let source = std::error::Error::source(error);
         let deeper = source.and_then(std::error::Error::source);
-        // Details of network errors follow in brackets.
-        let said = [source, deeper].into_iter().flatten().map(|cause| {
-            let said = cause.to_string();
-            said.split_once(" (").map_or(said.clone(), |(said, _)| said.to_owned())
+        // Details follow in brackets.
+        let causes = [source, deeper].into_iter().flatten().map(|cause| {
+            let text = cause.to_string();
+            text.split_once(" (")
+                .map_or(text.clone(), |(start, _)| start.to_owned())
         });
         std::iter::once(error.to_string())
-            .chain(said)
+            .chain(causes)
             .collect::<Vec<_>>()
             .join(": ")
     };
@@ -223,9 +224,9 @@ pub(crate) fn say_error(error: &CliError, verbose: bool) {
 }
 
 /// Prints each element of named lists to standard error.
-pub(crate) fn say_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Value])>) {
+pub(crate) fn print_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Value])>) {
     for (name, list) in lists {
-        list.iter().for_each(|one| say_note(&format!("{name}: {one}")));
+        list.iter().for_each(|one| note(&format!("{name}: {one}")));
     }
 }
 

@@ -44,7 +44,7 @@ impl Progress for Bar {
     }
 
     fn note(&self, note: &str) {
-        self.suspend(|| output::say_note(note));
+        self.suspend(|| output::note(note));
     }
 }
 
@@ -89,7 +89,7 @@ impl Progress for Counter {
     }
 
     fn note(&self, note: &str) {
-        output::say_note(note);
+        output::note(note);
     }
 }
 

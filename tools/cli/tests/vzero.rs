@@ -396,7 +396,7 @@ fn tables_completions_and_costs() {
         table
             .run(&["--output", "table", "lag", "E"])
             .stdout
-            .contains("head is 1, history through 1")
+            .contains("the latest version is 1, the newest in history is 1")
     );
     assert!(table.run(&["completions", "bash"]).stdout.contains("_vzero"));
     assert!(table.run(&["put", "--help"]).stdout.contains("Example: vzero put"));

@@ -96,13 +96,13 @@ impl Audit {
                 }
                 EntityStep::Settled(audited) => audited,
                 EntityStep::NotFound(entity) => {
-                    output::say_note(&format!("there is no {}", entity.as_str()));
+                    output::note(&format!("there is no {}", entity.as_str()));
                     not_found = Some(entity);
                     continue;
                 }
             };
             counts.add(&audited);
-            report.say(&audited)?;
+            report.add(&audited)?;
         }
         Ok((counts, not_found))
     }
@@ -116,7 +116,7 @@ impl Audit {
         let mut audit = TableAudit::new(connection, pace, self.lag(), self.segments, self.state.as_deref())?;
         let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
         while let Some(audited) = audit.step().await? {
-            bar.suspend(|| audited.iter().try_for_each(|audited| report.say(audited)))?;
+            bar.suspend(|| audited.iter().try_for_each(|audited| report.add(audited)))?;
             let counts = audit.counts();
             let found: u64 = counts.findings.values().sum();
             bar.set(counts.items, format!(", {found} findings"));
@@ -136,7 +136,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn say(&mut self, audited: &EntityFindings) -> Result<(), CliError> {
+    fn add(&mut self, audited: &EntityFindings) -> Result<(), CliError> {
         for finding in &audited.findings {
             let json = finding.to_json(&audited.entity);
             if self.output.is_json() {
@@ -150,7 +150,7 @@ impl Report<'_> {
 
     fn end(&self, counts: &Counts, read_units: f64) -> Result<(), CliError> {
         if !self.rows.is_empty() {
-            output::say_table(&["ID", "Finding", ""], &self.rows)?;
+            output::print_table(&["ID", "Finding", ""], &self.rows)?;
         }
         let findings: Map<String, Value> = counts
             .findings

@@ -84,7 +84,7 @@ impl Backfill {
         while let Some(refused) = run.step().await? {
             bar.suspend(|| {
                 let mut refused = refused.iter();
-                refused.try_for_each(|(item, why)| say_refused(&table, item, why, output))
+                refused.try_for_each(|(item, why)| print_refused(&table, item, why, output))
             })?;
             let counts = run.counts();
             bar.set(counts.items, format!(", {} written", counts.written));
@@ -139,7 +139,7 @@ impl Backfill {
     }
 }
 
-fn say_refused(table: &Description, item: &Item, why: &Refusal, output: &Output) -> Result<(), CliError> {
+fn print_refused(table: &Description, item: &Item, why: &Refusal, output: &Output) -> Result<(), CliError> {
     let keys = table.keys.iter().filter_map(|(name, _)| {
         let value = item.get(name)?;
         Some((name.clone(), plain::attribute(value)))

@@ -86,7 +86,7 @@ impl Console {
             &format!("{url}\nServing until Ctrl-C."),
         )?;
         if !self.no_open && open::that_detached(&url).is_err() {
-            output::say_note("cannot open a web browser");
+            output::note("cannot open a web browser");
         }
         tokio::select! {
             () = console.ended() => Ok(()),

@@ -24,10 +24,10 @@ impl Delete {
             .set_deleted(&entity, deleted, request_id, revision, options)
             .await?;
         if let Some(outcome) = done {
-            return written::say(&self.id, outcome, output);
+            return written::print(&self.id, outcome, output);
         }
         let latest = store.latest(&entity, true).await?;
         let version = latest.ok_or_else(|| CliError::no_entity(&self.id))?.version;
-        written::say(&self.id, WriteOutcome::Unchanged { version }, output)
+        written::print(&self.id, WriteOutcome::Unchanged { version }, output)
     }
 }

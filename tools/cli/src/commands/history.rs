@@ -58,7 +58,7 @@ impl History {
         let from = self.from.unwrap_or(1);
         if self.limit.is_none() && !is_dense(from, &seen) {
             let floor = connection.store.floor(&entity, connection.consistent).await?;
-            say_missing(from.max(floor.get()), &seen);
+            print_missing(from.max(floor.get()), &seen);
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ fn is_dense(from: u64, seen: &BTreeSet<u64>) -> bool {
 }
 
 /// Prints the missing versions. Versions are dense, so history lags or has a gap there.
-fn say_missing(from: u64, seen: &BTreeSet<u64>) {
+fn print_missing(from: u64, seen: &BTreeSet<u64>) {
     let (mut expected, mut gaps) = (from, Vec::new());
     for number in seen.range(from..) {
         match number - expected {
@@ -80,6 +80,6 @@ fn say_missing(from: u64, seen: &BTreeSet<u64>) {
         expected = number + 1;
     }
     if !gaps.is_empty() {
-        output::say_note(&format!("not in the history yet: {}", gaps.join(", ")));
+        output::note(&format!("not in the history yet: {}", gaps.join(", ")));
     }
 }

@@ -17,7 +17,10 @@ impl Lag {
         let lag = connection.store.lag(&EntityId::new(&self.id)?).await?;
         let lag = lag.ok_or_else(|| CliError::no_entity(&self.id))?;
         let through = lag.through.map_or(0, Version::get);
-        let sentence = format!("head is {}, history through {through}", lag.latest);
+        let sentence = format!(
+            "the latest version is {}, the newest in history is {through}",
+            lag.latest
+        );
         output.sentence(
             &json!({"ID": self.id, "Head": lag.latest, "Through": through}),
             &sentence,

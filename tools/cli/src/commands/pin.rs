@@ -35,7 +35,7 @@ impl Pin {
             return Err(CliError::NotFound(message));
         }
         if self.unpin && number < store.floor(&entity, true).await? {
-            output::say_note("it is below the floor: the next prune marks it");
+            output::note("it is below the floor: the next prune marks it");
         }
         output.object(&json!({"ID": self.id, "Version": number, "Pinned": !self.unpin}))
     }

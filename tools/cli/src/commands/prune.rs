@@ -74,7 +74,7 @@ impl Prune {
         let plan = store.plan_prune(&entity, keep, self.over_gaps, &pace).await?;
         let plan = plan.ok_or_else(|| CliError::no_entity(&self.id))?;
         if let Some(missing) = plan.stopped_at {
-            output::say_note(&format!(
+            output::note(&format!(
                 "version {missing} is missing, and the floor stays below it; --over-gaps raises it all the same"
             ));
         }

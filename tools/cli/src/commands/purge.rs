@@ -81,11 +81,11 @@ fn confirm(id: &str, existing: &ItemCounts) -> Result<(), CliError> {
     if !stdin.is_terminal() {
         return Err(rejected("standard input is no terminal, and there is no --yes"));
     }
-    output::say_note(&format!(
+    output::note(&format!(
         "{id} has {}. All of it will be deleted permanently.",
         shown(existing)
     ));
-    output::say_note("type the ID to delete it:");
+    output::note("type the ID to delete it:");
     let mut line = String::new();
     stdin.lock().read_line(&mut line)?;
     if line.trim_end_matches(['\r', '\n']) == id {

@@ -25,6 +25,6 @@ impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let update = changes::update(&self.id, &self.options, changes::read(&self.changes)?)?;
         let outcome = connection.store.write(&update, self.options.writing.options()?).await?;
-        written::say(&self.id, outcome, output)
+        written::print(&self.id, outcome, output)
     }
 }

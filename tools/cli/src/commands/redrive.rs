@@ -56,7 +56,7 @@ impl Redrive {
             output.object(&tally.summary(self.dry_run))?;
         } else {
             output.object(&tally.counts(self.dry_run))?;
-            output::say_lists(tally.lists());
+            output::print_lists(tally.lists());
         }
         Ok(fed.and(tally.verdict())?)
     }

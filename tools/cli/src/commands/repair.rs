@@ -86,7 +86,7 @@ impl Repair {
         if output.is_json() {
             done.add_lists(&mut summary);
         } else {
-            output::say_lists(done.lists());
+            output::print_lists(done.lists());
         }
         output.object(&summary)?;
         done.verdict(plan.left.len())?;
@@ -100,5 +100,5 @@ fn show(plan: &Plan, output: &Output) -> Result<(), CliError> {
         return output.objects(&lines);
     }
     let rows: Vec<_> = lines.iter().map(|line| output::row(line, ["ID", "Step"])).collect();
-    output::say_table(&["ID", "Step", ""], &rows)
+    output::print_table(&["ID", "Step", ""], &rows)
 }

@@ -24,6 +24,6 @@ impl Restore {
         let options = self.options.writing.options()?;
         let store = &connection.store;
         let outcome = store.restore(&entity, number, request_id, revision, options).await?;
-        written::say(&self.id, outcome, output)
+        written::print(&self.id, outcome, output)
     }
 }

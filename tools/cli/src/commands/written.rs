@@ -10,7 +10,7 @@ use shared::{
 use crate::{error::CliError, output::Output};
 
 /// Prints the outcome, or returns it as an error if nothing was written.
-pub(super) fn say(id: &str, outcome: WriteOutcome, output: &Output) -> Result<(), CliError> {
+pub(super) fn print(id: &str, outcome: WriteOutcome, output: &Output) -> Result<(), CliError> {
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
         WriteOutcome::Duplicate { version } => ("Duplicate", version),

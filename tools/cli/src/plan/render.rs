@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::CliError,
-    output::{Output, say_table, say_text},
+    output::{Output, print_table, print_text},
 };
 
 /// Rows of the first table: JSON pointer of the value, label, unit.
@@ -50,7 +50,7 @@ const ROWS: &str = "\
 /// Prints a price list.
 pub(super) fn prices(list: &Map<String, Value>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(list).map_err(|error| CliError::usage("the prices", error))?;
-    say_text(&text)
+    print_text(&text)
 }
 
 /// Prints a plan.
@@ -65,7 +65,7 @@ pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), 
         cells.insert(1, shown(value));
         cells
     };
-    say_table(&["", "", "unit"], &ROWS.lines().map(row).collect::<Vec<_>>())?;
+    print_table(&["", "", "unit"], &ROWS.lines().map(row).collect::<Vec<_>>())?;
 
     let cost = &plan["MonthlyCost"];
     let text = |name: &str| cost[name].as_str().unwrap_or_default();
@@ -80,9 +80,9 @@ pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), 
         .map(|(part, cost)| vec![part.clone(), shown(cost)])
         .chain(totals)
         .collect();
-    say_table(&["part", &format!("{} a month", text("Currency"))], &rows)?;
+    print_table(&["part", &format!("{} a month", text("Currency"))], &rows)?;
     let (region, oldest, newest) = (text("Region"), text("PricesFrom"), text("PricesTo"));
-    say_text(&format!("prices of {region}, {oldest} to {newest}"))?;
+    print_text(&format!("prices of {region}, {oldest} to {newest}"))?;
 
     let load = |limit: &Value| {
         let text = |member: &str| limit[member].as_str().unwrap_or_default().to_owned();
@@ -91,14 +91,14 @@ pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), 
     };
     let exceeded = plan["Limits"].as_array().map_or(&[][..], Vec::as_slice);
     for limit in exceeded {
-        say_text(&format!(
+        print_text(&format!(
             "{}: {}",
             load(limit),
             limit["Turn"].as_str().unwrap_or_default()
         ))?;
     }
     if exceeded.is_empty() && !plan["Nearest"].is_null() {
-        say_text(&format!(
+        print_text(&format!(
             "no limit is exceeded; the nearest is {}",
             load(&plan["Nearest"])
         ))?;

@@ -87,7 +87,7 @@ fn items_of_another_table_become_version_1() {
         assert_eq!(summary(&ran), expected);
         let why = "TTL is reserved: give it another name";
         assert_eq!(ran.lines[0], json!({"Key": {"Id": "mortal"}, "Refused": why}));
-        assert_eq!(ran.stderr, "error: 1 items could not be brought under versioning\n");
+        assert_eq!(ran.stderr, "error: 1 items could not be put under versioning\n");
         let units = &ran.lines[1];
         assert!(
             units["ReadUnits"].as_f64().unwrap() > 0.0 && units["WriteUnits"].as_f64().unwrap() >= 2.0,

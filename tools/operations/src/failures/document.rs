@@ -1,61 +1,64 @@
-//! A failure document: records that a function could not write down, or where in the stream they were.
+//! Failure documents: records that a function could not process, or their position in the stream.
+//!
+//! An event source mapping [writes one](https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html) to its
+//! on-failure destination. Only S3 receives the records themselves.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shared::domain::sequence::SequenceNumber;
 use thiserror::Error;
 
-/// A failure document of a DynamoDB stream's mapping.
+/// A failure document of the event source mapping of a DynamoDB stream.
 #[derive(Debug)]
 pub struct Document {
-    /// Where its records were.
+    /// Position of the records in the stream.
     pub batch: Option<Batch>,
-    /// The records themselves, unread. A document that went to a queue or a topic has none.
+    /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<Box<RawValue>>>,
-    /// Why the records were given up, as far as it says so.
+    /// Reason for the failure.
     pub context: Context,
 }
 
-/// Why records were given up. What a document does not say, or says in another form, is left out.
+/// Reason for a failure. Members that are missing or have an unexpected type are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
-    /// Such as `RetryAttemptsExhausted`.
+    /// Condition, such as `RetryAttemptsExhausted`.
     pub condition: Option<String>,
-    /// About how often they were tried.
+    /// Approximate number of invocations.
     pub invoke_count: Option<u64>,
-    /// The function that was tried.
+    /// ARN of the function.
     pub function_arn: Option<String>,
-    /// The request of the last try.
+    /// Request id of the last invocation.
     pub request_id: Option<String>,
-    /// What the function failed with, where it failed as a whole.
+    /// Error of the function, if the invocation failed as a whole.
     pub function_error: Option<String>,
-    /// When the document was written.
+    /// Time of the document.
     pub time: Option<String>,
 }
 
-/// Where records were in a stream.
+/// Position of records in a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// The stream.
+    /// ARN of the stream.
     pub stream_arn: String,
-    /// The shard.
+    /// Id of the shard.
     pub shard: String,
-    /// The number of the first record.
+    /// Sequence number of the first record.
     pub first: SequenceNumber,
-    /// The number of the last one.
+    /// Sequence number of the last record.
     pub last: SequenceNumber,
-    /// How many they were.
+    /// Number of records.
     pub size: u64,
 }
 
-/// Not a failure document, or one that names neither records nor where they were.
+/// The text is no failure document, or contains neither records nor their position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("it is not a failure document of a table's stream")]
 pub struct NotADocument;
 
-/// Reads a document. Only what is needed is looked at.
+/// Parses a document. Ignores all other members.
 pub fn parse(text: &str) -> Result<Document, NotADocument> {
-    // The parser's own words can hold a part of the document.
+    // The parser's error can contain a part of the document.
     let raw: RawDocument = serde_json::from_str(text).map_err(|_| NotADocument)?;
     let records = raw.payload.filter(|payload| payload.get() != "null").map(records);
     let document = Document {
@@ -76,7 +79,7 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
     }
 }
 
-/// The table that an ARN of its stream names.
+/// Returns the table name of a stream ARN.
 pub fn table_of(stream_arn: &str) -> Option<&str> {
     let (_, resource) = stream_arn.split_once(":table/")?;
     resource.split('/').next().filter(|name| !name.is_empty())
@@ -97,7 +100,7 @@ struct RawDocument<'a> {
 }
 
 impl Context {
-    /// A member of another form than it has at AWS takes no other along.
+    /// Parses each member separately, so that an unexpected one does not affect the others.
     fn of(request: Option<&RawValue>, response: Option<&RawValue>, time: Option<&RawValue>) -> Self {
         #[derive(Deserialize, Default)]
         #[serde(rename_all = "camelCase")]
@@ -157,7 +160,7 @@ fn batch(raw: RawBatch) -> Option<Batch> {
     (batch.first <= batch.last).then_some(batch)
 }
 
-/// The event of an invocation, as it was, or as a text that holds it.
+/// Parses the event of an invocation: an object, or a string that contains it.
 fn records(payload: &RawValue) -> Result<Vec<Box<RawValue>>, NotADocument> {
     let text: Option<String> = serde_json::from_str(payload.get()).ok();
     let event = text.as_deref().unwrap_or(payload.get());
@@ -181,7 +184,7 @@ mod tests {
         SequenceNumber::new(format!("{number:021}")).unwrap()
     }
 
-    /// A document as the mapping writes it.
+    /// Returns a document of the event source mapping.
     fn written(numbers: &[u64]) -> Value {
         let record = |n: &u64| {
             let json = json!({"dynamodb": {"SequenceNumber": number(*n), "N": 0.10}, "n": n});
@@ -207,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_the_mapping_writes_is_read_back(
+        fn documents_of_the_mapping_are_parsed(
             mut numbers in prop::collection::vec(any::<u64>(), 1..20), kept in any::<bool>(), as_text in any::<bool>(),
         ) {
             numbers.sort_unstable();
@@ -238,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_odd(text in "\\PC{0,64}", payload in "\\PC{0,32}") {
+        fn any_text_is_parsed_without_a_panic(text in "\\PC{0,64}", payload in "\\PC{0,32}") {
             let _ = parse(&text);
             let _ = parse(&json!({"payload": payload}).to_string());
             let _ = table_of(&text);
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document() {
+    fn other_texts_are_rejected() {
         let batch = written(&[1, 2])["DDBStreamBatchInfo"].clone();
         let with = |name: &str, value: Value| {
             let mut batch = batch.clone();
@@ -274,14 +277,14 @@ mod tests {
             assert_eq!(parse(&odd.to_string()).unwrap_err(), NotADocument, "{odd}");
         }
         assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
-        // A record of any form is handed on: it is for stream-fn to say what is wrong with it.
+        // Records are not validated here: stream-fn does that.
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
         let records: Vec<_> = document.records.iter().flatten().map(|raw| raw.get()).collect();
         assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
     }
 
     #[test]
-    fn what_is_odd_in_the_context_takes_nothing_else_along() {
+    fn an_unexpected_member_of_the_context_does_not_affect_the_others() {
         let mut body = written(&[1]);
         body["requestContext"] = json!({"condition": 7, "approximateInvokeCount": 3, "requestId": "r"});
         body["responseContext"] = json!({"functionError": "Unhandled"});
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arn_names_its_table() {
+    fn table_names_of_stream_arns() {
         for (arn, table) in [
             (
                 "arn:aws:dynamodb:us-east-1:000000000000:table/T.a_b-1/stream/2025",

@@ -1,4 +1,4 @@
-//! A message of the dead-letter queue: word of objects in a bucket, or a document itself.
+//! Messages of the dead-letter queue: S3 event notifications, or failure documents.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -6,32 +6,32 @@ use thiserror::Error;
 
 use super::document::{self, Document};
 
-/// What a message brings.
+/// Content of a message.
 #[derive(Debug)]
 pub enum Message {
-    /// The bucket's trial of its queue, when the notification was set up. It holds nothing.
-    Trial,
-    /// Objects, each of which should be a document.
+    /// Test event that S3 sends when the notification is configured.
+    TestEvent,
+    /// Created objects, each expected to be a document.
     Objects(Vec<Object>),
-    /// A document.
+    /// Failure document.
     Document(Box<Document>),
 }
 
-/// An object in a bucket.
+/// Object in S3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// Its key, as it is.
+    /// Decoded key.
     pub key: String,
 }
 
-/// Neither a notification nor a document.
+/// The message is neither a notification nor a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("it is neither a notification of a bucket nor a failure document")]
+#[error("it is neither an S3 event notification nor a failure document")]
 pub struct NotAMessage;
 
-/// Reads a message. What came by a topic is taken out of its envelope.
+/// Parses a message. Unwraps the envelope of an SNS topic.
 pub fn parse(body: &str) -> Result<Message, NotAMessage> {
     let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
     match &message["Message"] {
@@ -43,7 +43,7 @@ pub fn parse(body: &str) -> Result<Message, NotAMessage> {
 fn read(body: &str) -> Result<Message, NotAMessage> {
     let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
     if message["Event"] == "s3:TestEvent" {
-        return Ok(Message::Trial);
+        return Ok(Message::TestEvent);
     }
     if let Value::Array(records) = &message["Records"] {
         let objects: Option<Vec<_>> = records.iter().map(object).collect();
@@ -58,7 +58,7 @@ fn read(body: &str) -> Result<Message, NotAMessage> {
 fn object(record: &Value) -> Option<Object> {
     let bucket = record["s3"]["bucket"]["name"].as_str()?;
     let key = record["s3"]["object"]["key"].as_str()?;
-    // As forms are encoded: a blank is a plus.
+    // Keys are encoded as in forms: a space is a plus.
     let key = key.replace('+', " ");
     let key = percent_decode_str(&key).decode_utf8().ok()?;
     (!bucket.is_empty() && !key.is_empty()).then(|| Object {
@@ -98,9 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_told_apart() {
-        let trial = json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b"});
-        assert!(matches!(parse(&trial.to_string()), Ok(Message::Trial)));
+    fn all_kinds_are_distinguished() {
+        let test_event = json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b"});
+        assert!(matches!(parse(&test_event.to_string()), Ok(Message::TestEvent)));
         let document = json!({"payload": {"Records": []}});
         assert!(matches!(parse(&document.to_string()), Ok(Message::Document(_))));
         for odd in [
@@ -113,7 +113,7 @@ mod tests {
             notification(&["good", ""]),
             notification(&["%FF"]),
             json!({"Type": "Notification", "Message": "text"}),
-            json!({"Type": "Notification", "Message": trial}),
+            json!({"Type": "Notification", "Message": test_event}),
         ] {
             assert_eq!(parse(&odd.to_string()).unwrap_err(), NotAMessage, "{odd}");
         }
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_key_survives_its_encoding(key in "\\PC{1,40}") {
+        fn every_key_is_decoded(key in "\\PC{1,40}") {
             use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
             let encoded = utf8_percent_encode(&key, NON_ALPHANUMERIC).to_string();
             prop_assert_eq!(keys(&notification(&[&encoded])), std::slice::from_ref(&key));
@@ -131,7 +131,7 @@ mod tests {
         }
 
         #[test]
-        fn no_message_is_too_odd(text in "\\PC{0,64}") {
+        fn any_text_is_parsed_without_a_panic(text in "\\PC{0,64}") {
             let _ = parse(&text);
             let _ = parse(&notification(&[&text]).to_string());
             let _ = parse(&json!({"Type": "Notification", "Message": text}).to_string());

@@ -1,20 +1,20 @@
-//! Where documents are, by what the user called it.
+//! Sources of failure documents.
 
 use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
 
-/// Where documents are.
+/// A source of failure documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A file, or a folder of them.
+    /// A file or a folder.
     Path(PathBuf),
-    /// The objects of a bucket whose keys begin so.
+    /// Objects in S3.
     Bucket {
-        /// The bucket.
+        /// Name of the bucket.
         bucket: String,
-        /// How their keys begin.
+        /// Prefix of the keys.
         prefix: String,
     },
-    /// The queue of this URL.
+    /// URL of a queue.
     Queue(String),
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_is_told_by_how_it_begins() {
+    fn sources_are_distinguished_by_their_prefix() {
         let bucket = |bucket: &str, prefix: &str| Source::Bucket {
             bucket: bucket.to_owned(),
             prefix: prefix.to_owned(),
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_source_that_is_shown_is_read_as_the_same(text in "(s3://[a-z]{1,5}(/\\PC{0,9})?|https?://\\PC{0,9}|\\PC{1,9})") {
+        fn a_displayed_source_is_parsed_to_the_same(text in "(s3://[a-z]{1,5}(/\\PC{0,9})?|https?://\\PC{0,9}|\\PC{1,9})") {
             let Ok(source) = text.parse::<Source>();
             prop_assert_eq!(source.to_string().parse(), Ok(source));
         }

@@ -26,37 +26,7 @@ impl Buckets {
         Self(Client::from_conf(config.build()))
     }
 
-    /// Returns the keys with this prefix, or only the key that equals it.
-    pub(super) async fn keys(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, OperationError> {
-        let mut keys = Vec::new();
-        let mut token = None;
-        loop {
-            let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
-            let page = request
-                .set_continuation_token(token)
-                .send()
-                .await
-                .map_err(|error| unlisted(bucket, &error))?;
-            keys.extend(
-                page.contents
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|object| object.key),
-            );
-            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
-                keys.truncate(1);
-                return Ok(keys);
-            }
-            token = page.next_continuation_token;
-            if token.is_none() {
-                // A folder that was created in the S3 console is an empty object.
-                keys.retain(|key| !key.ends_with('/'));
-                return Ok(keys);
-            }
-        }
-    }
-
-    /// Returns the first keys with this prefix after a key, or only the key that equals the prefix.
+    /// Returns at most `limit` keys with this prefix after a key, or only the key that equals the prefix.
     pub(super) async fn page(
         &self,
         bucket: &str,

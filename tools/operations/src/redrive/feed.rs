@@ -82,7 +82,7 @@ impl<'a> Feed<'a> {
         sink: &impl Sink,
         tally: &mut Tally,
     ) -> Result<(), OperationError> {
-        let keys = self.buckets.keys(bucket, prefix).await?;
+        let keys = self.buckets.page(bucket, prefix, None, usize::MAX).await?;
         if keys.is_empty() {
             self.progress.note(&format!(
                 "no object of {bucket} has a key that begins with \"{prefix}\""
@@ -146,7 +146,7 @@ impl<'a> Feed<'a> {
     pub(super) async fn message(&self, message: &Received, sink: &impl Sink) -> Result<Tally, OperationError> {
         let name = format!("message {}", message.id);
         match message::parse(&message.body) {
-            Ok(Message::Trial) => Ok(Tally::default()),
+            Ok(Message::TestEvent) => Ok(Tally::default()),
             Ok(Message::Document(document)) => sink.document(&name, *document).await,
             Ok(Message::Objects(objects)) => {
                 let mut tally = Tally::default();

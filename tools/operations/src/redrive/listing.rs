@@ -222,7 +222,7 @@ impl Feed<'_> {
             document,
         };
         match message::parse(&message.body) {
-            Ok(Message::Trial) => Ok(Vec::new()),
+            Ok(Message::TestEvent) => Ok(Vec::new()),
             Ok(Message::Document(document)) => Ok(vec![entry(Ok(*document))]),
             Ok(Message::Objects(objects)) => {
                 let mut entries = Vec::new();
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_in_the_folder_has_a_name() {
+    fn names_do_not_lead_out_of_the_folder() {
         let outside = tempfile::tempdir().unwrap();
         let folder = outside.path().join("failures");
         fs::create_dir_all(folder.join("a/b")).unwrap();

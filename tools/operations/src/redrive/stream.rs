@@ -54,22 +54,8 @@ impl TableStream {
     /// Reads the records of a batch that the stream still has.
     pub async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
         let mut fetched = Fetched::default();
-        let Some(mut iterator) = self.start(batch).await? else {
-            return Ok(fetched);
-        };
-        let mut empty_pages = 0;
-        while empty_pages < MAX_EMPTY_PAGES {
-            let Some((records, next)) = self.page(&iterator).await? else {
-                break;
-            };
-            empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
-            if records.into_iter().any(|record| fetched.take(record, batch)) {
-                break;
-            }
-            match next {
-                Some(next) => iterator = next,
-                None => break,
-            }
+        if let Some(iterator) = self.start(batch).await? {
+            self.records(iterator, |record| fetched.take(record, batch)).await?;
         }
         Ok(fetched)
     }
@@ -81,24 +67,36 @@ impl TableStream {
             for shard in self.shards(&stream_arn).await? {
                 let request = self.0.get_shard_iterator().stream_arn(&stream_arn).shard_id(&shard);
                 let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
-                let Some(mut iterator) = iterator(horizon).await? else {
-                    continue;
-                };
-                let mut empty_pages = 0;
-                while empty_pages < MAX_EMPTY_PAGES {
-                    let Some((records, next)) = self.page(&iterator).await? else {
-                        break;
-                    };
-                    empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
-                    let records = records.into_iter();
-                    records
-                        .filter_map(|record| delivered(record, &stream_arn))
-                        .for_each(&mut take);
-                    match next {
-                        Some(next) => iterator = next,
-                        None => break,
-                    }
+                if let Some(iterator) = iterator(horizon).await? {
+                    self.records(iterator, |record| {
+                        delivered(record, &stream_arn).into_iter().for_each(&mut take);
+                        false
+                    })
+                    .await?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes the records of a shard to `take`, until it returns `true` or the shard ends.
+    async fn records(
+        &self,
+        mut iterator: String,
+        mut take: impl FnMut(types::Record) -> bool,
+    ) -> Result<(), OperationError> {
+        let mut empty_pages = 0;
+        while empty_pages < MAX_EMPTY_PAGES {
+            let Some((records, next)) = self.page(&iterator).await? else {
+                break;
+            };
+            empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
+            if records.into_iter().any(&mut take) {
+                break;
+            }
+            match next {
+                Some(next) => iterator = next,
+                None => break,
             }
         }
         Ok(())
@@ -317,7 +315,7 @@ mod tests {
         let (trimmed, gone) = ("TrimmedDataAccessException", "ResourceNotFoundException");
         let whole = [iterator(), page(&[]), page(&[8, 9]), page(&[]), page(&[11, 12])];
         assert_eq!(fetched(whole).await, (3, Some(number(8)), true, 5));
-        // The oldest record that is left is one of the batch, or comes after it.
+        // The oldest remaining record belongs to the batch, or follows it.
         let half = [error(trimmed), iterator(), page(&[10, 11])];
         assert_eq!(fetched(half).await, (2, Some(number(10)), false, 3));
         let after = [error(trimmed), iterator(), page(&[12])];
