@@ -226,7 +226,9 @@ pub(crate) fn print_error(error: &CliError, verbose: bool) {
 /// Prints each element of named lists to standard error.
 pub(crate) fn print_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Value])>) {
     for (name, list) in lists {
-        list.iter().for_each(|one| note(&format!("{name}: {one}")));
+        for one in list {
+            note(&format!("{name}: {one}"));
+        }
     }
 }
 
