@@ -1,4 +1,4 @@
-//! `vzero plan`, run as its user runs it, and held against the documents that say what it says.
+//! `vzero plan`, compared with the pages that document it.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// Without any variable: no credentials, no Region, no table.
+/// Runs the command without environment: no credentials, no Region, no table.
 fn vzero(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
     command.env_clear().arg("plan").args(arguments).output().unwrap()
@@ -20,7 +20,7 @@ fn planned(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Of so many updates a second of so many entities, 500 bytes each, and more.
+/// Plans updates of 500 bytes.
 fn plan(rate: &str, entities: &str, more: &[&str]) -> Value {
     let asked = ["--updates-per-second", rate, "--entities", entities];
     let bytes = if more.contains(&"--item-bytes") {
@@ -47,7 +47,7 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// The rows of the table whose header begins so.
+/// Returns the rows of the table whose header starts with `header`.
 fn rows(document: &str, header: &str) -> Vec<Vec<String>> {
     let cells = |line: &str| {
         line.trim_matches('|')
@@ -65,7 +65,7 @@ fn rows(document: &str, header: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Three digits, and commas between thousands.
+/// Formats three significant digits, with commas between thousands.
 fn shown(value: &Value) -> String {
     let rounded: f64 = format!("{:.2e}", number(value)).parse().unwrap();
     if rounded < 100.0 {
@@ -90,7 +90,7 @@ fn limits(plan: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_table_of_the_document_is_what_the_command_says() {
+fn the_documented_table_matches_the_command() {
     let document = file("docs/scaling.md");
     let mut expected = Vec::new();
     let documented = rows(&document, "| updates/s |");
@@ -124,7 +124,7 @@ fn the_table_of_the_document_is_what_the_command_says() {
 }
 
 #[test]
-fn what_one_entity_takes_is_what_the_document_says() {
+fn the_documented_rates_of_one_entity_match_the_command() {
     let document = file("docs/scaling.md");
     let documented = rows(&document, "| mode | idempotency | write units |");
     assert_eq!(documented.len(), 6);
@@ -143,7 +143,7 @@ fn what_one_entity_takes_is_what_the_document_says() {
     }
 }
 
-/// `docs/costs.md` is measured by a test of its own.
+/// Another test measures the numbers of `docs/costs.md`.
 #[test]
 fn write_units_are_the_measured_ones() {
     let document = file("docs/costs.md");
@@ -182,7 +182,7 @@ fn write_units_are_the_measured_ones() {
     }
 }
 
-/// The settings of the stack are written in the template; what is planned by default is that stack.
+/// The defaults of the command are the settings in `template.yaml`.
 #[test]
 fn it_plans_the_stack_of_the_template() {
     let template = file("template.yaml");
@@ -228,7 +228,7 @@ fn it_plans_the_stack_of_the_template() {
 }
 
 #[test]
-fn a_plan_that_cannot_work_says_which_limit_it_meets_and_what_to_turn() {
+fn an_impossible_plan_names_the_limit_and_the_setting() {
     let asked = ["--hottest-share", "0.5"];
     let plan = plan("2000", "1000", &asked);
     assert_eq!(limits(&plan)[0], "HottestEntity");
@@ -263,7 +263,7 @@ fn a_plan_that_cannot_work_says_which_limit_it_meets_and_what_to_turn() {
 }
 
 #[test]
-fn what_does_not_fit_is_planned_and_named() {
+fn items_that_are_too_large_are_planned_and_listed() {
     let plan = plan("1", "10", &["--item-bytes", "409585"]);
     assert_eq!(limits(&plan), ["ItemSize"]);
     assert!(
@@ -280,7 +280,7 @@ fn what_does_not_fit_is_planned_and_named() {
 }
 
 #[test]
-fn the_parts_are_the_whole() {
+fn the_parts_add_up_to_the_total() {
     for (rate, entities, more) in [
         ("0.001", "1", vec![]),
         (
@@ -309,7 +309,7 @@ fn the_parts_are_the_whole() {
 }
 
 #[test]
-fn bad_input_is_refused_in_a_line() {
+fn invalid_input_is_one_line() {
     let good = ["--updates-per-second", "1", "--entities", "10", "--item-bytes", "500"];
     for (flags, said) in [
         (vec!["--updates-per-second", "0"], "0.001 to 1000000000"),
@@ -353,7 +353,7 @@ fn prices_are_shown_and_replaced() {
     let path = path.to_str().unwrap();
     let before = plan("1000", "1000", &[]);
 
-    // What is shown is what can be given.
+    // The printed price list is valid input.
     let list = stdout(&vzero(&["--print-prices"]));
     std::fs::write(path, &list).unwrap();
     assert_eq!(plan("1000", "1000", &["--prices", path]), before);
@@ -391,7 +391,7 @@ fn prices_are_shown_and_replaced() {
     );
     assert_eq!(stderr(&output).lines().count(), 1);
 
-    // A list of another Region, as a whole.
+    // A complete list of another Region.
     list["Region"] = json!("eu-west-1");
     std::fs::write(path, list.to_string()).unwrap();
     assert_eq!(
@@ -400,9 +400,8 @@ fn prices_are_shown_and_replaced() {
     );
 }
 
-/// Every member is documented, and no other.
 #[test]
-fn the_documented_members_are_the_ones_there_are() {
+fn the_documented_members_match_the_output() {
     let document = file("docs/vzero.md");
     let from = document.find("## Plan").unwrap();
     let section = &document[from..];
