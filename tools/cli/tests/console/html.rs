@@ -1,4 +1,4 @@
-//! Tags and text of a page.
+//! Parser of HTML pages.
 
 use std::cell::RefCell;
 
@@ -22,7 +22,8 @@ impl Tag {
     }
 }
 
-/// Tokens of a page. Unlike a browser, it also finds tags in the text of a title or a script, which must be escaped too.
+/// The tokens of a page. Unlike in a browser, the content of titles and scripts is also parsed for tags, so that escaping
+/// is checked everywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) tags: Vec<Tag>,
@@ -43,12 +44,12 @@ impl Page {
         tokenizer.sink.0.into_inner()
     }
 
-    /// Returns the tags with this name.
+    /// Returns the tags of this name.
     pub(crate) fn named(&self, name: &str) -> Vec<&Tag> {
         self.tags.iter().filter(|tag| tag.name == name).collect()
     }
 
-    /// Returns the targets of the links.
+    /// Returns the addresses of the links.
     pub(crate) fn links(&self) -> Vec<&str> {
         self.named("a").iter().filter_map(|tag| tag.attribute("href")).collect()
     }

@@ -1,4 +1,4 @@
-//! HTTP requests with exactly the given headers.
+//! HTTP client that sends exactly the given headers.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// Read timeout of a response.
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A response.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns a header, which occurs at most once.
+    /// Returns a header that occurs at most once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let value = found.next().map(|(_, value)| value.as_str());
@@ -31,10 +32,10 @@ impl Answer {
     }
 }
 
-/// Sends a request to a local port on a new connection. The path is sent unchanged.
+/// Sends a request to a local port over a new connection. The path is sent unchanged.
 pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     for (name, value) in headers {
         request.extend([name, ": ", value, "\r\n"]);
@@ -62,7 +63,7 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     let length = answer.header("content-length").map(|length| length.parse().unwrap());
     assert!(
         method == "HEAD" || length == Some(answer.body.len()),
-        "the response is complete"
+        "incomplete response"
     );
     answer
 }
@@ -75,7 +76,7 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Encodes a text for a URL.
+/// Percent-encodes a text.
 pub(crate) fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

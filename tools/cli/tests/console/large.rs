@@ -1,4 +1,4 @@
-//! Pages of long keys, large or deep items, and many versions.
+//! Pages of long keys, large and deep items, and many versions.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use testkit::table::Table;
 
 use crate::{http::encoded, new_table, served::Console};
 
-/// Maximum size of a page that lists many items.
+/// Maximum size of a page.
 const MAX_BYTES: usize = 100_000;
 
 fn item(id: &str, key: &str, attributes: Value) -> Value {
@@ -60,7 +60,7 @@ fn long_keys_are_distinguished_and_found() {
 }
 
 #[test]
-fn large_items_are_truncated_in_lists_and_complete_on_their_own_page() {
+fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
     let table = new_table();
     let console = Console::of(&table);
     let deep = |open: &dyn Fn(Value) -> Value| (0..31).fold(json!({"S": "the bottom"}), |inner, _| open(inner));
@@ -123,14 +123,14 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_own_page() {
             assert_eq!(answer.status, 200, "{id} {path}: {}", answer.body);
             assert!(answer.body.len() < MAX_BYTES, "{id} {path}: {}", answer.body.len());
         }
-        // The JSON is complete.
+        // The JSON form is complete.
         let json = console.json(&format!("/version?id={id}&version=1"));
         assert!(json.to_string().contains(whole), "{id}");
     }
 }
 
 #[test]
-fn pages_list_each_of_a_thousand_versions() {
+fn the_pages_of_a_thousand_versions_are_complete() {
     const VERSIONS: u64 = 1000;
     let table = new_table();
     let attributes = |version: u64| {
@@ -149,7 +149,7 @@ fn pages_list_each_of_a_thousand_versions() {
     let console = Console::of(&table);
     let (mut seen, mut path) = (BTreeSet::new(), "/entity?id=E".to_owned());
     for pages in 1.. {
-        assert!(pages < 200, "it comes to an end");
+        assert!(pages < 200, "too many pages");
         let answer = console.get(&path);
         assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
         let page = crate::html::Page::parse(&answer.body);
@@ -177,10 +177,10 @@ fn pages_list_each_of_a_thousand_versions() {
 }
 
 #[test]
-fn every_page_of_a_hundred_thousand_versions_is_available() {
-    const HEAD: u64 = 100_000;
+fn any_page_of_a_hundred_thousand_versions_is_shown() {
+    const LATEST: u64 = 100_000;
     let table = new_table();
-    let numbers = (1..=60).chain(49_940..=50_060).chain(HEAD - 60..=HEAD);
+    let numbers = (1..=60).chain(49_940..=50_060).chain(LATEST - 60..=LATEST);
     for version in numbers {
         table.put(item(
             "E",
@@ -188,8 +188,8 @@ fn every_page_of_a_hundred_thousand_versions_is_available() {
             json!({"N": {"N": version.to_string()}}),
         ));
     }
-    let mut latest = item("E", "v0", json!({"N": {"N": HEAD.to_string()}}));
-    latest["Latest"] = json!({"N": HEAD.to_string()});
+    let mut latest = item("E", "v0", json!({"N": {"N": LATEST.to_string()}}));
+    latest["Latest"] = json!({"N": LATEST.to_string()});
     table.put(latest);
     let console = Console::of(&table);
     for (to, first) in [

@@ -1,4 +1,4 @@
-//! Address of the console, and the options that other machines need.
+//! Listener addresses, and the options that other machines require.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn a_public_address_needs_a_strong_token() {
+fn listening_for_other_machines_requires_a_strong_token() {
     let table = new_table();
     let refused = |arguments: &[&str], why: &str| {
         let mut child = table.start(&[&["console", "--no-open"], arguments].concat());
@@ -71,11 +71,11 @@ fn a_public_address_needs_a_strong_token() {
 }
 
 #[test]
-fn it_listens_on_loopback_only() {
+fn by_default_only_this_machine_can_connect() {
     let console = Console::of(&new_table());
     let address: std::net::SocketAddr = console.address.parse().unwrap();
     assert!(address.ip().is_loopback());
-    // Another address of this machine, if it has one. `connect` of UDP sends no packet.
+    // Another address of this machine, if it has one. Connecting a UDP socket sends no packet.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     if socket.connect("192.0.2.1:9").is_ok() {
         let ip = socket.local_addr().unwrap().ip();

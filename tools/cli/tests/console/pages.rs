@@ -1,11 +1,11 @@
-//! Each page as HTML and as JSON, invalid requests, and forms that change the table.
+//! HTML and JSON forms of each page, invalid requests, and forms: they need permission, and each is executed once.
 
 use serde_json::{Value, json};
 use testkit::table::Table;
 
 use crate::{http::Answer, new_table, served::Console};
 
-/// Creates an entity of three versions, a deleted entity, and a failure document.
+/// Creates an entity with three versions, a deleted entity, and a failure document.
 fn table() -> (Table, tempfile::TempDir) {
     let table = new_table();
     for n in 1..=3 {
@@ -37,7 +37,7 @@ fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Con
     Console::with(table, &[&from[..], arguments].concat())
 }
 
-/// All pages, and a member of their JSON.
+/// Each page, with a pointer into its JSON form.
 const PAGES: [(&str, &str); 13] = [
     ("/", "/Entities/0/ID"),
     ("/?prefix=E&state=live", "/Exact"),
@@ -55,7 +55,7 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 #[test]
-fn each_page_is_available_as_json() {
+fn each_page_has_a_json_form() {
     let (table, folder) = table();
     for arguments in [&[][..], &["--allow-write"]] {
         let console = console(&table, &folder, arguments);
@@ -71,7 +71,7 @@ fn each_page_is_available_as_json() {
                 (200, Some("text/html; charset=utf-8")),
                 "{path}"
             );
-            // A browser accepts any type, and gets the page.
+            // Browsers accept HTML and JSON, and get HTML.
             let host = ("Host", console.address.as_str());
             let accept = (
                 "Accept",
@@ -154,7 +154,7 @@ fn invalid_requests_are_rejected() {
     }
 }
 
-/// Returns the action and the fields of the form.
+/// Returns action and fields of a page's form.
 fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
     let Value::Object(mut form) = console.json(path)["Form"].take() else {
         panic!("{path} has no form");
@@ -190,7 +190,7 @@ fn a_read_only_console_changes_nothing() {
         assert_eq!(
             reading.page(path).named("form").len(),
             1,
-            "{path}: the one that finds entities"
+            "{path}: only the search form"
         );
         let (action, mut form) = fields(&writing, path);
         form.retain(|(name, _)| name != "csrf");
@@ -198,11 +198,11 @@ fn a_read_only_console_changes_nothing() {
         let answer = send(&reading, &(action.clone(), form.clone()));
         assert_eq!(answer.status, 403, "{path}: {}", answer.body);
         assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
-        // The token of another console is not valid.
+        // The CSRF token of another console is not accepted.
         let answer = send(&writing, &(action, form));
         assert_eq!(answer.status, 403, "{path}");
         assert!(
-            answer.body.contains("not one of this console"),
+            answer.body.contains("belongs to another console"),
             "{path}: {}",
             answer.body
         );
@@ -211,7 +211,7 @@ fn a_read_only_console_changes_nothing() {
 }
 
 #[test]
-fn a_form_that_is_sent_twice_is_applied_once() {
+fn a_form_that_is_sent_twice_is_executed_once() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     for (path, version, before) in [
@@ -236,7 +236,7 @@ fn a_form_that_is_sent_twice_is_applied_once() {
             (again.status, again.header("location")),
             (303, Some(to("Duplicate").as_str()))
         );
-        // Another user sends an outdated form: the entity is no longer deleted, and stays unchanged.
+        // A form of the earlier state: an entity that is no longer deleted is not changed.
         let late = send(&console, &late);
         match path.starts_with("/undelete") {
             true => assert_eq!(
@@ -247,13 +247,17 @@ fn a_form_that_is_sent_twice_is_applied_once() {
         }
         let json = console.json(version);
         assert_eq!(json["Deleted"], false);
-        assert_eq!(console.json(before)["Latest"], json["Version"], "one version was made");
+        assert_eq!(
+            console.json(before)["Latest"],
+            json["Version"],
+            "one version was created"
+        );
     }
     assert_eq!(table.items()["E v4"]["N"], json!({"S": "1"}));
 }
 
 #[test]
-fn programs_use_the_form_of_a_page() {
+fn programs_submit_the_form_of_a_page() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     let (action, fields) = fields(&console, "/restore?id=E&version=2");

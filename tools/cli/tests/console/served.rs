@@ -1,4 +1,4 @@
-//! A running console, and its clients.
+//! A running console, and requests to it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,15 +13,15 @@ use crate::{
     http::{self, Answer},
 };
 
-/// Token for a console.
+/// Access token of consoles that are started with one.
 pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
 
-/// A console, which is killed when this value is dropped.
+/// A console that serves until it is dropped.
 pub(crate) struct Console {
     child: Child,
     /// Local port.
     port: u16,
-    /// Public host and port.
+    /// Host and port of the console's URL.
     pub(crate) address: String,
     pub(crate) token: String,
     /// Session cookie, `name=value`.
@@ -34,7 +34,7 @@ impl Console {
         Self::with(table, &[])
     }
 
-    /// Starts a console with these arguments.
+    /// Starts a console with additional arguments.
     pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
         let arguments = [&["console", "--port", "0", "--no-open"], arguments].concat();
         let mut child = table.start(&arguments);
@@ -45,8 +45,8 @@ impl Console {
             let output = child.wait_with_output().unwrap();
             panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        let said: Value = serde_json::from_str(&line).unwrap();
-        let url = said["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
+        let started: Value = serde_json::from_str(&line).unwrap();
+        let url = started["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
         let (address, token) = url.split_once("/?token=").unwrap();
         let mut console = Self {
             child,
@@ -61,25 +61,25 @@ impl Console {
         console
     }
 
-    /// Sends a request with these headers only.
+    /// Sends a request with exactly these headers.
     pub(crate) fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         http::send(self.port, method, path, headers, body)
     }
 
-    /// Sends a request of a signed-in browser.
+    /// Requests a page with the session cookie.
     pub(crate) fn get(&self, path: &str) -> Answer {
         let headers = [("Host", self.address.as_str()), ("Cookie", &self.cookie)];
         self.raw("GET", path, &headers, "")
     }
 
-    /// Returns a page, and expects the status 200.
+    /// Returns a page that exists.
     pub(crate) fn page(&self, path: &str) -> Page {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         Page::parse(&answer.body)
     }
 
-    /// Sends a request of a program with the token.
+    /// Requests the JSON form of a page with the access token.
     pub(crate) fn ask(&self, path: &str) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let headers = [
@@ -90,14 +90,14 @@ impl Console {
         self.raw("GET", path, &headers, "")
     }
 
-    /// Returns the JSON of a page, and expects the status 200.
+    /// Returns the JSON form of a page that exists.
     pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.ask(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()
     }
 
-    /// Sends a form of a signed-in browser.
+    /// Submits a form of this console with the session cookie.
     pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let origin = format!("http://{}", self.address);
         let headers = [

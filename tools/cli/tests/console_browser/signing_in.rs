@@ -1,4 +1,4 @@
-//! The way in.
+//! Signing in.
 
 use crate::{
     browser::Browser,
@@ -7,8 +7,8 @@ use crate::{
     world::{TOKEN, World},
 };
 
-/// Who follows a link of a colleague signs in by the form, and is led to where the link led.
-pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
+/// A link leads to the sign-in form, and from there to its page.
+pub(crate) async fn the_token_signs_in(world: &World, browser: &Browser) {
     browser.expect("status of 401");
     let path = "/entity?id=Order%232024-0117";
     browser.go(&world.reading, path).await;
@@ -16,15 +16,15 @@ pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
     browser.does_not_read(ORDER).await;
     checks::page(browser, "sign-in").await;
     browser.fill("#token", "not the token of this console").await;
-    browser.choose("Go on").await;
-    browser.reads("The token is not the one of this console.").await;
+    browser.choose("Sign in").await;
+    browser.reads("Invalid token.").await;
     browser.does_not_read(ORDER).await;
     checks::page(browser, "sign-in-wrong").await;
     browser.fill("#token", TOKEN).await;
-    browser.choose("Go on").await;
+    browser.choose("Sign in").await;
     browser.is_at(path).await;
     browser.reads(ORDER).await;
-    // It lasts: neither the token nor the form is needed again. And nothing of the page can read it.
+    // The session cookie is kept, and scripts cannot read it.
     browser.go(&world.reading, "/").await;
     browser.is_at("/").await;
     assert_eq!(browser.script("return document.cookie", vec![]).await, "");
