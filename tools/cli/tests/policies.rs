@@ -1,4 +1,4 @@
-//! The least policies that `docs/security.md` gives operators, against what the command asks for.
+//! Compares the minimal policies of `docs/security.md` for operators with the actions that the commands need.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use testkit::{endpoint::sdk_config, pages::policy_actions, table, tap::Tap};
 
-/// The commands of each policy, by its statement's `Sid`. They run in this order, so that there is something to read. What a
-/// policy has to allow is what those before it do not.
+/// The commands of each policy, by the `Sid` of its statement. They run in this order, so that later commands find items.
 const COMMANDS: [(&str, &[&str]); 5] = [
     (
         "Write",
@@ -51,7 +50,7 @@ const COMMANDS: [(&str, &[&str]); 5] = [
             "purge E --yes",
         ],
     ),
-    // Versions by themselves and together, new ones and those that are there.
+    // Single versions and batches, new and existing ones.
     (
         "RedriveTable",
         &[
@@ -63,8 +62,8 @@ const COMMANDS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The same, after the statements that a policy is besides.
-const BESIDES: [(&str, &[&str]); 5] = [
+/// The statements that a policy extends.
+const EXTENDS: [(&str, &[&str]); 5] = [
     ("Read", &[]),
     ("Write", &["Read"]),
     ("Audit", &["Read"]),
@@ -72,7 +71,7 @@ const BESIDES: [(&str, &[&str]); 5] = [
     ("RedriveTable", &["Read", "Write", "Audit"]),
 ];
 
-/// A failure document of more records than go together.
+/// Returns a failure document with more records than one batch.
 fn document(digits: &str) -> Value {
     let latest_key = format!("v{:0width$}", 0, width = digits.parse().unwrap());
     let record = |latest: usize| {
@@ -92,7 +91,7 @@ fn document(digits: &str) -> Value {
     })
 }
 
-async fn asked(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
+async fn needed(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut found = BTreeMap::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document.json");
@@ -109,7 +108,7 @@ async fn asked(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<Strin
                 word => word,
             });
             let output = vzero.args(words).output().await.unwrap();
-            // What was left to the stream is not there to be read, and an audit says so.
+            // Version items that stream-fn would put are missing, and an audit reports them.
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{command}: {stderr}");
         }
@@ -119,17 +118,17 @@ async fn asked(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<Strin
 }
 
 #[tokio::test]
-async fn operators_need_what_the_page_says_and_no_more() {
+async fn operators_need_exactly_the_documented_actions() {
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for digits in ["1", "10"] {
         let tap = Tap::embedded();
         let client = aws_sdk_dynamodb::Client::new(&sdk_config(&tap.endpoint).await);
         table::create(&client, "VersionControl").await.unwrap();
-        for (sid, actions) in asked(&tap, digits).await {
+        for (sid, actions) in needed(&tap, digits).await {
             found.entry(sid).or_default().extend(actions);
         }
     }
-    for (sid, before) in BESIDES {
+    for (sid, before) in EXTENDS {
         let allowed: BTreeSet<_> = before
             .iter()
             .flat_map(|sid| policy_actions(sid, &["dynamodb:"]))

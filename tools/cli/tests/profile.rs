@@ -1,4 +1,4 @@
-//! Whose credentials a request carries.
+//! Credentials and Region of requests.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// The `Authorization` of the first request that the command sends, with credentials and a Region in its environment.
+/// Returns the `Authorization` of the first request, with credentials and a Region in the environment.
 fn authorization(arguments: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -62,7 +62,7 @@ fn authorization(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_profile_goes_before_the_environment() {
+fn a_profile_takes_precedence_over_the_environment() {
     let by_environment = authorization(&[]);
     assert!(
         by_environment.contains("Credential=ENVKEY/") && by_environment.contains("/us-east-1/"),

@@ -1,4 +1,4 @@
-//! Redrive out of buckets and queues, against the real APIs of S3 and SQS.
+//! `vzero redrive` from buckets and queues, on S3 and SQS of moto.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -25,7 +25,7 @@ const COUNTS: [&str; 6] = [
     "MessagesKept",
 ];
 
-/// A table, a bucket and a queue of its own.
+/// A table, a bucket and a queue of one test.
 struct Failures {
     table: Table,
     moto: String,
@@ -67,7 +67,7 @@ impl Failures {
         self.table.runtime.block_on(request.send()).unwrap();
     }
 
-    /// A document of these records in the bucket, and its key.
+    /// Stores a document of these records in the bucket, and returns its key.
     fn document(&self, records: &[Record]) -> String {
         let Document { key, body } = self.table.document(records);
         self.object(&key, &body.to_string());
@@ -80,7 +80,7 @@ impl Failures {
         self.table.runtime.block_on(request.send()).unwrap();
     }
 
-    /// Word of these objects, as S3 sends it.
+    /// Returns the S3 event notification of these objects.
     fn notification(&self, keys: &[&str]) -> Value {
         let record = |key: &&str| {
             let key: String = key
@@ -119,7 +119,7 @@ impl Failures {
         self.table.json(&self.arguments(arguments), code)
     }
 
-    /// How many messages can be received, and how many are hidden.
+    /// Returns the number of visible messages, and of messages in flight.
     fn waiting(&self) -> (u32, u32) {
         let request = self.sqs.get_queue_attributes().queue_url(&self.queue);
         let answer = self
@@ -136,14 +136,14 @@ impl Failures {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the endpoint is what the script hands in")]
+#[allow(clippy::disallowed_methods, reason = "the endpoint is a parameter of the tests")]
 fn shared_endpoint() -> String {
     let endpoint = std::env::var("VZERO_TEST_MOTO");
-    endpoint.unwrap_or_else(|_| panic!("run it by tools/cli/tests/with-moto"))
+    endpoint.unwrap_or_else(|_| panic!("run the tests with tools/cli/tests/with-moto"))
 }
 
 #[test]
-fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
+fn a_prefix_selects_all_its_objects_and_a_key_selects_one() {
     let failures = Failures::new();
     failures.table.write_versions("E", 2);
     let records = failures.table.records();
@@ -183,7 +183,7 @@ fn a_prefix_names_every_object_below_it_and_a_key_names_one() {
 }
 
 #[test]
-fn more_objects_than_a_page_holds() {
+fn more_objects_than_one_page() {
     const OBJECTS: usize = 1003;
     let failures = Failures::new();
     failures.table.write_versions("E", 1);
@@ -211,14 +211,14 @@ fn more_objects_than_a_page_holds() {
 }
 
 #[test]
-fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
+fn a_message_is_deleted_only_if_all_its_records_are_in_history() {
     let failures = Failures::new();
     failures.table.write_versions("E", 6);
     let records = failures.table.records();
     let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
     failures.table.put(taken.clone());
     let documents: Vec<_> = (0..4).map(|n| failures.document(&records[n..=n])).collect();
-    // Whole: one document; two of them; the trial; a document itself; a pointer into the stream; by a topic.
+    // Deleted: one document; two documents; a test event; a document itself; a pointer into the stream; from a topic.
     failures.message(&failures.notification(&[&documents[0]]));
     failures.message(&failures.notification(&[&documents[2], &documents[3]]));
     failures.message(&json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": failures.bucket}));
@@ -226,7 +226,7 @@ fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
     let mut pointer = failures.table.document(&records[5..]).body;
     pointer.as_object_mut().unwrap().remove("payload");
     failures.message(&json!({"Type": "Notification", "Message": pointer.to_string()}));
-    // Not whole: a conflict beside a good one, lost records, no such object, no document, no message.
+    // Not deleted: a conflict beside a good record, lost records, no such object, no document, no message.
     failures.message(&failures.notification(&[&documents[2], &documents[1]]));
     pointer["DDBStreamBatchInfo"]["shardId"] = json!("shardId-gone");
     failures.message(&pointer);
@@ -267,7 +267,7 @@ fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
             .any(|left| left["Source"] == named),
         "{first}"
     );
-    // What stays can be received at once.
+    // The other messages are visible at once.
     assert_eq!((failures.waiting(), failures.table.versions()), ((5, 0), 6));
     assert_eq!(failures.table.items()["E v2"], taken);
 
@@ -276,13 +276,13 @@ fn a_message_goes_when_all_it_brought_is_in_and_stays_otherwise() {
     let third = failures.json(&[&failures.queue, "--drop-conflicts"], 4);
     assert_eq!(members(&third, &COUNTS), json!([3, 3, 0, 1, 1, 4]), "{third}");
     assert_eq!(failures.waiting(), (4, 0));
-    // The conflict's own item is as it was, and its document is still in the bucket.
+    // The conflicting item is unchanged, and the document is still in the bucket.
     assert_eq!(failures.table.items()["E v2"], taken);
     failures.json(&[&format!("s3://{}/{}", failures.bucket, documents[1])], 4);
 }
 
 #[test]
-fn a_message_of_a_table_that_cannot_be_written_to_stays() {
+fn a_message_of_another_table_is_not_deleted() {
     let failures = Failures::new();
     failures.table.write_versions("E", 1);
     let records = failures.table.records();
@@ -294,7 +294,7 @@ fn a_message_of_a_table_that_cannot_be_written_to_stays() {
     let answer = failures.json(&[&failures.queue], 4);
     assert_eq!(members(&answer, &COUNTS), json!([1, 1, 0, 0, 0, 1]));
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 0));
-    // A version that DynamoDB refuses has failed, whatever its message is worth.
+    // A version that DynamoDB rejects counts as failed.
     let long = "x".repeat(410_000);
     body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Long"] = json!({"S": long});
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn a_message_of_a_table_that_cannot_be_written_to_stays() {
 }
 
 #[test]
-fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
+fn a_repair_reads_the_queue_and_deletes_no_message() {
     let failures = Failures::new();
     failures.table.write_versions("E", 4);
     let records = failures.table.records();
@@ -332,7 +332,7 @@ fn a_repair_reads_the_queue_and_leaves_its_messages_to_a_redrive() {
 }
 
 #[test]
-fn killed_in_the_middle_every_message_comes_back() {
+fn after_a_kill_every_message_becomes_visible_again() {
     const MESSAGES: usize = 60;
     let failures = Failures::new();
     failures.table.write_versions("E", 1);
@@ -353,7 +353,7 @@ fn killed_in_the_middle_every_message_comes_back() {
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().code(), None, "it was not killed");
     assert!((1..MESSAGES).contains(&failures.table.versions()));
-    // Some are hidden from the killed one, and come back when their time is over.
+    // Messages that the killed process received become visible after their visibility timeout.
     while failures.waiting() != (0, 0) {
         let ran = failures.run(&[&failures.queue]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -362,7 +362,7 @@ fn killed_in_the_middle_every_message_comes_back() {
 }
 
 #[test]
-fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
+fn a_missing_queue_and_a_failure_in_the_middle() {
     let failures = Failures::new();
     let missing = failures.run(&[&format!("{}/123456789012/no-such-queue", failures.moto)]);
     assert_eq!(missing.code, 3, "{}", missing.stderr);
@@ -371,7 +371,7 @@ fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
         "{}",
         missing.stderr
     );
-    // The bucket cannot be reached: what came before is in, its message is gone, and the other can be received again.
+    // The bucket is unreachable: the first message is processed and deleted, the second is visible again.
     failures.table.write_versions("E", 1);
     let records = failures.table.records();
     failures.message(&failures.table.document(&records).body);
@@ -395,19 +395,19 @@ fn a_queue_that_is_not_there_and_one_that_fails_half_way() {
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 1));
 }
 
-/// What an operator does in a bad night: an old table brought in, a redrive, a repair, an audit, a prune. And what policy that takes.
+/// A backfill, a redrive, a repair, an audit and a prune, and the policy that they need.
 #[test]
-fn a_bad_night() {
+fn all_maintenance_commands_together() {
     let failures = Failures::new();
     let table = &failures.table;
-    // Old items that nobody versioned, and a writer.
+    // Items without versions, and a writer.
     for n in 0..3 {
         table.put(json!({"PK": {"S": format!("old{n}")}, "SK": {"S": "v0"}, "State": {"S": "old"}}));
     }
     let backfilled = table.lines(&["backfill", "--mode", "transaction"], 0);
     assert_eq!(backfilled.last().unwrap()["Written"], 3);
     table.write_versions("E", 6);
-    // Of E, stream-fn wrote down nothing: the records are in documents, one in a message, one below a prefix.
+    // No version of E is in history. The records are in documents, one in a message, one below a prefix.
     let records: Vec<_> = (table.records().into_iter())
         .filter(|record| record.json()["dynamodb"]["Keys"]["PK"]["S"] == "E")
         .collect();
@@ -419,10 +419,10 @@ fn a_bad_night() {
     let endpoints = ["--s3-endpoint-url", &tap.endpoint, "--sqs-endpoint-url", &tap.endpoint];
     let redrive = [&["redrive", &failures.queue][..], &endpoints].concat();
     assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 2, 2, 0, 1, 0]));
-    // A message that stays is shown again.
+    // A message that is not deleted becomes visible again.
     failures.message(&json!("no message"));
     table.json(&redrive, 4);
-    // One version is in the bucket only, the newest one in v0 only.
+    // Three versions are in the bucket only, the newest one in v0 only.
     let bucket = format!("s3://{}/{in_bucket}", failures.bucket);
     let repair = ["repair", "--all", "--lag", "0", "--yes", "--from", &bucket];
     let repaired = table.lines(&[&repair[..], &endpoints].concat(), 0);

@@ -1,4 +1,4 @@
-//! Redrive out of files.
+//! `vzero redrive` from files.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -27,13 +27,13 @@ fn text(path: &Path) -> &str {
 const COUNTS: [&str; 5] = ["Documents", "Records", "Recorded", "AlreadyRecorded", "Conflict"];
 
 #[test]
-fn twice_is_once_and_a_dry_run_is_nothing() {
+fn a_second_redrive_and_a_dry_run_change_nothing() {
     let table = new_table();
     table.write_versions("E", 3);
     table.write_versions("F", 2);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
-    // The layout of the bucket, and a record that is in two documents.
+    // The layout of the bucket, and one record in two documents.
     for (index, part) in [&records[..2], &records[2..], &records[..1]].into_iter().enumerate() {
         let below = folder.path().join(format!("aws/lambda/{index}"));
         fs::create_dir_all(&below).unwrap();
@@ -61,7 +61,7 @@ fn twice_is_once_and_a_dry_run_is_nothing() {
     let second = table.json(&redrive, 0);
     assert_eq!(members(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
     assert_eq!(table.items(), after);
-    // One file, named itself, twice.
+    // The same file twice.
     let file = folder.path().join("aws/lambda/0/document");
     let one = table.json(&["redrive", text(&file), text(&file)], 0);
     assert_eq!(members(&one, &COUNTS), json!([2, 4, 0, 4, 0]));
@@ -92,7 +92,7 @@ fn documents_of_kinesis() {
 }
 
 #[test]
-fn killed_in_the_middle_and_run_again_all_is_in() {
+fn after_a_kill_the_next_run_completes_the_history() {
     const VERSIONS: usize = 300;
     let table = new_table();
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn killed_in_the_middle_and_run_again_all_is_in() {
     let recorded = table.versions();
     assert!((1..VERSIONS).contains(&recorded), "{recorded}");
     let again = table.json(&["redrive", text(folder.path())], 0);
-    // What was on its way when it was killed may have arrived since.
+    // Requests in flight at the kill may have arrived since.
     let count = |name: &str| usize::try_from(again[name].as_u64().unwrap()).unwrap();
     let already = count("AlreadyRecorded");
     assert!((recorded..VERSIONS).contains(&already), "{recorded} and {again}");
@@ -127,7 +127,7 @@ fn killed_in_the_middle_and_run_again_all_is_in() {
 }
 
 #[test]
-fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
+fn failed_records_are_listed_and_all_others_are_stored() {
     let table = new_table();
     table.write_versions("E", 3);
     table.write_versions("secret", 1);
@@ -144,7 +144,7 @@ fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
         .unwrap()
         .extend([json!("no record"), json!({"eventName": "REMOVE", "dynamodb": {}})]);
     keep(folder.path(), "a", &body);
-    // Of other tables: by the record, by the document, and by a name that is none.
+    // Records of other tables: by the record, by the document, and without a valid name.
     let second = format!("{}2", table.name);
     let other = |name: &str| table.stream_arn.replace(&table.name, name);
     let mut body = table.document(&records[..2]).body;
@@ -220,7 +220,7 @@ fn what_cannot_be_in_is_named_and_keeps_nothing_else_out() {
     check(0, 3, &[]);
     let keys: Vec<_> = table.items().into_keys().collect();
     assert_eq!(keys, ["E v0", "E v1", "E v2", "E v3", "secret v0"]);
-    // A table that was restored under another name.
+    // A table that was restored with another name.
     let answer = table.json(&["redrive", text(&folder.path().join("d")), "--from-table", "Other"], 0);
     assert_eq!(members(&answer, &COUNTS), json!([1, 1, 0, 1, 0]));
 }
@@ -236,7 +236,7 @@ fn without_payload_records_are_fetched_from_the_stream() {
         body.as_object_mut().unwrap().remove("payload");
         body
     };
-    // Version items are in the stream as well, between the records of the batch.
+    // The stream also has records of version items, between those of the batch.
     keep(folder.path(), "first", &table.document(&records[..1]).body);
     table.json(&["redrive", text(folder.path())], 0);
     table.write_versions("E", 1);
@@ -254,7 +254,7 @@ fn without_payload_records_are_fetched_from_the_stream() {
     check("all", &pointer(&records), 0, json!([5, 3, 2, 0, 0]));
     check("again", &pointer(&records), 0, json!([5, 0, 5, 0, 0]));
 
-    // What the stream does not have: a shard, or numbers before its first and behind its last.
+    // The stream does not have the shard, or the sequence numbers are before its first or after its last record.
     let mut body = pointer(&records[1..]);
     let batch = body["DDBStreamBatchInfo"].clone();
     body["DDBStreamBatchInfo"]["shardId"] = json!("shardId-00000000000000000001-deadbeef");
@@ -278,12 +278,12 @@ fn without_payload_records_are_fetched_from_the_stream() {
         members(&lost[0], &["From", "Through", "Records"]),
         json!([before, null, 3])
     );
-    // The oldest record of all is the one that keeps the table's width.
+    // The oldest record is that of the table's settings.
     assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
 
     if table.endpoint.engine == Engine::DynamodbLocal {
         endpoint::print(
-            "left out: numbers behind the last one of a stream: an iterator of those is an InternalFailure there",
+            "skipped: sequence numbers after the last record: DynamoDB Local responds with InternalFailure",
         );
         return;
     }
@@ -298,7 +298,7 @@ fn without_payload_records_are_fetched_from_the_stream() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_not_found() {
+fn a_missing_source() {
     let table = new_table();
     let ran = table.run(&["redrive", "/no/such/folder"]);
     assert_eq!(ran.code, 3);
@@ -307,7 +307,7 @@ fn a_source_that_is_not_there_is_not_found() {
     let folder = tempfile::tempdir().unwrap();
     let answer = table.json(&["redrive", text(folder.path())], 0);
     assert_eq!(members(&answer, &COUNTS), json!([0, 0, 0, 0, 0]));
-    // Nothing listens there: no answer is better than a wrong one.
+    // Nothing listens at this address.
     let elsewhere = ["redrive", "s3://bucket", "--s3-endpoint-url", "http://127.0.0.1:1"];
     assert_eq!(table.run(&elsewhere).code, 5);
 }

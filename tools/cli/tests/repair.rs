@@ -1,4 +1,4 @@
-//! Repair: what an audit finds, put back.
+//! `vzero repair`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -11,14 +11,14 @@ fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-/// A run of repair: its exit code, its plan, and its summary.
+/// Runs a repair, and returns its plan and its summary.
 fn repair(table: &Table, arguments: &[&str], code: i32) -> (Vec<Value>, Value) {
     let mut lines = table.lines(&[&["repair", "--lag", "0"], arguments].concat(), code);
     let summary = lines.pop().unwrap();
     (lines, summary)
 }
 
-/// The counts of a summary that are not zero.
+/// Returns the nonzero counts of a summary.
 fn done(summary: &Value) -> Value {
     let counts = summary.as_object().unwrap().iter();
     counts
@@ -48,7 +48,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
     let before = table.items();
     assert_eq!(before.len(), 4);
 
-    // Nobody can be asked, and nobody was.
+    // Without a terminal it cannot ask, so it needs --yes.
     assert_eq!(table.run(&["repair", "E", "--lag", "0"]).code, 2);
     let step = |version: u64, source: &str| json!({"ID": "E", "Step": "Record", "Version": version, "Source": source});
     let none = |from: u64, to: u64| json!({"ID": "E", "Step": "None", "From": from, "To": to, "Why": "it is in none of the sources"});
@@ -82,7 +82,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
             "{version}"
         );
     }
-    // A second time there is nothing to do, and an entity that is not there is not found.
+    // A second repair has nothing to do, and a missing entity is not found.
     let (plan, summary) = repair(&table, &["--all", "--stream", "--yes"], 0);
     assert_eq!((plan, done(&summary)), (vec![], json!({})));
     repair(&table, &["nobody", "--yes"], 3);
@@ -90,7 +90,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
 }
 
 #[test]
-fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
+fn a_counter_that_was_reset_continues_after_the_highest_version() {
     for digits in ["1", "3"] {
         let table = new_table();
         let put = |n: &str| {
@@ -117,7 +117,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
         }
         assert_eq!(items[&format!("E {}", key(5))]["A"], json!({"S": "new life"}));
         if digits == "1" {
-            // What the stream makes of it is what was written down.
+            // The record of the raised latest item results in the same version item.
             let document = tempfile::NamedTempFile::new().unwrap();
             let raised = table.records().split_off(5);
             fs::write(document.path(), table.document(&raised).body.to_string()).unwrap();
@@ -133,7 +133,7 @@ fn a_counter_that_was_set_back_goes_on_from_the_highest_version() {
 }
 
 #[test]
-fn a_counter_that_alone_was_set_back_makes_no_version() {
+fn a_reset_counter_alone_makes_no_version() {
     let table = new_table();
     for n in ["A=1", "A=2", "A=3"] {
         table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
@@ -147,7 +147,7 @@ fn a_counter_that_alone_was_set_back_makes_no_version() {
     assert_eq!(done(&summary), json!({"Entities": 1, "Raised": 1}));
     assert_eq!(table.items(), before);
     audit(&table, 0);
-    // A state that its version does not hold becomes the next one.
+    // Attributes that differ from the version become the next version.
     let mut v0 = before["E v0"].clone();
     v0["A"] = json!({"S": "by hand"});
     table.put(v0);
@@ -159,7 +159,7 @@ fn a_counter_that_alone_was_set_back_makes_no_version() {
 }
 
 #[test]
-fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
+fn a_missing_latest_item_is_restored_only_with_revive() {
     let table = new_table();
     for n in ["A=1", "A=2"] {
         table.lines(&["put", "--mode", "inline", "E", "--set", n], 0);
@@ -177,7 +177,7 @@ fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
     let (plan, summary) = repair(&table, &["--all", "--yes", "--revive"], 0);
     assert_eq!(plan, [json!({"ID": "E", "Step": "Revive", "Version": 2})]);
     assert_eq!(done(&summary), json!({"Entities": 1, "Revived": 1}));
-    // It is as it was, with what it remembered of its requests.
+    // It is unchanged, with its recent requests.
     assert_eq!(table.items(), before);
     audit(&table, 0);
     assert_eq!(
@@ -187,7 +187,7 @@ fn a_latest_item_that_is_gone_is_made_again_only_where_that_is_said() {
 }
 
 #[test]
-fn where_sources_hold_different_ones_none_is_taken() {
+fn versions_that_differ_between_sources_are_not_used() {
     let table = new_table();
     table.write_versions("E", 2);
     let records = table.records();
@@ -196,7 +196,7 @@ fn where_sources_hold_different_ones_none_is_taken() {
     fs::write(folder.path().join("a"), body.to_string()).unwrap();
     body["payload"]["Records"][0]["dynamodb"]["NewImage"]["N"] = json!({"N": "7"});
     fs::write(folder.path().join("b"), body.to_string()).unwrap();
-    // Of another table, it is no source.
+    // A document of another table is not used.
     let other = body
         .to_string()
         .replace(&format!("table/{}/", table.name), "table/Other/")

@@ -1,4 +1,4 @@
-//! The command, run as its user runs it, against a table.
+//! The command `vzero` on a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -77,7 +77,7 @@ fn the_life_of_an_entity_in_every_mode() {
         assert_eq!(line(&table, &["get", "E", "--eventual"]), now);
         assert_eq!(line(&table, &["get", "E", "--version", "2"]), now);
         if mode == "stream" {
-            // Nobody reads this table's stream, so version 1 is nowhere.
+            // No function reads the stream of this table, so version 1 is not in history.
             assert_eq!(line(&table, &["lag", "E"]), json!({"ID": "E", "Head": 2, "Through": 0}));
             assert_eq!(fails(&table, &["get", "E", "--version", "1"]).0, 3);
             assert_eq!(table.run(&["history", "E"]).stderr, "note: not in the history yet: 1\n");
@@ -130,11 +130,11 @@ fn the_life_of_an_entity_in_every_mode() {
 }
 
 #[test]
-fn every_type_is_shown_and_put_back_without_loss() {
+fn every_type_is_shown_and_restored_without_loss() {
     let table = new_table();
     if table
         .endpoint
-        .differs("every_type_is_shown_and_put_back_without_loss", &["type-names"])
+        .differs("every_type_is_shown_and_restored_without_loss", &["type-names"])
     {
         return;
     }
@@ -150,7 +150,7 @@ fn every_type_is_shown_and_put_back_without_loss() {
     let shown = table.run(&["get", "E"]);
     let path = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(path.path(), &shown.stdout).unwrap();
-    // A version as it was shown, put back under another entity.
+    // Puts the printed version as another entity.
     let copy = ["put", "--mode", "inline", "F", "--json", path.path().to_str().unwrap()];
     assert_eq!(line(&table, &copy)["Version"], 1);
     assert_eq!(line(&table, &["get", "F"])["Attributes"], shown.lines[0]["Attributes"]);
@@ -290,13 +290,13 @@ fn each_failure_has_its_exit_code_and_one_line() {
 }
 
 #[test]
-fn a_table_is_worked_on_with_the_width_it_was_begun_with() {
+fn the_width_of_version_keys_is_that_of_the_table() {
     let table = new_table();
     line(
         &table,
         &["--version-digits", "3", "put", "--mode", "inline", "E", "--set", "A=1"],
     );
-    // Who says no width gets the table's.
+    // Without --version-digits, the table's width applies.
     assert_eq!(
         line(&table, &["put", "--mode", "inline", "E", "--set", "A=2"])["Version"],
         2
@@ -353,7 +353,7 @@ fn metadata_and_states() {
 }
 
 #[test]
-fn null_takes_an_attribute_away_and_null_can_be_stored() {
+fn null_removes_an_attribute_and_null_can_be_stored() {
     let table = new_table();
     line(&table, &["put", "E", "--set", "A=1", "--set", "ID=an attribute"]);
     line(
@@ -368,7 +368,7 @@ fn null_takes_an_attribute_away_and_null_can_be_stored() {
 }
 
 #[test]
-fn a_time_is_the_later_of_its_two_attributes() {
+fn as_of_uses_the_later_of_time_and_timestamp() {
     let table = new_table();
     let put = |arguments: &[&str]| line(&table, &[&["put", "--mode", "inline", "E"], arguments].concat());
     put(&["--set", "A=1", "--time", "2020-01-01T00:00:00", "--ordering", "time"]);

@@ -1,4 +1,4 @@
-//! The stack with queues and a bucket, on the APIs of SQS and S3, and what `vzero redrive` makes of what failed.
+//! The stack with queues and a bucket, on SQS and S3 of moto, and `vzero redrive` of what failed.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -26,34 +26,34 @@ use testkit::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_local");
 
-#[allow(clippy::disallowed_methods, reason = "the endpoint is what the script hands in")]
+#[allow(clippy::disallowed_methods, reason = "the endpoint is a parameter of the tests")]
 fn moto() -> String {
     let endpoint = std::env::var("VZERO_TEST_MOTO");
-    endpoint.unwrap_or_else(|_| panic!("run it by tools/cli/tests/with-moto"))
+    endpoint.unwrap_or_else(|_| panic!("run the tests with tools/cli/tests/with-moto"))
 }
 
-/// The template, with names of its own, and what fails shown again at once.
-fn own() -> Template {
+/// Returns the template with unique names, without retries, and with a short visibility timeout.
+fn unique_template() -> Template {
     let mut template = template(&[]);
     template.mapping.maximum_retry_attempts = Some(0);
-    let own = Uuid::new_v4();
+    let id = Uuid::new_v4();
     let event = template.queue.as_mut().unwrap();
-    event.queue.name = format!("{}-{own}", event.queue.name);
+    event.queue.name = format!("{}-{id}", event.queue.name);
     event
         .queue
         .attributes
         .insert("VisibilityTimeout".to_owned(), "1".to_owned());
     let letters = &mut event.queue.dead_letters.as_mut().unwrap().1;
-    letters.name = format!("{}-{own}", letters.name);
+    letters.name = format!("{}-{id}", letters.name);
     let bucket = template.bucket.as_mut().unwrap();
-    bucket.name = format!("failed-{own}");
+    bucket.name = format!("failed-{id}");
     let notifies = bucket.notifies.as_mut().unwrap();
-    notifies.name = format!("{}-{own}", notifies.name);
+    notifies.name = format!("{}-{id}", notifies.name);
     template
 }
 
 async fn start() -> RunningStack {
-    start_with(own()).await
+    start_with(unique_template()).await
 }
 
 async fn start_with(template: Template) -> RunningStack {
@@ -62,7 +62,7 @@ async fn start_with(template: Template) -> RunningStack {
     RunningStack::start(options).await
 }
 
-/// The queue of the stack whose name begins so.
+/// Returns the URL of the queue whose name starts with `name`.
 fn url<'a>(stack: &'a RunningStack, name: &str) -> &'a str {
     let mut queues = stack.queues.iter();
     let found = queues.find(|(found, _)| found.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')));
@@ -80,7 +80,7 @@ async fn send(stack: &RunningStack, body: &str) -> String {
     sent.unwrap().message_id.unwrap()
 }
 
-/// How many messages can be received, and how many are hidden.
+/// Returns the number of visible messages, and of messages in flight.
 async fn waiting(stack: &RunningStack, name: &str) -> (u32, u32) {
     let sqs = queue::client(&moto()).await;
     let request = sqs.get_queue_attributes().queue_url(url(stack, name));
@@ -117,7 +117,7 @@ async fn objects(bucket: &str) -> Vec<String> {
     keys.collect()
 }
 
-/// `vzero redrive`, as its user runs it. The command under test builds it.
+/// Runs `vzero redrive`. `--workspace` builds the command.
 async fn redrive(stack: &RunningStack, source: &str) -> Output {
     let vzero = Path::new(PROGRAM).with_file_name("vzero");
     assert!(vzero.exists(), "{} is not built", vzero.display());
@@ -140,7 +140,7 @@ async fn redrive(stack: &RunningStack, source: &str) -> Output {
 }
 
 #[tokio::test]
-async fn messages_become_versions_and_go() {
+async fn messages_become_versions_and_are_deleted() {
     let stack = start().await;
     let id = send(&stack, r#"{"ID": "E", "State": "OK"}"#).await;
     for number in 1..=40 {
@@ -160,7 +160,7 @@ async fn messages_become_versions_and_go() {
     })
     .await;
     settled(&stack).await;
-    // The message's own id is the update's.
+    // The message id is the request id of the update.
     assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": id}));
     eventually("an empty queue", async || {
         (waiting(&stack, "Updates").await == (0, 0)).then_some(())
@@ -170,7 +170,7 @@ async fn messages_become_versions_and_go() {
 }
 
 #[tokio::test]
-async fn poison_goes_to_the_dead_letters_and_its_neighbours_do_not() {
+async fn a_poison_message_alone_goes_to_the_dead_letter_queue() {
     let stack = start().await;
     send(&stack, "no update").await;
     send(&stack, r#"{"ID": "Good", "State": "OK"}"#).await;
@@ -192,7 +192,7 @@ async fn poison_goes_to_the_dead_letters_and_its_neighbours_do_not() {
 }
 
 #[tokio::test]
-async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_redriven() {
+async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redriven() {
     let stack = start().await;
     let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();
     let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
@@ -206,7 +206,7 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
     let layout: Vec<_> = keys[0].split('/').collect();
     assert!(keys[0].starts_with("aws/lambda/") && layout.len() == 8, "{keys:?}");
     assert!(!stack.failed.exists(), "nothing goes to the folder");
-    // While the version is taken, the word of it stays.
+    // While another version item is in the way, the notification stays.
     let dead = url(&stack, "StreamDeadLetterQueue").to_owned();
     assert_eq!(redrive(&stack, &dead).await.status.code(), Some(4));
     stack.delete("Taken", "v1").await;
@@ -218,7 +218,7 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
         String::from_utf8_lossy(&output.stderr)
     );
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // One word of it: neither none nor two.
+    // There was exactly one notification.
     assert_eq!(
         (&summary["Documents"], &summary["Recorded"]),
         (&json!(1), &json!(1)),
@@ -226,7 +226,7 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
     );
     assert_eq!(item(&stack, "Taken", "v1").await["State"], json!({"S": "OK"}));
     settled(&stack).await;
-    // The queue is empty, and the document still there.
+    // The queue is empty, and the document still exists.
     assert_eq!(waiting(&stack, "StreamDeadLetterQueue").await, (0, 0));
     let again = redrive(&stack, &format!("s3://{bucket}")).await;
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
@@ -238,8 +238,8 @@ async fn what_fails_for_good_is_in_the_bucket_with_one_word_of_it_and_can_be_red
 }
 
 #[tokio::test]
-async fn what_is_there_already_is_used_as_it_is() {
-    let template = own();
+async fn existing_queues_and_buckets_are_reused() {
+    let template = unique_template();
     let first = start_with(template.clone()).await;
     let (queues, failures) = (first.queues.clone(), first.failures());
     drop(first);
@@ -249,11 +249,11 @@ async fn what_is_there_already_is_used_as_it_is() {
     assert_eq!((urls(&second.queues), second.failures()), (urls(&queues), failures));
 }
 
-/// Where S3 sends no word, as from another server, the stack does.
+/// If S3 cannot notify the queue, because another server has it, the stack does.
 #[tokio::test]
-async fn word_comes_from_the_stack_where_s3_sends_none() {
-    let template = own();
-    // A second SQS, which the first S3 does not know.
+async fn the_stack_sends_the_notification_if_s3_does_not() {
+    let template = unique_template();
+    // The S3 of the first server does not know the SQS of the second.
     let other = Server::moto().unwrap();
     let sqs = queue::client(other.endpoint()).await;
     let bucket = template.bucket.unwrap();

@@ -1,4 +1,4 @@
-//! What is in the table, in a failure document or in an address stays a text, wherever it is shown.
+//! Text from the table, from a failure document or from a URL is escaped on every page.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use testkit::table::Table;
 
 use crate::{html::Page, http::encoded, new_table, served::Console};
 
-/// Texts that want to be more. Each has this mark.
+/// Part of each hostile text.
 const MARK: &str = "zq";
 const HOSTILE: [&str; 16] = [
     "<script>zq()</script>",
@@ -28,7 +28,7 @@ const HOSTILE: [&str; 16] = [
     "a\r\nSet-Cookie: zq=1\r\n\r\n<script>zq()</script>",
 ];
 
-/// A value of each kind, all of them made of this text.
+/// Returns an attribute of each type with this text.
 fn attributes(text: &str) -> Value {
     json!({
         format!("N{text}"): {"S": text},
@@ -46,7 +46,7 @@ fn attributes(text: &str) -> Value {
     })
 }
 
-/// An entity with history, a gap, metadata, and nothing harmless in it.
+/// Puts an entity with history, a gap and metadata, made of this text.
 fn put(table: &Table, id: &str, text: &str) {
     let item = |key: &str, more: Value| {
         let mut item = attributes(text);
@@ -66,7 +66,7 @@ fn put(table: &Table, id: &str, text: &str) {
     table.put(json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, text: {"S": text}, "Tags": {"SS": [text]}}));
 }
 
-/// Checks that nothing of a text became a tag, an attribute, an address or a hidden character.
+/// Checks that no text became a tag, an attribute, a URL or a hidden character.
 fn is_inert(path: &str, body: &str) -> Page {
     let page = Page::parse(body);
     for tag in &page.tags {
@@ -121,7 +121,7 @@ fn is_inert(path: &str, body: &str) -> Page {
     page
 }
 
-/// Every page that shows something of an entity, and every address that brings a text along.
+/// Returns every page of an entity, and every URL with a text parameter.
 fn paths(id: &str) -> Vec<String> {
     let id = encoded(id);
     [
@@ -173,7 +173,7 @@ fn paths(id: &str) -> Vec<String> {
     .to_vec()
 }
 
-/// A folder of failure documents that are made of this text, as far as a file can be called so.
+/// Writes failure documents made of this text, named by it if a file name may contain it.
 fn documents(table: &Table, id: &str, folder: &std::path::Path) {
     let record = table.records().remove(0);
     for (index, text) in HOSTILE.into_iter().enumerate() {
@@ -201,7 +201,7 @@ fn documents(table: &Table, id: &str, folder: &std::path::Path) {
 }
 
 #[test]
-fn nothing_of_a_text_becomes_markup() {
+fn no_text_becomes_markup() {
     let table = new_table();
     table.write_versions("first", 1);
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn nothing_of_a_text_becomes_markup() {
             for path in paths(text) {
                 let answer = console.get(&path);
                 let page = is_inert(&path, &answer.body);
-                // Not for the reason that nothing is shown.
+                // The page does show the text.
                 let is_shown = ["/entity?id=", "/version?id=", "/compare?id="]
                     .iter()
                     .any(|shown| path.starts_with(shown));
@@ -226,7 +226,7 @@ fn nothing_of_a_text_becomes_markup() {
                 }
                 assert!(answer.status < 500, "{path}: {}", answer.body);
                 assert!(answer.header("set-cookie").is_none(), "{path}");
-                // And who is not let in sees the address in the form that lets in.
+                // The sign-in form contains the URL.
                 let stranger = console.raw("GET", &path, &[("Host", &console.address)], "");
                 is_inert(&path, &stranger.body);
                 assert_eq!(stranger.status, 401, "{path}");
@@ -238,7 +238,7 @@ fn nothing_of_a_text_becomes_markup() {
 }
 
 #[test]
-fn json_says_what_is_there() {
+fn json_contains_the_text_unchanged() {
     let table = new_table();
     let console = Console::of(&table);
     for text in HOSTILE {

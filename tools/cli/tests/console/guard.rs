@@ -1,4 +1,4 @@
-//! Who is let in, and what may be written.
+//! Authentication, host names, and forms.
 
 use testkit::table::Table;
 
@@ -19,7 +19,7 @@ fn console() -> (Table, Console) {
 
 const PAGE: &str = "/entity?id=E";
 
-fn is_let_in(answer: &Answer) -> bool {
+fn is_authenticated(answer: &Answer) -> bool {
     match answer.status {
         200 | 404 => true,
         401 => {
@@ -31,7 +31,7 @@ fn is_let_in(answer: &Answer) -> bool {
 }
 
 #[test]
-fn without_a_token_there_is_a_form_for_it() {
+fn without_a_token_there_is_a_sign_in_form() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     for path in [PAGE, "/", "/no/such/page", "/health", "/failures", "/?prefix=E"] {
@@ -44,7 +44,7 @@ fn without_a_token_there_is_a_form_for_it() {
             (Some("post"), Some("/sign-in"))
         );
         assert_eq!(page.field("to"), Some(path));
-        // Nothing of the table: not even its name.
+        // The page does not contain the name of the table.
         assert!(!answer.body.contains("VersionControl"), "{path}: {}", answer.body);
         let answer = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
         assert_eq!(answer.status, 401, "{path}");
@@ -57,7 +57,7 @@ fn without_a_token_there_is_a_form_for_it() {
 }
 
 #[test]
-fn the_token_of_the_address_becomes_a_cookie() {
+fn the_token_of_the_url_becomes_a_cookie() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     let token = &console.token;
@@ -67,7 +67,7 @@ fn the_token_of_the_address_becomes_a_cookie() {
         (format!("/entity?id=E&token={token}"), PAGE),
         (format!("/entity?token={token}&id=E"), PAGE),
         (format!("/?token={token}"), "/"),
-        // The first one is no place to put the right one behind.
+        // A wrong token before the right one.
         (format!("/?token=wrong&token={token}"), "/"),
         (format!("//evil.example/?token={token}"), "/evil.example/"),
         (format!("///evil.example/?token={token}&a=b"), "/evil.example/?a=b"),
@@ -80,9 +80,14 @@ fn the_token_of_the_address_becomes_a_cookie() {
         let (name, value) = cookie.split_once('=').unwrap();
         assert_eq!(name, format!("vzero-{port}"));
         assert!(value.len() >= 32 && value != token, "the cookie is not the token");
-        assert!(is_let_in(&console.raw("GET", PAGE, &[host, ("Cookie", cookie)], "")));
+        assert!(is_authenticated(&console.raw(
+            "GET",
+            PAGE,
+            &[host, ("Cookie", cookie)],
+            ""
+        )));
     }
-    // Who is in already: the token still goes out of the address.
+    // With a cookie, the token is removed from the URL too.
     let again = console.get(&format!("/entity?id=E&token={token}"));
     assert_eq!((again.status, again.header("location")), (303, Some(PAGE)));
     for path in [
@@ -123,12 +128,12 @@ fn cookies_and_bearers() {
     ] {
         let host = ("Host", console.address.as_str());
         let answer = console.raw("GET", PAGE, &[host, (header.0, &header.1)], "");
-        assert_eq!(is_let_in(&answer), is_in, "{header:?}");
+        assert_eq!(is_authenticated(&answer), is_in, "{header:?}");
     }
 }
 
 #[test]
-fn names_of_others_are_not_answered_to() {
+fn other_host_names_are_rejected() {
     let (_table, console) = console();
     let bearer = format!("Bearer {}", console.token);
     let in_by = [("Cookie", console.cookie.as_str()), ("Authorization", &bearer)];
@@ -156,7 +161,7 @@ fn names_of_others_are_not_answered_to() {
     }
     let none = console.raw("GET", PAGE, &in_by, "");
     assert!([400, 421].contains(&none.status), "no Host at all: {}", none.status);
-    // The target of the request line is another way to name a host.
+    // The target of the request line can contain a host too.
     let absolute = console.raw(
         "GET",
         &format!("http://evil.example{PAGE}"),
@@ -167,7 +172,7 @@ fn names_of_others_are_not_answered_to() {
 }
 
 #[test]
-fn a_form_comes_from_the_console_itself() {
+fn a_form_must_come_from_the_console() {
     let (_table, console) = console();
     let own = format!("http://{}", console.address);
     let host = ("Host", console.address.as_str());
@@ -208,7 +213,7 @@ fn a_form_comes_from_the_console_itself() {
             assert!(answer.header("set-cookie").is_none());
         }
     }
-    // A name of this console is not the other name of it.
+    // Two names of the same console are different origins.
     let port = console.address.rsplit_once(':').unwrap().1;
     let other = format!("http://localhost:{port}");
     let answer = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
@@ -218,7 +223,7 @@ fn a_form_comes_from_the_console_itself() {
 }
 
 #[test]
-fn a_form_brings_the_token_of_its_page() {
+fn a_form_must_contain_the_token_of_its_page() {
     let (_table, console) = console();
     let session = console.cookie.split_once('=').unwrap().1;
     for csrf in [
@@ -258,7 +263,7 @@ fn a_form_brings_the_token_of_its_page() {
 }
 
 #[test]
-fn signing_in_leads_nowhere_else() {
+fn sign_in_redirects_to_the_console_only() {
     let (_table, console) = console();
     for (to, led) in [
         (PAGE, PAGE),
@@ -289,7 +294,7 @@ fn signing_in_leads_nowhere_else() {
 }
 
 #[test]
-fn every_answer_tells_the_browser_to_be_strict() {
+fn every_response_has_the_security_headers() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     let cookie = ("Cookie", console.cookie.as_str());
@@ -345,7 +350,7 @@ fn every_answer_tells_the_browser_to_be_strict() {
 }
 
 #[test]
-fn consoles_do_not_share_what_lets_in() {
+fn consoles_do_not_share_tokens_or_cookies() {
     let (table, first) = console();
     let second = Console::of(&table);
     assert!(first.token != second.token && first.cookie != second.cookie);
@@ -354,9 +359,14 @@ fn consoles_do_not_share_what_lets_in() {
         let (name, _) = one.cookie.split_once('=').unwrap();
         let (_, value) = other.cookie.split_once('=').unwrap();
         let cookie = format!("{name}={value}; {}", other.cookie);
-        assert!(!is_let_in(&one.raw("GET", PAGE, &[host, ("Cookie", &cookie)], "")));
+        assert!(!is_authenticated(&one.raw(
+            "GET",
+            PAGE,
+            &[host, ("Cookie", &cookie)],
+            ""
+        )));
         let bearer = format!("Bearer {}", other.token);
-        assert!(!is_let_in(&one.raw(
+        assert!(!is_authenticated(&one.raw(
             "GET",
             PAGE,
             &[host, ("Authorization", &bearer)],

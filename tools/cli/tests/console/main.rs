@@ -1,4 +1,4 @@
-//! `vzero console` over HTTP: who is let in, what may be written, and that all which is shown stays a text.
+//! `vzero console` over HTTP: authentication, permissions, escaping.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

@@ -1,12 +1,11 @@
-//! Each page has an address, and a form for programs. What is asked for wrongly is refused, and what changes the table is done
-//! once, and only where that is allowed.
+//! Each page as HTML and as JSON, invalid requests, and forms that change the table.
 
 use serde_json::{Value, json};
 use testkit::table::Table;
 
 use crate::{http::Answer, new_table, served::Console};
 
-/// An entity of three versions, and one that is deleted; their history, and a failure document of it.
+/// Creates an entity of three versions, a deleted entity, and a failure document.
 fn table() -> (Table, tempfile::TempDir) {
     let table = new_table();
     for n in 1..=3 {
@@ -38,7 +37,7 @@ fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Con
     Console::with(table, &[&from[..], arguments].concat())
 }
 
-/// All pages that there are, and what is in their JSON.
+/// All pages, and a member of their JSON.
 const PAGES: [(&str, &str); 13] = [
     ("/", "/Entities/0/ID"),
     ("/?prefix=E&state=live", "/Exact"),
@@ -56,7 +55,7 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 #[test]
-fn each_page_has_a_form_for_programs() {
+fn each_page_is_available_as_json() {
     let (table, folder) = table();
     for arguments in [&[][..], &["--allow-write"]] {
         let console = console(&table, &folder, arguments);
@@ -72,7 +71,7 @@ fn each_page_has_a_form_for_programs() {
                 (200, Some("text/html; charset=utf-8")),
                 "{path}"
             );
-            // A browser says that it takes all, and gets the page.
+            // A browser accepts any type, and gets the page.
             let host = ("Host", console.address.as_str());
             let accept = (
                 "Accept",
@@ -85,7 +84,7 @@ fn each_page_has_a_form_for_programs() {
 }
 
 #[test]
-fn what_is_asked_for_wrongly_is_refused() {
+fn invalid_requests_are_rejected() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write"]);
     let long = format!("/entity?id={}", "k".repeat(2049));
@@ -155,7 +154,7 @@ fn what_is_asked_for_wrongly_is_refused() {
     }
 }
 
-/// The fields that a page has for its form.
+/// Returns the action and the fields of the form.
 fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
     let Value::Object(mut form) = console.json(path)["Form"].take() else {
         panic!("{path} has no form");
@@ -174,7 +173,7 @@ fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
+fn a_read_only_console_changes_nothing() {
     let (table, folder) = table();
     table.delete("E", "v2");
     let writing = console(&table, &folder, &["--allow-write"]);
@@ -199,7 +198,7 @@ fn who_may_only_read_changes_nothing() {
         let answer = send(&reading, &(action.clone(), form.clone()));
         assert_eq!(answer.status, 403, "{path}: {}", answer.body);
         assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
-        // And a token of another console is none of the one that may write.
+        // The token of another console is not valid.
         let answer = send(&writing, &(action, form));
         assert_eq!(answer.status, 403, "{path}");
         assert!(
@@ -212,7 +211,7 @@ fn who_may_only_read_changes_nothing() {
 }
 
 #[test]
-fn a_form_that_is_sent_twice_is_done_once() {
+fn a_form_that_is_sent_twice_is_applied_once() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     for (path, version, before) in [
@@ -237,7 +236,7 @@ fn a_form_that_is_sent_twice_is_done_once() {
             (again.status, again.header("location")),
             (303, Some(to("Duplicate").as_str()))
         );
-        // Another person's, who saw what was there before: an entity that is not deleted any more stays as it is.
+        // Another user sends an outdated form: the entity is no longer deleted, and stays unchanged.
         let late = send(&console, &late);
         match path.starts_with("/undelete") {
             true => assert_eq!(
@@ -254,7 +253,7 @@ fn a_form_that_is_sent_twice_is_done_once() {
 }
 
 #[test]
-fn programs_write_by_the_form_of_a_page() {
+fn programs_use_the_form_of_a_page() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     let (action, fields) = fields(&console, "/restore?id=E&version=2");

@@ -20,7 +20,7 @@ use testkit::{
 
 use crate::{latest, new_table, version, with_digits};
 
-/// The findings, and the summary.
+/// Returns the findings and the summary.
 fn split(mut ran: Run) -> (Vec<Value>, Value) {
     let summary = ran.lines.pop().unwrap_or_default();
     assert!(summary.get("Entities").is_some(), "{ran:?}");
@@ -33,7 +33,7 @@ fn run(id: &str, name: &str, from: u64, to: u64) -> Value {
     json!({"ID": id, "Finding": name, "From": from, "To": to})
 }
 
-/// One entity of each kind.
+/// Creates an entity for each kind of finding, and returns the findings.
 fn wrong(table: &Table) -> Vec<Value> {
     for id in ["Well", "Gap", "Tail", "Differs", "Orphan", "Back"] {
         for state in 1..=12 {
@@ -50,7 +50,7 @@ fn wrong(table: &Table) -> Vec<Value> {
     table.delete("Tail", "v12");
     table.put(json!({"PK": {"S": "Differs"}, "SK": {"S": "v12"}, "State": {"N": "1"}, "RequestId": {"S": "x"}}));
     table.delete("Orphan", "v0");
-    // Deleted by hand, and begun again.
+    // v0 was deleted manually, and created again.
     table.delete("Back", "v0");
     table.put(json!({"PK": {"S": "Back"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "State": {"N": "7"}}));
     table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}}));
@@ -67,7 +67,7 @@ fn wrong(table: &Table) -> Vec<Value> {
 }
 
 #[test]
-fn everything_wrong_is_found_and_nothing_else() {
+fn every_fault_is_found_and_nothing_else() {
     let table = new_table();
     let mut expected = wrong(&table);
     expected.sort_by_key(Value::to_string);
@@ -129,7 +129,7 @@ fn a_table_without_faults() {
 }
 
 #[test]
-fn what_it_cannot_do_is_said() {
+fn invalid_arguments() {
     let table = new_table();
     for arguments in [
         &["audit"][..],
@@ -159,13 +159,13 @@ fn what_it_cannot_do_is_said() {
         std::fs::write(path, state).unwrap();
         let ran = table.run(&["audit", "--all", "--state", path]);
         assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
-        // It is somebody's work.
+        // It belongs to another audit.
         assert_eq!(std::fs::read_to_string(path).unwrap(), state);
     }
 }
 
 #[test]
-fn what_comes_within_the_lag_is_no_gap() {
+fn a_version_that_arrives_within_the_lag_is_no_gap() {
     let table = new_table();
     for id in ["Late", "Never"] {
         for state in 1..=3 {
@@ -175,7 +175,7 @@ fn what_comes_within_the_lag_is_no_gap() {
             table.delete(id, key);
         }
     }
-    // The state file tells when the audit has seen it: then the versions come.
+    // The state file shows that the audit has read the entities. Then the versions arrive.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let arguments = ["audit", "--all", "--lag", "3", "--segments", "1", "--state"];
@@ -201,7 +201,7 @@ fn what_comes_within_the_lag_is_no_gap() {
 }
 
 #[test]
-fn lagging_alone_ends_well() {
+fn only_lag_exits_with_0() {
     let table = new_table();
     table.write(json!({"ID": "Late", "State": 1}));
     table.delete("Late", "v1");
@@ -227,7 +227,7 @@ fn wait_for(path: &std::path::Path, there: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn an_audit_beside_writers_finds_nothing_wrong() {
+fn an_audit_during_writes_finds_no_fault() {
     let table = new_table();
     let done = Arc::new(AtomicBool::new(false));
     let writers: Vec<_> = (0..3)
@@ -238,7 +238,7 @@ fn an_audit_beside_writers_finds_nothing_wrong() {
                 while !done.load(Ordering::Relaxed) {
                     let id = format!("E{}", count % 5);
                     if writer == 0 {
-                        // As the stream does: the latest item first, the version some time later.
+                        // Like stream-fn: first the latest item, later the version item.
                         let update = json!({"ID": format!("S{}", count % 5), "State": count});
                         let id = update["ID"].as_str().unwrap().to_owned();
                         let update = shared::domain::update::Update::parse(
@@ -274,7 +274,7 @@ fn kill(mut child: Child) -> String {
 }
 
 #[test]
-fn a_killed_audit_goes_on_where_it_was() {
+fn a_killed_audit_resumes() {
     let table = new_table();
     let mut expected = BTreeSet::new();
     for entity in 0..12 {
@@ -293,7 +293,7 @@ fn a_killed_audit_goes_on_where_it_was() {
         let arguments = ["audit", "--all", "--lag", lag, "--segments", "2", "--state", file];
         let slowly = [&arguments[..], &["--max-read-units", "15"]].concat();
         let (mut found, mut kills) = (BTreeSet::new(), 0);
-        // Killed at its first sign of life, again and again: each run brings it at least a step further.
+        // Each run is killed at its first output, and makes progress.
         let summary = loop {
             let mut child = table.start(&slowly);
             let before = std::fs::read_to_string(&path).ok();

@@ -15,7 +15,7 @@ use testkit::{
 
 use crate::new_table;
 
-/// Another table, with these keys and items, by its whole name.
+/// Creates another table with these keys and items, and returns its name.
 fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
     let name = table.endpoint.table(name);
     table.runtime.block_on(async {
@@ -101,11 +101,11 @@ fn items_of_another_table_become_version_1() {
             serde_json::from_value::<Item>(made).unwrap(),
             serde_json::from_value::<Item>(typed).unwrap()
         );
-        // What was written before wins.
+        // An earlier write wins.
         assert_eq!(table.items_of("taken")["v0"]["A"]["S"], "new");
         assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
 
-        // Again, nothing is made twice.
+        // A second run creates nothing.
         let ran = run(&["--rename", "TTL=Expires"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert_eq!(
@@ -118,7 +118,7 @@ fn items_of_another_table_become_version_1() {
 }
 
 #[test]
-fn two_keys_need_a_name() {
+fn tables_with_a_sort_key_need_a_name_template() {
     let table = new_table();
     let items: Vec<_> = (1..=3)
         .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
@@ -151,7 +151,7 @@ fn two_keys_need_a_name() {
 }
 
 #[test]
-fn two_items_of_one_name_are_not_one_entity() {
+fn two_items_with_the_same_name_are_an_error() {
     for mode in ["stream", "inline", "transaction"] {
         let table = new_table();
         let item = |customer: &str, order: &str| json!({"Customer": {"S": customer}, "Order": {"S": order}});
@@ -166,7 +166,7 @@ fn two_items_of_one_name_are_not_one_entity() {
             "--id",
             "{Customer}#{Order}",
         ];
-        // The first run brings one of them, and so does no other run.
+        // The first run writes one of them, later runs none.
         for (written, there) in [(1, 0), (0, 1)] {
             let ran = table.run(&arguments);
             assert_eq!(ran.code, 4, "{mode}: {ran:?}");
@@ -183,7 +183,7 @@ fn two_items_of_one_name_are_not_one_entity() {
 }
 
 #[test]
-fn items_of_the_table_itself() {
+fn items_of_the_same_table() {
     let table = new_table();
     table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "RequestId": {"S": "mine"}}));
     table.put(json!({"PK": {"S": "Mortal"}, "SK": {"S": "v0"}, "TTL": {"N": "9999999999"}}));
@@ -205,20 +205,20 @@ fn items_of_the_table_itself() {
     assert_eq!(hand["v1"]["State"]["S"], "x");
     assert_eq!(table.items_of("Order").len(), 2);
     assert!(table.items_of("Mortal")["v0"].get("Latest").is_none());
-    // With a name, other items become entities of their own.
+    // With a name, other items become entities too.
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "mine"}, "A": {"S": "y"}}));
     let ran = run(&["--id", "{PK}/{SK}"]);
     assert_eq!(summary(&ran)["Written"], 1, "{ran:?}");
     assert_eq!(table.items_of("Order/mine")["v1"]["A"]["S"], "y");
     assert_eq!(table.items_of("Counted")["v0"]["Latest"]["N"], "1");
-    // The versions are written on from there.
+    // Later updates continue the versions.
     assert_eq!(table.write(json!({"ID": "Hand", "State": "z"})), 2);
     table.delete("Mortal", "v0");
     assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
 }
 
 #[test]
-fn a_killed_backfill_beside_a_writer_loses_nothing() {
+fn a_killed_backfill_during_writes_loses_nothing() {
     let table = new_table();
     let items: Vec<_> = (0..60)
         .map(|number| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}}))
@@ -243,7 +243,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
         let mut child = table.start(&arguments);
         let before = std::fs::read_to_string(&path).ok();
         let is_ended = loop {
-            // The application goes on meanwhile.
+            // The application continues to write.
             table.write(json!({"ID": format!("E{}", number * 7 % 60), "State": "new"}));
             number += 1;
             if child.try_wait().unwrap().is_some() {
@@ -273,7 +273,7 @@ fn a_killed_backfill_beside_a_writer_loses_nothing() {
     let all = table.runtime.block_on(table.store.scan_items()).unwrap();
     let all: Vec<_> = all.iter().map(|item| serde_json::to_value(item).unwrap()).collect();
     assert_eq!(all.iter().filter(|item| item["SK"]["S"] == "v0").count(), 60);
-    // The state of the table before is version 1, or nowhere.
+    // Version 1 has the attributes from before, or it does not exist.
     let old = all
         .iter()
         .filter(|item| item["State"]["S"] == "old" && item["SK"]["S"] != "v0");

@@ -10,7 +10,7 @@ use testkit::table::Table;
 
 use crate::{latest, new_table, version, with_digits};
 
-/// Versions 1 to `count`, a day apart, the last one today.
+/// Writes versions 1 to `count`, one for each day, the last one today.
 fn days(table: &Table, count: i64) {
     let now = i64::try_from(shared::clock::since_epoch().as_millis()).unwrap();
     for number in 1..=count {
@@ -30,7 +30,7 @@ fn line(table: &Table, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn what_is_pruned_is_gone_at_once_and_no_gap() {
+fn pruned_versions_disappear_at_once_and_are_no_gap() {
     for digits in [1, 3] {
         let table = with_digits(digits);
         days(&table, 12);
@@ -67,7 +67,7 @@ fn what_is_pruned_is_gone_at_once_and_no_gap() {
         assert_eq!(ran.code, 2);
         let ran = table.run(&["audit", "--all", "--lag", "0"]);
         assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
-        // What DynamoDB deletes in its time is no gap either, but what is missing above the floor is.
+        // Versions that DynamoDB deletes later are no gap, but missing versions above the floor are.
         for number in [1, 2, 4, 5, 6, 7, 8] {
             let items = table.items_of("E");
             let ttl = &items[&key(number)]["TTL"]["N"];
@@ -81,20 +81,20 @@ fn what_is_pruned_is_gone_at_once_and_no_gap() {
         assert_eq!(ran.lines[0], json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10}));
         let ran = table.run(&["history", "E"]);
         assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
-        // Never v0, never the pinned one.
+        // v0 and the pinned version are kept.
         let items = table.items_of("E");
         assert!(items[&key(0)].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
-        // Again, it has nothing to do.
+        // A second run has nothing to do.
         let again = line(&table, &["prune", "E", "--keep", "100"]);
         assert_eq!((&again["Floor"], &again["Marked"]), (&json!(9), &json!(0)));
     }
 }
 
 #[test]
-fn by_age_the_version_of_every_time_since_is_kept() {
+fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let table = new_table();
     days(&table, 12);
-    // At the beginning of the last five days, the version of the day before was the latest.
+    // When the last five days began, the version of the day before was the latest.
     let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
     assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
     let ago = |hours: i64| {
@@ -127,7 +127,7 @@ fn jiff_text(seconds: i64) -> String {
 }
 
 #[test]
-fn a_gap_is_not_pruned_over_unless_asked() {
+fn a_gap_stops_pruning_without_over_gaps() {
     let table = new_table();
     days(&table, 6);
     table.delete("E", "v3");
@@ -146,14 +146,14 @@ fn a_gap_is_not_pruned_over_unless_asked() {
 }
 
 #[test]
-fn until_its_time_a_marked_version_can_be_read_and_pinned() {
+fn within_the_grace_period_a_marked_version_can_be_read_and_pinned() {
     let table = new_table();
     days(&table, 4);
     line(&table, &["prune", "E", "--keep", "1", "--grace", "1h"]);
     assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
     assert_eq!(line(&table, &["pin", "E", "2"])["Pinned"], true);
     assert!(table.items_of("E")["v2"].get("TTL").is_none());
-    // A prune without grace leaves marks as they are.
+    // A prune without grace period keeps existing marks.
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
     assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
@@ -166,7 +166,7 @@ fn until_its_time_a_marked_version_can_be_read_and_pinned() {
     );
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 1]);
-    // What is over, or was never there, cannot be pinned.
+    // An expired or missing version cannot be pinned.
     for number in ["2", "9"] {
         assert_eq!(table.run(&["pin", "E", number]).code, 3);
         assert_eq!(table.run(&["pin", "E", "9", "--unpin"]).code, 3);
@@ -176,7 +176,7 @@ fn until_its_time_a_marked_version_can_be_read_and_pinned() {
 }
 
 #[test]
-fn a_pruned_version_delivered_again_is_recorded_already() {
+fn a_redelivered_pruned_version_is_already_recorded() {
     let table = new_table();
     days(&table, 2);
     let first = table.items_of("E")["v1"].clone();
@@ -194,7 +194,7 @@ fn a_pruned_version_delivered_again_is_recorded_already() {
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     assert!(table.items_of("E")["v1"].get("TTL").is_some());
-    // Deleted and delivered again, it is back: the audit tells, and the next prune takes it away.
+    // A deleted version that is redelivered exists again: the audit reports it, and the next prune removes it.
     table.delete("E", "v1");
     assert_eq!(redelivered(), PutOutcome::Recorded);
     assert_eq!(table.items_of("E")["v1"], first);
@@ -205,7 +205,7 @@ fn a_pruned_version_delivered_again_is_recorded_already() {
 }
 
 #[test]
-fn a_prune_that_was_killed_is_finished_by_the_next() {
+fn the_next_prune_completes_a_killed_one() {
     let table = new_table();
     table.put(latest("E", 400));
     for number in 1..=400 {
@@ -226,7 +226,7 @@ fn a_prune_that_was_killed_is_finished_by_the_next() {
     assert!((1..399).contains(&marked), "{marked}");
     let ran = table.run(&["audit", "E", "--lag", "0"]);
     assert!(ran.lines.iter().any(|line| line["Finding"] == "Unpruned"), "{ran:?}");
-    // What the killed one had under way may have come after it was counted.
+    // Requests in flight at the kill may have arrived after the count.
     let left = line(&table, &["prune", "E", "--keep", "1"])["Marked"].as_u64().unwrap();
     assert!(0 < left && left <= 399 - marked as u64, "{left} and {marked}");
     assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
@@ -246,7 +246,7 @@ fn a_purge_deletes_everything_after_asking() {
     assert_eq!(planned, json!({"ID": "E", "WouldDelete": all}));
     let refused = table.run(&["purge", "E"]);
     assert_eq!(refused.code, 2);
-    // What the table says of itself is no entity.
+    // The item of the table's settings is no entity.
     for command in [&["purge", "#vzero", "--yes"][..], &["put", "#vzero", "--set", "A=1"]] {
         let refused = table.run(command);
         assert_eq!(refused.code, 2);
@@ -261,7 +261,7 @@ fn a_purge_deletes_everything_after_asking() {
     assert!(table.items_of("E").is_empty());
     assert_eq!(table.items_of("F").len(), 2);
     assert_eq!(table.run(&["purge", "E", "--yes"]).code, 3);
-    // What a killed purge leaves, without a latest item or with one.
+    // The items that a killed purge leaves, without a latest item or with one.
     table.put(version("G", 7));
     assert_eq!(
         line(&table, &["purge", "G", "--yes"])["Deleted"],
@@ -272,7 +272,7 @@ fn a_purge_deletes_everything_after_asking() {
 }
 
 #[test]
-fn a_purge_loses_no_update_unseen() {
+fn a_purge_reports_concurrent_updates() {
     let table = new_table();
     for _ in 0..3 {
         for number in 1..=40 {
@@ -283,7 +283,7 @@ fn a_purge_loses_no_update_unseen() {
             table.write(json!({"ID": "E", "State": number}));
         }
         let ran = testkit::command::Run::wait(child);
-        // Either it was all gone at the end, and began again, or it is said that it is still written.
+        // Either the purge deleted everything, and the entity started again, or it reports a writer.
         assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
         if ran.code == 4 {
             assert!(ran.stderr.contains("it is being written"), "{}", ran.stderr);
@@ -296,7 +296,7 @@ fn a_purge_loses_no_update_unseen() {
 }
 
 #[test]
-fn an_expired_state_is_left_out() {
+fn an_expired_state_is_not_listed() {
     let table = new_table();
     for (day, ttl) in [
         ("01", None),

@@ -1,4 +1,4 @@
-//! What each role is allowed in `template.yaml`, against what is asked for in its name: nothing missing, nothing idle.
+//! Compares the actions that `template.yaml` allows each role with those that its requests need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use testkit::{endpoint::is_skipped, stack::options, tap::Tap};
 
 use crate::support::{PROGRAM, eventually, invoke, root, settled, template};
 
-/// What Lambda does in a role's name, and no process here: it logs, polls the queue, keeps failure documents, and looks for
-/// the table's streams (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB", "Capturing records in
-/// Amazon S3", and the managed policies named there), and sends what it traces.
+/// Actions that Lambda itself performs with a role: it writes logs, polls the queue, stores failure documents, lists the
+/// table's streams, and sends traces (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB",
+/// "Capturing records in Amazon S3", and the managed policies named there).
 const BY_LAMBDA: [(&str, &[&str]); 2] = [
     (
         "WriterRole",
@@ -43,14 +43,14 @@ const BY_LAMBDA: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// The access keys that act in a role's name: the function's own, and the mapping's, which Lambda runs under it.
+/// The access keys that stand for a role: that of the function, and that of the mapping, which uses the function's role.
 const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("StreamRole", &["streamfn", "mapping"])];
 
 #[tokio::test]
-async fn each_role_is_allowed_what_is_asked_for_and_nothing_else() {
+async fn each_role_is_allowed_exactly_the_actions_it_needs() {
     if is_skipped(
-        "each_role_is_allowed_what_is_asked_for_and_nothing_else",
-        "it listens in on an embedded DynamoDB",
+        "each_role_is_allowed_exactly_the_actions_it_needs",
+        "it needs a proxy of an embedded DynamoDB",
     ) {
         return;
     }
@@ -74,7 +74,7 @@ async fn each_role_is_allowed_what_is_asked_for_and_nothing_else() {
 async fn check(parameters: &[(&str, &str)]) {
     let tap = Tap::embedded();
     let stack = start(&tap, parameters).await;
-    // The stack has kept the width already, which on AWS is writer-fn's to do.
+    // The stack has stored the width already. On AWS, writer-fn does so.
     let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
     let forget = client.delete_item().table_name(&stack.table);
@@ -85,7 +85,7 @@ async fn check(parameters: &[(&str, &str)]) {
         .await
         .unwrap();
     work(&stack).await;
-    // Where the writer puts the version items, histories are complete before the stream is read.
+    // If the writer puts the version items, histories are complete before stream-fn reads the stream.
     eventually("put by stream-fn", async || {
         tap.actions_by_access_key().contains_key("streamfn").then_some(())
     })
@@ -108,7 +108,7 @@ async fn check(parameters: &[(&str, &str)]) {
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     let allowed = policies::allowed(&policies::statements(&text, &owned).unwrap());
-    assert_eq!(asked, allowed, "asked for, and allowed, with {parameters:?}");
+    assert_eq!(asked, allowed, "needed, and allowed, with {parameters:?}");
 }
 
 async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
@@ -118,7 +118,7 @@ async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
         .unwrap()
 }
 
-/// Every outcome, and redeliveries to stream-fn.
+/// Produces every outcome, and redelivers records to stream-fn.
 async fn work(stack: &Stack) {
     let write = async |update: Value| invoke(stack, "writer-fn", &update).await;
     for (update, outcome) in [
@@ -141,7 +141,7 @@ async fn work(stack: &Stack) {
     let batch = json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"F\"}"}]});
     assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
     settled(stack).await;
-    // One by itself, and two together that are there the second time.
+    // One record, and two in a batch that exist already the second time.
     let latest_key = stack.digits.latest_key();
     let record = |entity: &str| {
         let keys = json!({"PK": {"S": entity}, "SK": {"S": latest_key}});

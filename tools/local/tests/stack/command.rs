@@ -1,4 +1,4 @@
-//! The command `local`, run as its user runs it.
+//! The command `local`.
 
 use std::{
     io::Write as _,
@@ -16,17 +16,17 @@ use crate::{
     support::{PROGRAM, documents, root, versions},
 };
 
-/// Why these tests have no other DynamoDB.
+/// Reason to skip a test on another DynamoDB.
 const COMMAND: &str = "the command embeds a DynamoDB";
 
-/// A file in a folder, by its path.
+/// Writes a file, and returns its path.
 pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, content).unwrap();
     path.to_string_lossy().into_owned()
 }
 
-/// A feed of many entities, with everything that an attribute can hold.
+/// A feed of many entities, with attributes of all types.
 fn feed(updates: usize, entities: usize) -> String {
     let numbers = [
         "12345678901234567890123456789012345678",
@@ -67,11 +67,8 @@ fn once_feeds_waits_and_dumps() {
 }
 
 #[test]
-fn the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped() {
-    if is_skipped(
-        "the_sample_is_fed_where_nothing_else_is_and_the_feed_may_be_piped",
-        COMMAND,
-    ) {
+fn without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped() {
+    if is_skipped("without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped", COMMAND) {
         return;
     }
     let output = run(&["--once"]);
@@ -102,7 +99,7 @@ fn a_piped_feed_is_sent_as_it_comes() {
     let mut pipe = stack.child.stdin.take().unwrap();
     for version in 1..=3 {
         writeln!(pipe, r#"{{"ID": "Piped#1", "RequestId": "r{version}"}}"#).unwrap();
-        // An expectation that is never met asks for the latest version, and changes nothing.
+        // The error of an unmet expectation contains the latest version, and the update changes nothing.
         let probe = json!({"ID": "Piped#1", "ExpectedVersion": 1000});
         let arrived = format!("expected version 1000, but the latest is {version}");
         let asked = (0..10_000).any(|_| stack.write(&probe)["errorMessage"] == arrived);
@@ -111,8 +108,8 @@ fn a_piped_feed_is_sent_as_it_comes() {
 }
 
 #[test]
-fn whatever_is_wrong_is_one_clear_line() {
-    if is_skipped("whatever_is_wrong_is_one_clear_line", COMMAND) {
+fn each_error_is_one_line() {
+    if is_skipped("each_error_is_one_line", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -155,7 +152,7 @@ fn whatever_is_wrong_is_one_clear_line() {
             "/no/such/folder/dump cannot be written".to_owned(),
         ),
     ] {
-        // A later port replaces the earlier.
+        // The last `--*-port` wins.
         let ports = ["--dynamodb-port", "--lambda-port"]
             .into_iter()
             .filter(|flag| !arguments.contains(flag));
@@ -177,8 +174,8 @@ fn whatever_is_wrong_is_one_clear_line() {
 }
 
 #[test]
-fn once_says_what_is_missing_when_the_time_is_up() {
-    if is_skipped("once_says_what_is_missing_when_the_time_is_up", COMMAND) {
+fn once_lists_missing_versions_at_the_timeout() {
+    if is_skipped("once_lists_missing_versions_at_the_timeout", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -227,8 +224,8 @@ fn once_says_what_is_missing_when_the_time_is_up() {
 }
 
 #[test]
-fn a_stack_that_is_killed_loses_nothing_that_was_acknowledged() {
-    if is_skipped("a_stack_that_is_killed_loses_nothing_that_was_acknowledged", COMMAND) {
+fn a_killed_stack_keeps_every_acknowledged_update() {
+    if is_skipped("a_killed_stack_keeps_every_acknowledged_update", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +234,7 @@ fn a_stack_that_is_killed_loses_nothing_that_was_acknowledged() {
     let mut acknowledged = 0;
     for _ in 0..3 {
         let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed]);
-        // In the middle of the feed, updates of our own, whose answers we see.
+        // While the feed is sent, the test sends updates whose responses it keeps.
         for _ in 0..40 {
             assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
             acknowledged += 1;
@@ -271,8 +268,8 @@ fn a_data_folder_has_one_stack_at_a_time() {
 }
 
 #[test]
-fn a_table_is_not_served_with_another_width() {
-    if is_skipped("a_table_is_not_served_with_another_width", COMMAND) {
+fn a_table_is_not_served_with_a_different_width() {
+    if is_skipped("a_table_is_not_served_with_a_different_width", COMMAND) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -298,12 +295,12 @@ fn a_table_is_not_served_with_another_width() {
 }
 
 #[test]
-fn a_function_that_was_built_takes_the_place_of_the_one_that_is_built_in() {
+fn a_bootstrap_replaces_the_built_in_function() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
-    // A program that takes no arguments, as a bootstrap.
+    // Like a bootstrap, this program takes no arguments.
     let script = format!(
         "#!/bin/sh\n: >'{}'\nexec '{PROGRAM}' __function writer-fn\n",
         started.display()

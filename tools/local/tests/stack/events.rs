@@ -1,4 +1,4 @@
-//! Every file of `events/`, sent to the function its name begins with.
+//! Sends every file of `events/` to the function that its name starts with.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use shared::domain::attributes::same_item;
 
 use crate::support::{invoke, item, root, settled, start};
 
-/// What each file is answered, by its name: files are sent in the order of their names. `tools/deploy/invoke` goes by the same.
+/// Returns the expected responses by file name, which `tools/deploy/invoke` uses too. Files are sent in order of their names.
 fn expected() -> BTreeMap<String, Value> {
     serde_json::from_str(include_str!("../answers.json")).unwrap()
 }
 
 #[tokio::test]
-async fn every_file_is_answered_as_expected() {
+async fn every_file_gets_the_expected_response() {
     let stack = start().await;
     let mut expected = expected();
     let entries = std::fs::read_dir(root().join("events")).unwrap();
@@ -29,19 +29,19 @@ async fn every_file_is_answered_as_expected() {
     assert!(expected.is_empty(), "no files for {expected:?}");
     settled(&stack).await;
 
-    // What came in an envelope carries the innermost id.
+    // The request id of an update in envelopes is the innermost id.
     let request = async |entity: &str| item(&stack, entity, "v1").await["RequestId"]["S"].clone();
     assert_eq!(request("Equipment#3").await, "6a7e8feb-b491-4cf7-a9f1-bf3703467718");
     assert_eq!(request("Equipment#4").await, "059f36b4-87a3-44ab-83d2-661975830a7d");
     assert_eq!(request("Equipment#9").await, "0d079340-135a-c8c6-95c2-41fb8f496c53");
     assert_eq!(request("Equipment#10").await, "dc1e94d9-56c5-5e96-808d-cc7f68faa162");
-    // By Kinesis, in whatever order they come.
+    // By Kinesis, in any order.
     assert_eq!(item(&stack, "Equipment#14", "v1").await["State"], json!({"S": "OK"}));
     assert_eq!(
         item(&stack, "Equipment#14", "v2").await["State"],
         json!({"S": "WARNING1"})
     );
-    // Every DynamoDB type, sets in any order, is written down as it came.
+    // Attributes of every DynamoDB type are stored unchanged; the order of sets may differ.
     let event: Value =
         serde_json::from_slice(&std::fs::read(root().join("events/stream-every-type.json")).unwrap()).unwrap();
     let mut image = event["Records"][0]["dynamodb"]["NewImage"].clone();

@@ -1,4 +1,4 @@
-//! The Invoke API, as a client on the network sees it.
+//! The Invoke API over HTTP.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::support::{PROGRAM, eventually, item, start};
 
-/// The head of an HTTP answer, in lower case, and its body.
+/// Returns the head of an HTTP response in lower case, and its body.
 async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String, String) {
     let address = endpoint.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -28,7 +28,7 @@ async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String,
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    // All but what is encoded.
+    // Not the encoded log.
     let lines = head.lines().map(|line| match line.split_once(": ") {
         Some((name, value)) if name.eq_ignore_ascii_case("x-amz-log-result") => {
             format!("{}: {value}", name.to_lowercase())
@@ -43,14 +43,14 @@ fn path(function: &str) -> String {
     format!("/2015-03-31/functions/{function}/invocations?{query}")
 }
 
-/// The log that an answer carries.
+/// Returns the log tail of a response.
 fn tail(head: &str) -> Option<String> {
     let encoded = head.lines().find_map(|line| line.strip_prefix("x-amz-log-result: "))?;
     Some(String::from_utf8(STANDARD.decode(encoded.trim()).unwrap()).unwrap())
 }
 
 #[tokio::test]
-async fn a_tail_is_of_its_own_invocation() {
+async fn a_log_tail_contains_its_own_invocation_only() {
     let stack = start().await;
     let asks = (0..24).map(|number| {
         let body = json!({"ID": format!("E{number}"), "State": number}).to_string();
@@ -79,7 +79,7 @@ async fn a_tail_is_of_its_own_invocation() {
             "{log}"
         );
     }
-    // All of it is in the function's log as well, and what was not asked for is in no answer.
+    // The function's log contains it too. Without `X-Amz-Log-Type`, a response has no tail.
     let logged = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
     assert!(
         logged.lines().filter(|line| line.contains("Written")).count() >= 24,
@@ -88,7 +88,7 @@ async fn a_tail_is_of_its_own_invocation() {
     assert!(!logged.contains("REPORT RequestId"));
     let (head, _) = post(stack.lambda.endpoint(), &path("writer-fn"), "", r#"{"ID": "E"}"#).await;
     assert_eq!(tail(&head), None);
-    // Nothing is left of a hanging function's log but its frame.
+    // The log tail of a hanging function has its REPORT line.
     let logs = tempfile::tempdir().unwrap();
     let hangs = lambda_of(PROGRAM, &[local::function::ARGUMENT], logs.path());
     let (head, _) = post(
@@ -107,7 +107,7 @@ async fn a_tail_is_of_its_own_invocation() {
 
 #[tokio::test]
 #[allow(clippy::too_many_lines, reason = "it is a table of cases")]
-async fn every_kind_of_invocation_and_every_refusal() {
+async fn every_type_of_invocation_and_every_error() {
     let stack = start().await;
     let endpoint = stack.lambda.endpoint();
     let kind = |kind: &str| format!("X-Amz-Invocation-Type: {kind}\r\n");
@@ -233,7 +233,7 @@ fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambd
         program: program.into(),
         arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         bootstraps: BTreeMap::new(),
-        // A port that takes connections and never answers: nothing listens behind the backlog.
+        // A port that accepts connections and never responds: only the backlog takes them.
         environment: [("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), silent_endpoint())].into(),
         concurrency: 2,
         logs: logs.to_owned(),
@@ -244,13 +244,13 @@ fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambd
 fn silent_endpoint() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Kept open for the life of the test.
+    // Open until the test ends.
     Box::leak(Box::new(listener));
     format!("http://{address}")
 }
 
 #[tokio::test]
-async fn a_function_that_dies_or_hangs_is_an_error_and_does_not_block_the_next() {
+async fn a_function_that_crashes_or_hangs_is_an_error_and_does_not_block_the_next() {
     let logs = tempfile::tempdir().unwrap();
     let update = br#"{"ID": "a"}"#.to_vec();
     let dies = lambda_of("/bin/false", &[], logs.path());

@@ -1,4 +1,4 @@
-//! The other change stream: the same versions, by records of another shape.
+//! Kinesis as the change stream.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ async fn the_same_history_by_kinesis() {
     let table = settled(&stack).await;
     assert_eq!(table.len(), 3);
     assert_eq!(item(&stack, "E#1", "v10").await["N"], json!({"N": "28"}));
-    // What fails for good is in a document of Kinesis, under the number that Kinesis gave it.
+    // A failure document of a Kinesis record has the sequence number that Kinesis assigned.
     stack
         .put(json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}))
         .await;

@@ -1,4 +1,4 @@
-//! What the command says where nobody looks at a terminal.
+//! Output of the command without a terminal.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     serving::{Serving, run, text},
 };
 
-/// The lines of a kind, each as its names and values.
+/// Returns the names and values of each line with this prefix.
 fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, &'a str>> {
     let lines = stdout.lines().filter_map(|line| line.strip_prefix(kind));
     lines
@@ -23,7 +23,7 @@ fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, &'a str>> {
 }
 
 #[test]
-fn elsewhere_than_on_a_terminal_it_speaks_in_lines_that_a_program_can_read() {
+fn without_a_terminal_the_output_is_machine_readable_lines() {
     let folder = tempfile::tempdir().unwrap();
     let line = |n: usize| format!("{{\"ID\": \"Entity#{}\", \"n\": {n}}}\n", n % 3);
     let feed = file(
@@ -59,7 +59,7 @@ fn elsewhere_than_on_a_terminal_it_speaks_in_lines_that_a_program_can_read() {
         summary["batches"].parse::<u64>().unwrap() >= 1 && summary["lag_ms"].parse::<u64>().is_ok(),
         "{stdout}"
     );
-    // Each says something new.
+    // Each line differs from the previous one.
     let counts: Vec<_> = figures(&stdout, "status ")
         .into_iter()
         .map(|mut figures| {
@@ -71,7 +71,7 @@ fn elsewhere_than_on_a_terminal_it_speaks_in_lines_that_a_program_can_read() {
 }
 
 #[test]
-fn the_lines_tell_of_retries_and_failures() {
+fn the_lines_count_retries_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let (data, failed) = (folder.path().join("data"), folder.path().join("failed"));
     let (data, failed) = (data.to_string_lossy(), failed.to_string_lossy());

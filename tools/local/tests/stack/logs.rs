@@ -1,4 +1,4 @@
-//! "No log line holds attribute values, and keys only where they may": all lines of both functions, at every level.
+//! No log line contains attribute values, and keys only with `LogKeys`: all lines of both functions, at every level.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use crate::{
     telemetry::Documented,
 };
 
-/// What no line may hold: it is in every value, and in every request id.
+/// Part of every value and every request id. No line may contain it.
 const SECRET: &str = "Se9cret";
-/// What lines may hold only where `LogKeys` is true: it is in every partition key.
+/// Part of every partition key. Lines may contain it only if `LogKeys` is true.
 const KEY: &str = "Ke9y";
 
-/// Base64 of it, as bytes are shown.
+/// The secret in Base64, as binary values are logged.
 const SECRET_IN_BASE64: &str = "U2U5Y3JldA==";
-/// A number that is a secret too.
+/// A secret number.
 const SECRET_NUMBER: &str = "90817263545362718";
 
 fn id(name: &str) -> String {
@@ -26,11 +26,11 @@ fn number() -> Value {
 }
 
 #[tokio::test]
-async fn no_log_line_holds_a_value() {
+async fn no_log_line_contains_a_value() {
     if start()
         .await
         .endpoint
-        .differs("no_log_line_holds_a_value", &["type-names"])
+        .differs("no_log_line_contains_a_value", &["type-names"])
     {
         return;
     }
@@ -63,7 +63,7 @@ async fn no_log_line_holds_a_value() {
     }
 }
 
-/// All lines of both functions, after successes and failures of every kind.
+/// Returns all lines of both functions, after successes and failures of every kind.
 async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     let mut template = template(&[("LogLevel", level), ("LogKeys", log_keys), ("WriteMode", mode)]);
     template.mapping.maximum_retry_attempts = Some(0);
@@ -78,7 +78,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
         values.clone(),
         values.clone(),
         json!({"ID": id("good"), "RequestId": format!("{SECRET}-2"), "Deleted": true, "A": SECRET}),
-        // Conflicts, and updates of every bad form.
+        // Conflicts, and every kind of invalid update.
         json!({"ID": id("good"), "ExpectedVersion": 77, "A": SECRET}),
         json!({"ID": [SECRET]}),
         json!({"ID": id("bad"), "Deleted": SECRET}),
@@ -111,7 +111,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     for kind in ["Written", "Duplicate", "VersionConflict", "InvalidEvent"] {
         assert!(kinds.iter().any(|found| found == kind), "{kind} is not among {kinds:?}");
     }
-    // Messages of a queue: their ids are the queue's own, and no values.
+    // Messages of a queue: the queue assigns their ids, which are no secrets.
     let message =
         |id: &str, body: &str| json!({"messageId": id, "body": body, "attributes": {"MessageGroupId": SECRET}});
     let batch = json!({"Records": [
@@ -119,7 +119,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
         message("m-3", &json!({"ID": id("queued"), "A": {"": SECRET}}).to_string()), message("m-4", "{}"),
     ]});
     write(&batch).await;
-    // An item above 400 KB, and a counter that is none, met in the table.
+    // An item above 400 KB, and a counter that is not a number.
     write(&json!({"ID": id("large"), "A": SECRET.repeat(40_000)})).await;
     assert_eq!(
         write(&json!({"ID": id("large"), "B": SECRET.repeat(40_000)})).await["errorType"],
@@ -129,7 +129,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
         .put(json!({"PK": {"S": id("odd")}, "SK": {"S": "v0"}, "Latest": {"S": SECRET}, "B": {"B": SECRET_IN_BASE64}}))
         .await;
     assert_eq!(write(&json!({"ID": id("odd")})).await["errorType"], "InvalidEvent");
-    // A version that is taken, and every kind of record that cannot be read.
+    // A version that exists with other attributes, and every kind of malformed record.
     stack
         .put(json!({"PK": {"S": id("taken")}, "SK": {"S": "v1"}, "A": {"S": SECRET}}))
         .await;
@@ -146,7 +146,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     ]});
     invoke(&stack, "stream-fn", &batch).await;
     invoke(&stack, "stream-fn", &json!({"Records": SECRET})).await;
-    // The taken version, where the stream meets it, and the item that makes none.
+    // The existing version in the stream, and the item that is no version.
     eventually("failure documents", async || {
         (!documents(&stack.failed).is_empty()).then_some(())
     })

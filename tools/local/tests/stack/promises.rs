@@ -1,4 +1,4 @@
-//! What the README promises, on the running stack.
+//! The guarantees of the README, on a running stack.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn outcome(outcome: &str, detail: impl Into<Value>) -> (String, Value) {
 
 /// "Concurrent updates of one entity get different versions, without gaps."
 #[tokio::test]
-async fn invocations_at_once_get_each_version_once() {
+async fn concurrent_invocations_get_each_version_once() {
     let stack = start().await;
     let answers = (0..64).map(|n| write(&stack, json!({"ID": "Equipment#1", "Writer": n})));
     let mut versions: Vec<_> = join_all(answers)
@@ -30,11 +30,11 @@ async fn invocations_at_once_get_each_version_once() {
 }
 
 #[tokio::test]
-async fn an_update_changes_what_it_names_and_keeps_the_rest() {
+async fn an_update_changes_its_attributes_and_keeps_the_others() {
     let stack = start().await;
     if stack
         .endpoint
-        .differs("an_update_changes_what_it_names_and_keeps_the_rest", &["type-names"])
+        .differs("an_update_changes_its_attributes_and_keeps_the_others", &["type-names"])
     {
         return;
     }
@@ -59,7 +59,7 @@ async fn an_update_changes_what_it_names_and_keeps_the_rest() {
 
 /// "The same update, delivered again, is answered with the version it got."
 #[tokio::test]
-async fn the_last_update_delivered_again_is_a_duplicate() {
+async fn a_redelivered_update_is_a_duplicate() {
     let stack = start().await;
     let update = json!({"ID": "E", "RequestId": "r1", "A": 1});
     assert_eq!(write(&stack, update.clone()).await, written(1));
@@ -67,13 +67,13 @@ async fn the_last_update_delivered_again_is_a_duplicate() {
     let conditional = json!({"ID": "E", "RequestId": "r2", "ExpectedVersion": 1});
     assert_eq!(write(&stack, conditional.clone()).await, written(2));
     assert_eq!(write(&stack, conditional).await, outcome("Duplicate", 2));
-    // Without a RequestId of its own, each invocation is an update.
+    // Without a RequestId, each invocation is a new update.
     assert_eq!(write(&stack, json!({"ID": "E"})).await, written(3));
     assert_eq!(write(&stack, json!({"ID": "E"})).await, written(4));
 }
 
 #[tokio::test]
-async fn an_expected_version_is_held_to() {
+async fn an_expected_version_is_checked() {
     let stack = start().await;
     let expecting = |version| json!({"ID": "E", "ExpectedVersion": version});
     let conflict = |expected, latest| {
@@ -106,7 +106,7 @@ async fn a_tombstone_is_a_version_and_the_next_update_revives() {
 }
 
 #[tokio::test]
-async fn by_time_an_older_update_is_stale() {
+async fn with_ordering_by_time_an_older_update_is_stale() {
     let stack = start_with(template(&[("Ordering", "time")])).await;
     let at = |time: &str| json!({"ID": "E", "Time": time});
     assert_eq!(write(&stack, at("2020-11-01T20:04:00")).await, written(1));
@@ -144,7 +144,7 @@ async fn by_time_an_older_update_is_stale() {
 }
 
 #[tokio::test]
-async fn wide_keys_go_on_beyond_their_width() {
+async fn version_numbers_may_exceed_the_width() {
     let stack = start_with(template(&[("VersionDigits", "2")])).await;
     for version in 1..=101 {
         assert_eq!(write(&stack, json!({"ID": "E"})).await, written(version));
@@ -156,7 +156,7 @@ async fn wide_keys_go_on_beyond_their_width() {
 }
 
 #[tokio::test]
-async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_go_on() {
+async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_continue() {
     let stack = start().await;
     let message = |id: &str, group: Option<&str>, body: Value| {
         let attributes = group.map_or(json!({}), |group| json!({"MessageGroupId": group}));
@@ -184,13 +184,13 @@ async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_go_on() {
     let again = json!({"Records": [message("8", None, good("d"))]});
     assert_eq!(invoke(&stack, "writer-fn", &again).await, failed(&[]));
     assert_eq!(latest("d").await, "2");
-    // A failure that cannot be named fails the batch.
+    // A failure without an item identifier fails the batch.
     let unnamed = json!({"Records": [{"body": "{}", "eventSource": "aws:sqs"}]});
     assert_eq!(invoke(&stack, "writer-fn", &unnamed).await["errorType"], "InvalidEvent");
 }
 
 #[tokio::test]
-async fn what_dynamodb_refuses_is_an_invalid_event_without_its_values() {
+async fn a_rejected_request_is_an_invalid_event_without_its_values() {
     let stack = start().await;
     let secret = "secret ".repeat(60_000);
     let answer = invoke(&stack, "writer-fn", &json!({"ID": "E", "A": secret})).await;
@@ -210,7 +210,7 @@ async fn what_dynamodb_refuses_is_an_invalid_event_without_its_values() {
 
 /// "A record that cannot be written ends, with its payload, as one failure document; all others are written."
 #[tokio::test]
-async fn poison_ends_as_one_document_each_and_nothing_is_overwritten() {
+async fn each_poison_record_becomes_one_failure_document_and_no_item_is_overwritten() {
     let mut template = template(&[]);
     template.mapping.maximum_retry_attempts = Some(1);
     let stack = start_with(template).await;
@@ -270,7 +270,7 @@ async fn only_new_images_of_latest_items_reach_the_function() {
     }
     settled(&stack).await;
     stack.delete("E", "v0").await;
-    // 5 of v0, 5 of versions, 1 removal.
+    // 5 of v0, 5 of version items, 1 removal.
     eventually("all records", async || {
         (stack.mapping.counters.read.load(Relaxed) == 11).then_some(())
     })
@@ -280,13 +280,13 @@ async fn only_new_images_of_latest_items_reach_the_function() {
 
 /// "The code holds where the filter does not."
 #[tokio::test]
-async fn without_a_filter_the_function_still_makes_no_versions_of_versions() {
+async fn without_a_filter_the_function_skips_version_items() {
     use std::sync::atomic::Ordering::Relaxed;
     let mut template = template(&[]);
     template.mapping.filters = local::mapping::filter::Filters::default();
     let stack = start_with(template).await;
     if stack.endpoint.differs(
-        "without_a_filter_the_function_still_makes_no_versions_of_versions",
+        "without_a_filter_the_function_skips_version_items",
         &["inserted-record"],
     ) {
         return;
@@ -300,7 +300,7 @@ async fn without_a_filter_the_function_still_makes_no_versions_of_versions() {
     })
     .await;
     assert_eq!(table(&stack).await["E"].items().len(), 6);
-    // A version item is skipped, not taken for a latest item that is malformed.
+    // A version item is skipped, and not treated as a malformed latest item.
     assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);
 }
 
@@ -316,7 +316,7 @@ async fn one_malformed_record_does_not_fail_the_rest() {
     let batch = json!({"Records": [
         record("1", "a", one.clone()), record("2", "b", json!({"Q": 1})), record("3", "c", one.clone()), "x",
     ]});
-    // A record without a sequence number that failed cannot be named, so the batch fails, but the others are in.
+    // A failed record without a sequence number fails the batch, but the other versions are stored.
     assert_eq!(invoke(&stack, "stream-fn", &batch).await["errorType"], "Malformed");
     assert_ne!(item(&stack, "a", "v1").await, Value::Null);
     assert_ne!(item(&stack, "c", "v1").await, Value::Null);
@@ -337,9 +337,9 @@ async fn one_malformed_record_does_not_fail_the_rest() {
     assert!(!logs.contains("panicked"), "{logs}");
 }
 
-/// "The same items and answers in each mode", with the stream at work behind it.
+/// "The same items and responses in each mode", while stream-fn runs.
 #[tokio::test]
-async fn every_write_mode_ends_in_the_same_table() {
+async fn every_write_mode_produces_the_same_table() {
     let mut tables = Vec::new();
     for mode in ["stream", "inline", "transaction"] {
         let stack = start_with(template(&[("WriteMode", mode), ("SkipUnchanged", "true")])).await;
@@ -370,9 +370,9 @@ async fn every_write_mode_ends_in_the_same_table() {
     assert_eq!(tables[0], tables[2]);
 }
 
-/// "The width of version keys stays what it was when the table was begun."
+/// "The width of version keys cannot change."
 #[tokio::test]
-async fn a_writer_that_is_given_another_width_does_not_start() {
+async fn a_writer_with_a_different_width_does_not_start() {
     let stack = start().await;
     stack
         .put(json!({"PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "10"}}))
@@ -381,7 +381,7 @@ async fn a_writer_that_is_given_another_width_does_not_start() {
     let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
     assert!(logs.contains("10") && logs.contains("Other"), "{logs}");
     assert_eq!(item(&stack, "E", "v0").await, Value::Null);
-    // With the width that is kept, it does, and keeps it where it is not the default.
+    // With the stored width it starts, also with a width other than the default.
     let wide = start_with(template(&[("VersionDigits", "10")])).await;
     assert_eq!(write(&wide, json!({"ID": "E"})).await, written(1));
     settled(&wide).await;

@@ -1,4 +1,4 @@
-//! The command as a process of its own.
+//! The command `local` as a process.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -28,12 +28,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A stack that serves as a process of its own.
+/// A stack in a process, which is killed when this value is dropped.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     dynamodb: String,
     lambda: String,
-    said: Receiver<String>,
+    output: Receiver<String>,
 }
 
 impl Serving {
@@ -64,11 +64,11 @@ impl Serving {
                 .to_owned()
         };
         let (dynamodb, lambda) = (address("DynamoDB"), address("Lambda"));
-        // What it says further is read, so that it can go on saying.
-        let (send, said) = mpsc::channel();
+        // Reads all output, so that the pipe never blocks the stack.
+        let (send, output) = mpsc::channel();
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // Most tests do not ask.
+                // Most tests do not read it.
                 let _ = send.send(line);
             }
         });
@@ -76,15 +76,15 @@ impl Serving {
             child,
             dynamodb,
             lambda,
-            said,
+            output,
         }
     }
 
-    /// The first line from here on that is like this.
-    pub(crate) fn until(&self, is_it: impl Fn(&str) -> bool) -> String {
+    /// Returns the next line of output that matches.
+    pub(crate) fn until(&self, matches: impl Fn(&str) -> bool) -> String {
         loop {
-            let line = self.said.recv_timeout(Duration::from_secs(60)).unwrap();
-            if is_it(&line) {
+            let line = self.output.recv_timeout(Duration::from_secs(60)).unwrap();
+            if matches(&line) {
                 return line;
             }
         }
@@ -98,16 +98,16 @@ impl Serving {
         let headers = "X-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Type: application/x-amz-json-1.0\r\n\
                        Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
                        X-Amz-Date: 20260101T000000Z\r\n";
-        let answer = post(
+        let response = post(
             &self.dynamodb,
             "/",
             headers,
             &json!({"TableName": "VersionControl", "Item": item}),
         );
-        assert_eq!(answer, json!({}));
+        assert_eq!(response, json!({}));
     }
 
-    /// As the kernel does it when memory runs out: SIGKILL.
+    /// Sends SIGKILL, as the kernel does when it runs out of memory.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -127,7 +127,7 @@ pub(crate) fn post(address: &str, path: &str, headers: &str, body: &Value) -> Va
     let length = body.len();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{answer}"))
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{response}"))
 }

@@ -1,4 +1,4 @@
-//! Functions that are killed at random, on a small scale. `tools/soak` does it on a larger one.
+//! A small soak test with functions that are killed at random. `tools/soak` runs a large one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use local::soak::{self, Settings};
 use crate::support::start;
 
 #[tokio::test]
-async fn functions_that_are_killed_lose_and_repeat_nothing() {
+async fn killed_functions_neither_lose_nor_repeat_updates() {
     let stack = start().await;
     let settings = Settings {
         seed: 7,

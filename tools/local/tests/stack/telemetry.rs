@@ -1,4 +1,4 @@
-//! What the functions tell of their work is what `docs/telemetry.md` says.
+//! Compares log lines and metrics of the functions with `docs/telemetry.md`.
 
 #[cfg(feature = "otel")]
 mod spans;
@@ -12,7 +12,7 @@ use crate::support::{eventually, invoke, settled, start_with, template};
 
 const PAGE: &str = include_str!("../../../../docs/telemetry.md");
 
-/// What the page promises.
+/// Facts of the page.
 pub(crate) struct Documented {
     /// Function and metric → unit.
     metrics: BTreeMap<(String, String), String>,
@@ -44,7 +44,7 @@ impl Documented {
         Self { metrics, members }
     }
 
-    /// That a line is either a log line or a line of metrics, and has nothing but what is documented.
+    /// Checks that a line is a log line or a line of metrics, and has documented members only.
     pub(crate) fn check(&self, line: &str) {
         let parsed: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
         let parsed = parsed.as_object().unwrap();
@@ -65,7 +65,7 @@ impl Documented {
         for member in ["timestamp", "level", "message", "target"] {
             assert!(parsed.contains_key(member), "no {member} in {line}");
         }
-        // One object, no member twice.
+        // The line is one object without duplicate members.
         for name in parsed.keys() {
             assert_eq!(line.matches(&format!("\"{name}\":")).count(), 1, "{name} of {line}");
         }
@@ -102,13 +102,13 @@ impl Documented {
     }
 }
 
-/// The lines of a function so far.
+/// Returns the lines of a function so far.
 fn lines(stack: &Stack, function: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(stack.logs.join(format!("{function}.log"))).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The sum of a metric over all lines so far.
+/// Returns the sum of a metric over all lines so far.
 fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
     let lines = lines(stack, function);
     let lines = lines.iter().filter(|line| line.get("_aws").is_some());
@@ -131,7 +131,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
     for widget in body["widgets"].as_array().unwrap() {
         let mut before: Vec<Value> = Vec::new();
         for metric in widget["properties"]["metrics"].as_array().into_iter().flatten() {
-            // A dot is what stands at that place in the line before, three dots all that stands before.
+            // "." repeats the value at the same position of the previous line, "..." all values before.
             let fields: Vec<Value> = metric
                 .as_array()
                 .unwrap()
@@ -165,13 +165,13 @@ fn the_dashboard_shows_every_metric_and_no_other() {
         }
     }
     let mut documented: BTreeSet<_> = Documented::read().metrics.into_keys().collect();
-    // The queue's own metrics tell more.
+    // The queue's own metrics show the rest.
     documented.remove(&("writer-fn".to_owned(), "Messages".to_owned()));
     assert_eq!(shown, documented);
 }
 
 #[test]
-fn operators_are_told_of_every_saved_query() {
+fn every_saved_query_is_documented() {
     let page = include_str!("../../../../docs/operations.md");
     let definitions = TEMPLATE.split("Type: AWS::Logs::QueryDefinition").skip(1);
     let names = definitions.map(|definition| {
@@ -189,7 +189,7 @@ fn operators_are_told_of_every_saved_query() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
     let documented = Documented::read();
-    // A query asks for what lines have.
+    // Queries use members that lines have.
     for fields in TEMPLATE
         .split("        fields ")
         .skip(1)
@@ -240,7 +240,7 @@ async fn every_outcome_is_counted_once() {
             sum(&stack, "writer-fn", metric)
         );
     }
-    // A version that is there already, one that is taken, and what is none.
+    // An existing version, one with other attributes, and an item without a version.
     stack
         .put(json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}}))
         .await;
@@ -249,7 +249,7 @@ async fn every_outcome_is_counted_once() {
         json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
     };
     let image = |id: &str| json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": {"S": "other"}});
-    // A version is there before the invocation that wrote it has told of it.
+    // A version exists before the invocation that put it writes its metrics.
     let recorded = 3.0;
     eventually("metrics of the versions", async || {
         (sum(&stack, "stream-fn", "Recorded") >= recorded).then_some(())
@@ -274,7 +274,7 @@ async fn every_outcome_is_counted_once() {
             sum(&stack, "stream-fn", metric)
         );
     }
-    // Those that came by the stream have a lag, which is seconds at most here, and all have a size.
+    // Versions from the stream have a lag of seconds at most, and all versions have a size.
     let lag = sum(&stack, "stream-fn", "HistoryLag");
     assert!(lag > 0.0 && lag < 120_000.0 * recorded, "{lag}");
     assert!(sum(&stack, "stream-fn", "BatchSize") > recorded + 4.0);
@@ -290,7 +290,7 @@ async fn no_namespace_no_metrics() {
 }
 
 #[tokio::test]
-async fn one_id_leads_from_the_queue_to_the_version() {
+async fn one_id_connects_the_message_and_the_version() {
     const ID: &str = "0c2ad5cf-6a0e-4f5e-8e05-4a4c3e0f1b77";
     let stack = start_with(template(&[])).await;
     let body = json!({"ID": "E", "A": 1}).to_string();
@@ -309,7 +309,7 @@ async fn one_id_leads_from_the_queue_to_the_version() {
     };
     let update = eventually("the line of the update", async || find("writer-fn", "request").await).await;
     assert_eq!((&update["message_id"], &update["version"]), (&json!(ID), &json!(1)));
-    // Each line names its invocation, and the trace it belongs to.
+    // Each line has the ids of its invocation and its trace.
     assert!(update["span"]["xrayTraceId"].as_str().unwrap().starts_with("Root=1-"));
     let batch = eventually("the line of the batch", async || find("stream-fn", "requests").await).await;
     assert_eq!(batch["message"], "batch");
@@ -317,7 +317,7 @@ async fn one_id_leads_from_the_queue_to_the_version() {
         crate::support::item(&stack, "E", "v1").await["RequestId"],
         json!({"S": ID})
     );
-    // At the level ERROR there are no spans but the invocation's, which names it.
+    // At the level ERROR, only the span of the invocation is present.
     let stack = start_with(template(&[("LogLevel", "WARN")])).await;
     invoke(
         &stack,

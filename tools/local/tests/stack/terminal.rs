@@ -1,4 +1,4 @@
-//! The command `local` on a terminal, as its user sees it.
+//! The command `local` on a terminal.
 
 use std::{
     fs::File,
@@ -16,10 +16,9 @@ use crate::{
     support::{PROGRAM, root},
 };
 
-/// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A stack that serves on a terminal.
+/// A stack on a terminal.
 struct OnTerminal {
     child: Child,
     output: Receiver<Vec<u8>>,
@@ -48,7 +47,7 @@ impl OnTerminal {
             .stdout(side())
             .stderr(side());
         let child = command.spawn().unwrap();
-        // What is left is the child's: when it ends, so does the terminal.
+        // Only the child holds the terminal now, so the output ends with the child.
         drop((command, pty.slave));
         let (send, output) = mpsc::channel();
         let mut terminal = File::from(pty.master);
@@ -68,14 +67,14 @@ impl OnTerminal {
         }
     }
 
-    /// Reads on until the screen shows this.
+    /// Reads until the screen matches.
     fn until(&mut self, shown: impl Fn(&[String]) -> bool) -> Vec<String> {
         loop {
             let rows = self.rows();
             if shown(&rows) {
                 return rows;
             }
-            let Ok(bytes) = self.output.recv_timeout(PATIENCE) else {
+            let Ok(bytes) = self.output.recv_timeout(TIMEOUT) else {
                 panic!("nothing more comes: {rows:#?}");
             };
             self.screen.process(&bytes);
@@ -100,7 +99,7 @@ impl OnTerminal {
     }
 }
 
-/// The last rows, once these are what they are.
+/// Returns `true` if the last rows start with these texts.
 fn ends(rows: &[String], end: &[&str]) -> bool {
     rows.len() >= end.len()
         && rows[rows.len() - end.len()..]
@@ -114,8 +113,8 @@ fn served(rows: &[String], end: &[&str]) -> bool {
 }
 
 #[test]
-fn a_block_is_redrawn_below_what_is_said() {
-    // High enough for nothing to be scrolled away.
+fn the_status_block_is_redrawn_below_the_other_output() {
+    // High enough that nothing scrolls away.
     let mut terminal = OnTerminal::start(300, 100, &[]);
     let end = |updates: &'static str, versions: &'static str| ["", updates, versions, "stream    ", "failures  none"];
     let rows = terminal.until(|rows| served(rows, &end("updates   8 Written", "history   8 versions · lag ")));
@@ -136,7 +135,7 @@ fn a_block_is_redrawn_below_what_is_said() {
             &end("updates   9 Written · 1 VersionConflict", "history   9 versions · lag "),
         )
     });
-    // All that was said stands there whole, and of the block nothing but the last.
+    // The screen has all other output, and only the last status block.
     let text = rows.join("\n");
     for (start, times) in [
         ("DynamoDB  http://", 1),
@@ -148,7 +147,7 @@ fn a_block_is_redrawn_below_what_is_said() {
         ("history   ", 1),
         ("stream    ", 1),
         ("feed ", 0),
-        // The folder, and the block.
+        // The folder, and the status block.
         ("failures  ", 2),
         ("error: ", 0),
     ] {
@@ -163,7 +162,7 @@ fn a_block_is_redrawn_below_what_is_said() {
 }
 
 #[test]
-fn a_narrow_terminal_is_not_torn() {
+fn lines_fit_into_a_narrow_terminal() {
     let mut terminal = OnTerminal::start(16, 34, &[]);
     let end = [
         "",
@@ -174,7 +173,7 @@ fn a_narrow_terminal_is_not_torn() {
         "          0 bisected",
         "failures  none",
     ];
-    // A lag of one digit would have room for it.
+    // It would fit with a lag of one digit.
     let wide = [
         "",
         "updates   8 Written",
@@ -193,7 +192,7 @@ fn a_narrow_terminal_is_not_torn() {
 }
 
 #[test]
-fn colours_and_cursors_are_left_to_those_who_want_them() {
+fn no_colours_with_no_color_and_no_cursor_movement_on_a_dumb_terminal() {
     let mut plain = OnTerminal::start(300, 100, &[("NO_COLOR", "1")]);
     plain.until(|rows| served(rows, &["failures  none"]));
     let raw = plain.kill();

@@ -1,4 +1,4 @@
-//! With the feature `otel`: the spans as a collector gets them.
+//! The spans that a collector receives, with the feature `otel`.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use super::*;
 
 type Received = Arc<Mutex<Vec<Span>>>;
 
-/// A collector that keeps what it gets.
+/// Starts a collector that keeps the spans it receives.
 async fn collector() -> (String, Received) {
     let received = Received::default();
     let take = async |State(received): State<Received>, body: Bytes| {
@@ -44,7 +44,7 @@ fn attribute(span: &Span, name: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invocation_is_a_tree() {
+async fn the_spans_of_an_invocation_are_a_tree() {
     const SECRET: &str = "Se9cret";
     let (endpoint, received) = collector().await;
     let mut template = template(&[]);
@@ -80,14 +80,14 @@ async fn an_invocation_is_a_tree() {
     let mut outcomes = Vec::new();
     for invocation in writers {
         assert_eq!(invocation.kind(), SpanKind::Server);
-        // Part of the trace that Lambda named.
+        // The span is part of the trace that Lambda assigned.
         assert!(!invocation.parent_span_id.is_empty());
         let [update] = children(invocation)[..] else {
             panic!("{invocation:?}")
         };
         assert_eq!(update.name, "update");
         assert_eq!(update.trace_id, invocation.trace_id);
-        // The first update of an entity takes two: there is no map of requests to write into yet.
+        // The first update of an entity needs two requests, because it has no map of recent requests yet.
         let requests = children(update);
         assert!(requests.iter().all(|request| request.name == "DynamoDB.UpdateItem"));
         let request = requests
