@@ -1,40 +1,38 @@
-//! The only place that reads the wall clock.
+//! Wall clock and deadlines. No other module reads the wall clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// The time since 1970-01-01T00:00:00Z.
+/// Returns the time since 1970-01-01T00:00:00Z.
 pub fn since_epoch() -> Duration {
-    #[allow(clippy::disallowed_methods, reason = "this is the room that owns the clock")]
+    #[allow(clippy::disallowed_methods, reason = "this module owns the clock")]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Until when an invocation starts new work, and until when it may wait for work under way.
-///
-/// Whatever is not done by then goes into the answer as not done, instead of being cut off by the service.
+/// Deadline of an invocation: when to stop starting work, and when to stop waiting for it. Work that is not complete by then
+/// is reported as failed, before Lambda ends the invocation.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
-    /// Nothing new is started from here on.
+    /// Time from which no new work starts.
     pub start_by: Instant,
-    /// Nothing is waited for from here on.
+    /// Time from which no work is awaited.
     pub finish_by: Instant,
 }
 
 impl Deadline {
-    /// The time kept for the answer itself.
+    /// Time reserved for the response.
     const RESPONSE_TIME: Duration = Duration::from_millis(500);
-    /// The time that one request is given when it starts late.
+    /// Time reserved for the last request.
     const REQUEST_TIME: Duration = Duration::from_secs(2);
 
-    /// What an invocation is taken to have where nobody says when it ends.
+    /// Assumed duration of an invocation without a deadline.
     const UNKNOWN: Duration = Duration::from_secs(30);
-    /// 2017-07-14T02:40:00Z. What lies before is no time of an invocation: `cargo lambda watch` sends a number of
-    /// milliseconds there, and a test nothing.
+    /// 2017-07-14T02:40:00Z. An earlier time is not a deadline: `cargo lambda watch` sends a duration, and tests send 0.
     const EARLIEST: u64 = 1_500_000_000_000;
 
-    /// For an invocation that the service will end at this time, in epoch milliseconds.
+    /// Creates the deadline of an invocation that Lambda ends at this time, in epoch milliseconds.
     pub fn at_epoch_millis(deadline: u64) -> Self {
         if deadline < Self::EARLIEST {
             return Self::after(Self::UNKNOWN);
@@ -42,7 +40,7 @@ impl Deadline {
         Self::after(Duration::from_millis(deadline).saturating_sub(since_epoch()))
     }
 
-    /// For an invocation that has this much time left. With little of it, half is kept for each part.
+    /// Creates the deadline of an invocation with this remaining time. If it is short, the reserved times are shorter.
     pub fn after(left: Duration) -> Self {
         let now = Instant::now();
         let finish = left.saturating_sub(Self::RESPONSE_TIME.min(left / 4));
@@ -53,7 +51,7 @@ impl Deadline {
         }
     }
 
-    /// Whether new work may still start.
+    /// Returns `true` if new work may start.
     pub fn allows_start(&self) -> bool {
         Instant::now() < self.start_by
     }
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_part_of_the_time_is_kept_back() {
+    async fn time_is_reserved_for_the_response() {
         let now = Instant::now();
         let check = |left, start, finish| {
             let deadline = Deadline::after(Duration::from_millis(left));

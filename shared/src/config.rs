@@ -1,4 +1,4 @@
-//! The only place that reads the environment.
+//! Settings from environment variables. No other module reads the environment.
 
 use std::str::FromStr;
 
@@ -9,25 +9,29 @@ use crate::{
     dynamodb::write::modes::{Idempotency, WriteOptions},
 };
 
-/// The settings of either function. `template.yaml` is their source.
+/// Settings of both functions. `template.yaml` sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// `TABLE_NAME`: the table that is versioned.
+    /// `TABLE_NAME`: name of the versioned table.
     pub table: String,
-    /// `VERSION_DIGITS`: the least width of a version's number in its sort key. Default 1.
+    /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
-    /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: whether updates that would change
-    /// nothing are left out, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
+    /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
+    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
     /// `LEDGER_TTL_DAYS` (8).
     pub write: WriteOptions,
-    /// `LOG_KEYS`: whether logs tell partition keys instead of their hashes. Default false.
+    /// `LOG_KEYS`: `true` to log partition keys instead of their hashes. Default false.
     pub log_keys: bool,
 }
 
 impl Config {
-    /// Reads the settings from the environment of the process.
+    /// Reads the settings from the environment.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConfigError`] if `TABLE_NAME` is not set or a variable is invalid.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_variables(variable)
     }
@@ -60,16 +64,16 @@ fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency
     })
 }
 
-/// Where metrics go.
+/// Destination of metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
-    /// `METRICS_NAMESPACE`: CloudWatch's namespace for them.
+    /// `METRICS_NAMESPACE`: CloudWatch namespace.
     pub namespace: String,
-    /// `SERVICE_NAME`: the dimension that tells one stack from another.
+    /// `SERVICE_NAME`: dimension that distinguishes stacks.
     pub service: String,
 }
 
-/// Where metrics go. Nowhere, if `METRICS_NAMESPACE` is empty or missing.
+/// Returns the destination of metrics, `None` if `METRICS_NAMESPACE` is empty or missing.
 pub fn metrics() -> Option<Metrics> {
     Some(Metrics {
         namespace: variable("METRICS_NAMESPACE").filter(|namespace| !namespace.is_empty())?,
@@ -77,18 +81,18 @@ pub fn metrics() -> Option<Metrics> {
     })
 }
 
-/// `SERVICE_NAME`: what metrics and spans call the stack.
+/// Returns `SERVICE_NAME`, the name of the stack in metrics and spans.
 pub fn service_name() -> String {
     let name = variable("SERVICE_NAME").filter(|name| !name.is_empty());
     name.unwrap_or_else(|| "version-control".to_owned())
 }
 
-/// The level of the logs, `AWS_LAMBDA_LOG_LEVEL`, as Lambda's logging controls set it.
+/// Returns the log level, `AWS_LAMBDA_LOG_LEVEL`, which Lambda's logging controls set.
 pub fn log_level() -> Option<String> {
     variable("AWS_LAMBDA_LOG_LEVEL")
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is the room that owns the environment")]
+#[allow(clippy::disallowed_methods, reason = "this module owns the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -106,18 +110,18 @@ where
     }
 }
 
-/// Why the environment holds no settings.
+/// Reason why the environment has no valid settings.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// There is no default for the table.
+    /// `TABLE_NAME` has no default.
     #[error("the environment variable TABLE_NAME is not set")]
     NoTable,
-    /// A value that its variable does not take.
+    /// A variable has an invalid value.
     #[error("the environment variable {name} cannot be read: {reason}")]
     Invalid {
-        /// Which variable.
+        /// Name of the variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// Reason.
         reason: String,
     },
 }
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_named() {
+    fn an_invalid_value_is_named() {
         for (variables, message) in [
             (&[][..], "TABLE_NAME is not set"),
             (&[("TABLE_NAME", "")][..], "TABLE_NAME is not set"),

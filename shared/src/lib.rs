@@ -1,18 +1,20 @@
 //! Version control for the items of a DynamoDB table.
 //!
-//! An entity is one partition key. Its latest item carries an atomic counter, and every state it ever had is an item
-//! of its own:
+//! An entity is one partition key. Its latest item has an atomic counter, and every version is a separate item:
 //!
 //! ```text
 //! PK            SK        Latest  Time                 State      RequestId
-//! Equipment#1   v0        3       2020-11-01T20:04:00  WARNING1   r-3        <- the latest item
-//! Equipment#1   v1                2020-11-01T19:58:00  OK         r-1        <- history, written once
+//! Equipment#1   v0        3       2020-11-01T20:04:00  WARNING1   r-3        <- latest item
+//! Equipment#1   v1                2020-11-01T19:58:00  OK         r-1        <- history, never changed
 //! Equipment#1   v2                2020-11-01T20:00:00  OK         r-2
 //! Equipment#1   v3                2020-11-01T20:04:00  WARNING1   r-3
-//! Equipment#1   Metadata  Name, FactoryID, LineID: what is true of the entity as such
+//! Equipment#1   Metadata  Name, FactoryID, LineID: facts about the entity itself
 //! ```
 //!
-//! [`domain`] says what these things are, [`dynamodb`] sends every request, [`config`] reads the environment.
+//! [`domain`] has the pure values and rules, [`dynamodb`] the requests, [`patterns`] other patterns of versioning, and
+//! [`config`] the settings.
+
+#![warn(clippy::missing_errors_doc)]
 
 pub mod clock;
 pub mod config;
@@ -28,7 +30,7 @@ pub mod spans;
 
 pub use patterns::{optimistic_lock, ratchet, time_series, two_tables};
 
-/// The examples of the page for users of the library are compiled with the documentation's other ones.
+/// Compiles the examples of the library's user page as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/library.md")]
 struct LibraryPage;

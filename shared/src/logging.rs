@@ -1,4 +1,4 @@
-//! Log lines: one JSON object each, on standard output, where Lambda collects them.
+//! Logs: one JSON object per line on standard output, which Lambda sends to CloudWatch Logs.
 
 use tracing::{Level, Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{
@@ -12,10 +12,9 @@ pub use crate::error_chain::chain;
 
 use crate::config;
 
-/// Sets up logging for a function. The level is that of Lambda's logging controls, `INFO` without one.
+/// Sets up logging for a function. The level is that of Lambda's logging controls, `INFO` by default.
 ///
-/// What libraries say below `INFO` is left out at every level: the runtime and the SDK print payloads there, and
-/// payloads hold attribute values.
+/// Libraries never log below `INFO`: the runtime and the SDK log payloads there, which hold attribute values.
 pub fn init() {
     let level = config::log_level().and_then(|level| level.parse().ok());
     let lines = lines(level.unwrap_or(LevelFilter::INFO));
@@ -32,8 +31,8 @@ pub fn init() {
     let _ = registry.try_init();
 }
 
-/// What log lines are made of: events by their level, and of the spans, at every level, the invocation's alone. So each line names
-/// the invocation it belongs to.
+/// Returns the filter of log lines: events by level, and the span of the invocation at every level, so that each line names
+/// its invocation.
 fn lines(level: LevelFilter) -> impl Fn(&Metadata<'_>) -> bool {
     let targets = targets(level);
     move |metadata| match metadata.is_span() {

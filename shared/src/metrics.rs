@@ -1,5 +1,6 @@
-//! Metrics, in CloudWatch's embedded metric format: one line an invocation on standard output, from which CloudWatch makes
-//! metrics by itself.
+//! Metrics in CloudWatch's
+//! [embedded metric format](https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format.html):
+//! one line per invocation on standard output.
 
 use std::{
     collections::BTreeMap,
@@ -12,13 +13,13 @@ use metrics_cloudwatch_embedded::{Builder, Collector};
 
 use crate::config;
 
-/// The most values of one metric that a line may hold.
+/// Maximum number of values of one metric in a line.
 const MAX_VALUES: usize = 100;
 
 static COLLECTOR: OnceLock<&'static Collector> = OnceLock::new();
 
-/// Sets up the metrics of a function: the value of their dimension `Function`, their names and units. Without a namespace
-/// in the environment there will be none.
+/// Sets up the metrics of a function: the dimension `Function`, names and units. Without a namespace in the environment,
+/// there are no metrics.
 pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
     let Some(config) = config::metrics() else { return };
     let collector = Builder::new()
@@ -29,7 +30,7 @@ pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
     match collector {
         Ok(collector) => {
             for (name, unit) in units {
-                // The collector keeps units by name, whatever the kind.
+                // The collector stores units by name, for all kinds of metrics.
                 metrics::describe_counter!(*name, *unit, "");
             }
             let _ = COLLECTOR.set(collector);
@@ -38,7 +39,7 @@ pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
     }
 }
 
-/// What one invocation has to report.
+/// Metrics of one invocation.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Measured>);
 
@@ -49,27 +50,27 @@ struct Measured {
 }
 
 impl Tally {
-    /// That something happened once more.
+    /// Increments a counter.
     pub fn count(&self, name: &'static str) {
         *self.measured().counts.entry(name).or_default() += 1;
     }
 
-    /// How much something was.
+    /// Adds a value.
     pub fn measure(&self, name: &'static str, value: f64) {
         self.measured().values.entry(name).or_default().push(value);
     }
 
-    /// What was counted so far, by name.
+    /// Returns the counters by name.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.measured().counts.clone()
     }
 
-    /// What was measured so far, by name.
+    /// Returns the values by name.
     pub fn values(&self) -> BTreeMap<&'static str, Vec<f64>> {
         self.measured().values.clone()
     }
 
-    /// Writes the line of the invocation with this id.
+    /// Writes the line of the invocation with this request id.
     pub fn emit(&self, request_id: &str) {
         let Some(collector) = COLLECTOR.get() else { return };
         let measured = std::mem::take(&mut *self.measured());
@@ -84,7 +85,7 @@ impl Tally {
         }
         let mut line = Vec::new();
         let written = collector.set_property("requestId", request_id).flush(&mut line);
-        // In one piece, so that no log line comes in between.
+        // One write, so that no log line is written in between.
         if let Err(error) = written.and_then(|()| std::io::stdout().lock().write_all(&line)) {
             tracing::warn!(error = %error, "metrics were not written");
         }
@@ -95,7 +96,7 @@ impl Tally {
     }
 }
 
-/// As many values as a line may hold: the least, the greatest, and those at even distances between them.
+/// Reduces values to the maximum number of a line: minimum, maximum, and evenly spaced ranks between them.
 fn thinned(mut values: Vec<f64>) -> Vec<f64> {
     let last = values.len().saturating_sub(1);
     if last < MAX_VALUES {

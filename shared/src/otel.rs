@@ -1,6 +1,5 @@
-//! Spans on their way to an OpenTelemetry collector, by OTLP over HTTP. Where it is, is said by the environment variables that
-//! OpenTelemetry defines: `OTEL_EXPORTER_OTLP_ENDPOINT`, by default `http://localhost:4318`, where the extension of the AWS Distro
-//! for OpenTelemetry listens.
+//! Export of spans to an OpenTelemetry collector, by OTLP over HTTP. `OTEL_EXPORTER_OTLP_ENDPOINT` is its address, by default
+//! `http://localhost:4318`, where the AWS Distro for OpenTelemetry extension listens.
 
 use std::{collections::HashMap, sync::OnceLock, time::Duration};
 
@@ -14,19 +13,19 @@ use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
 use crate::{config, error_chain::chain};
 
-/// How long an export may take: the answer of the invocation waits for it.
+/// Timeout of an export. The response of the invocation waits for it.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// What takes our own spans. `None` where the exporter cannot be set up.
+/// Returns the layer that exports the project's spans, `None` if the exporter cannot be set up.
 pub fn layer<S>() -> Option<impl Layer<S>>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let exporter = SpanExporter::builder().with_http().with_timeout(EXPORT_TIMEOUT).build();
     let exporter = exporter
-        // There are no log lines yet.
+        // Logging is not set up yet.
         .inspect_err(|error| {
             let _ = std::io::Write::write_all(&mut std::io::stderr(), chain(error).as_bytes());
         })
@@ -47,21 +46,21 @@ where
     Some(layer)
 }
 
-/// Spans, and only ours: the libraries' hold what no span of ours does.
+/// Selects the project's spans: spans of libraries can hold payloads.
 fn spans(metadata: &Metadata<'_>) -> bool {
     let ours = ["shared", "writer_fn", "stream_fn"];
     metadata.is_span() && ours.iter().any(|target| metadata.target().starts_with(target))
 }
 
-/// Makes a span part of X-Ray's trace.
+/// Adds a span to an X-Ray trace.
 pub(crate) fn join(span: &Span, header: Option<&str>) {
     let Some(header) = header else { return };
     let carrier = HashMap::from([("x-amzn-trace-id".to_owned(), header.to_owned())]);
-    // A span that nobody takes has no parent.
+    // A span that no layer records has no parent.
     let _ = span.set_parent(XrayPropagator::new().extract(&carrier));
 }
 
-/// Sends what is waiting.
+/// Exports the pending spans.
 pub(crate) fn flush() {
     if let Some(provider) = PROVIDER.get()
         && let Err(error) = provider.force_flush()

@@ -1,9 +1,8 @@
-//! The spans of an invocation: one of its own, under it one for each update, and one for each request. They are made where
-//! somebody takes them, which is a build with the feature `otel`.
+//! Spans of an invocation, with child spans for updates and requests. They are created in builds with the feature `otel`.
 
 use tracing::Span;
 
-/// The span of one invocation of a function. `trace` is the header by which X-Ray tells which trace it belongs to.
+/// Creates the span of an invocation. `trace` is the X-Ray trace header.
 pub fn invocation(function: &'static str, request_id: &str, trace: Option<&str>) -> Span {
     let span = tracing::info_span!(
         "invocation",
@@ -19,7 +18,7 @@ pub fn invocation(function: &'static str, request_id: &str, trace: Option<&str>)
     span
 }
 
-/// Sends the spans that have ended, before the answer: what an environment still holds then may wait for long, or be lost.
+/// Exports the ended spans before the response: Lambda freezes the environment afterwards, and spans could be lost.
 pub fn flush() {
     #[cfg(feature = "otel")]
     crate::otel::flush();

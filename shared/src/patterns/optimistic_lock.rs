@@ -1,11 +1,9 @@
 //! Optimistic locking for any serde type with a version field.
 //!
-//! A new value is saved as version 1. A loaded one is saved, or deleted, only if the stored version is still the one that
-//! was loaded. `save` returns the new value and never changes the one passed in, so that the same call can be made
-//! again.
+//! A new value is saved as version 1. A loaded value is saved or deleted only if the stored version has not changed. `save`
+//! returns the new value and does not change the argument, so that the call can be repeated.
 //!
-//! Numbers of the value are to be of Rust's own types: a `serde_json::Number` is not one here, since this crate has
-//! `serde_json` keep numbers as texts.
+//! Numbers must have Rust's numeric types: this crate makes `serde_json::Number` a text (feature `arbitrary_precision`).
 //!
 //! ```no_run
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -21,7 +19,7 @@
 //! assert_eq!((new.version, saved.version), (None, Some(1)));
 //! match books.save(&Book { title: "New Title".into(), ..saved }, Check::Version).await {
 //!     Ok(book) => assert_eq!(book.version, Some(2)),
-//!     Err(SaveError::Conflict { stored }) => println!("somebody was faster: {:?}", stored.map(|book| book.title)),
+//!     Err(SaveError::Conflict { stored }) => println!("a concurrent save won: {:?}", stored.map(|book| book.title)),
 //!     Err(error) => return Err(error.into()),
 //! }
 //! # Ok(())
@@ -51,7 +49,7 @@ use crate::{
 
 type SdkItem = HashMap<String, aws_sdk_dynamodb::types::AttributeValue>;
 
-/// A table of values that are saved under optimistic locking.
+/// Table of values with optimistic locking.
 #[derive(Debug)]
 pub struct Locked<T> {
     client: Client,
@@ -61,26 +59,25 @@ pub struct Locked<T> {
     values: PhantomData<fn() -> T>,
 }
 
-/// Whether the stored version matters.
+/// Check of the stored version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It must be the one of the value passed in.
+    /// The stored version must be that of the value.
     Version,
-    /// It does not: whatever is stored is replaced. The version is counted all the same.
+    /// The stored value is replaced without a check. The version is incremented.
     Clobber,
 }
 
-/// A value on its way into a transaction.
+/// Save or deletion, prepared for a transaction.
 pub struct Prepared<T> {
-    /// Its part of the transaction.
+    /// Part of the transaction.
     pub item: TransactWriteItem,
-    /// The value as it is stored if the transaction succeeds, `None` for a deletion.
+    /// Stored value if the transaction succeeds, `None` for a deletion.
     pub value: Option<T>,
 }
 
 impl<T: Serialize + DeserializeOwned> Locked<T> {
-    /// The values of this table. `keys` are the fields of its key, `version` is the field of the version: a number, or
-    /// none for a new value.
+    /// Creates the table. `keys` are the key fields, `version` is the version field: a number, absent for a new value.
     pub fn new(client: Client, table: impl Into<String>, keys: &[&str], version: impl Into<String>) -> Self {
         Self {
             client,
@@ -91,22 +88,30 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         }
     }
 
-    /// Reads a value by its key fields, consistently.
+    /// Reads a value by its key fields, with a strongly consistent read.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub async fn load(&self, key: &impl Serialize) -> Result<Option<T>, SaveError<T>> {
         let key = self.key_of(&serde_dynamo::to_item(key)?)?;
         let request = GetItemInputBuilder::default()
             .table_name(&self.table)
             .set_key(Some(key.into()))
             .consistent_read(true);
-        let answer = request.send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new("GetItem", &error))?;
+        let output = request.send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
         Ok(output
             .item
             .map(|item| serde_dynamo::from_item(Item::from(item)))
             .transpose()?)
     }
 
-    /// Saves a value, and returns it as it is stored now.
+    /// Saves a value, and returns the stored value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub async fn save(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
         let (next, current) = self.next(value)?;
         let request = PutItemInputBuilder::default()
@@ -123,7 +128,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
-                    // One's own success, whose answer was lost, before a retry by the SDK.
+                    // A previous attempt succeeded, but its response was lost and the SDK retried.
                     if stored.as_ref().is_some_and(|stored| same_item(stored, &next)) {
                         return Ok(serde_dynamo::from_item(next)?);
                     }
@@ -135,6 +140,10 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 
     /// Deletes a value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub async fn delete(&self, value: &T, check: Check) -> Result<(), SaveError<T>> {
         let item: Item = serde_dynamo::to_item(value)?;
         let request = DeleteItemInputBuilder::default()
@@ -157,7 +166,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         }
     }
 
-    /// A save as a part of a transaction, and the value as it is stored if that succeeds.
+    /// Prepares a save for a transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub fn prepare_save(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
         let (next, current) = self.next(value)?;
         let put = Put::builder()
@@ -176,7 +189,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         })
     }
 
-    /// A deletion as a part of a transaction.
+    /// Prepares a deletion for a transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub fn prepare_delete(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
         let item: Item = serde_dynamo::to_item(value)?;
         let delete = Delete::builder()
@@ -197,7 +214,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         })
     }
 
-    /// Saves several values, all or none, and returns them as they are stored now.
+    /// Saves several values in one transaction, and returns the stored values.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
     pub async fn save_all(&self, values: &[&T], check: Check) -> Result<Vec<T>, SaveError<T>> {
         let prepared: Vec<_> = values
             .iter()
@@ -217,7 +238,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         }
     }
 
-    /// The item to store, and the version that it has to meet.
+    /// Returns the item to store, and the expected version.
     fn next(&self, value: &T) -> Result<(Item, Option<u64>), SaveError<T>> {
         let mut item: Item = serde_dynamo::to_item(value)?;
         let current = self.version_of(&item)?;
@@ -226,7 +247,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         Ok((item, current))
     }
 
-    /// `None` for a new value.
+    /// Returns `None` for a new value.
     fn version_of(&self, item: &Item) -> Result<Option<u64>, SaveError<T>> {
         match item.get(&self.version) {
             None | Some(AttributeValue::Null(_)) => Ok(None),
@@ -258,7 +279,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 }
 
-/// The condition of a save or a deletion, empty where there is none.
+/// Condition of a save or a deletion, empty for [`Check::Clobber`].
 #[derive(Default)]
 struct Condition {
     expression: Option<String>,
@@ -271,7 +292,7 @@ fn conflict<T: DeserializeOwned, R>(stored: Option<Item>) -> Result<R, SaveError
     Err(SaveError::Conflict { stored })
 }
 
-/// The reason of the first failed condition of a cancelled transaction.
+/// Returns the first failed condition of a cancelled transaction.
 fn failed_condition<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<CancellationReason> {
     let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
         return None;
@@ -282,13 +303,13 @@ fn failed_condition<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<C
         .cloned()
 }
 
-/// Why a value was not saved, deleted or loaded.
+/// Reason why a value was not saved, deleted or loaded.
 #[derive(Error)]
 pub enum SaveError<T> {
-    /// The stored version is another one.
-    #[error("the stored version is another one")]
+    /// The stored version has changed.
+    #[error("the stored version has changed")]
     Conflict {
-        /// The stored value, `None` where there is none.
+        /// Stored value, `None` if there is none.
         stored: Option<T>,
     },
     /// The version field is not a whole number.

@@ -1,4 +1,4 @@
-//! Timestamp writes: what is older than the stored item never overwrites it, in whatever order requests arrive.
+//! Timestamp writes: an older write never overwrites a newer item, in any order of arrival.
 //!
 //! ```text
 //! PK      SK       Rating  Timestamp      Deleted  TTL
@@ -13,7 +13,7 @@
 //! let ratings = Ratchet::new(client, "Ratings");
 //! let key = Key::new("User#2", "Movie#Z");
 //! ratings.delete(&key, 1_721_757_900_000).await?;
-//! // A put from before the deletion arrives late, and changes nothing.
+//! // A late put with an older timestamp changes nothing.
 //! let late = ratings.put(&key, 1_721_757_100_000, serde_dynamo::Item::from(std::collections::HashMap::<String, serde_dynamo::AttributeValue>::new())).await?;
 //! assert!(matches!(late, Outcome::Stale { .. }));
 //! # Ok(())
@@ -36,30 +36,29 @@ use crate::{
     dynamodb::{Store, client::error::ServiceError, n, read::batch_get_items::MAX_KEYS, s},
 };
 
-/// How long a tombstone is kept by default: until nothing older than it can still arrive.
+/// Default retention of a tombstone. No older write may arrive after it.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A table whose items only move forward in time.
+/// Table in which an item is only replaced by one with the same or a later timestamp.
 ///
-/// The timestamp may be any number that never goes backwards; then tombstones need
-/// [`delete_until`](Ratchet::delete_until), since the time of their end cannot be told from it.
+/// The timestamp can be any increasing number. If it is not a time, delete with [`delete_until`](Ratchet::delete_until).
 #[derive(Debug, Clone)]
 pub struct Ratchet {
     store: Store,
     retention: Duration,
 }
 
-/// The key of an item.
+/// Key of an item.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The partition key.
+    /// Partition key.
     pub pk: String,
-    /// The sort key.
+    /// Sort key.
     pub sk: String,
 }
 
 impl Key {
-    /// A key of both parts.
+    /// Creates a key.
     pub fn new(pk: impl Into<String>, sk: impl Into<String>) -> Self {
         Self {
             pk: pk.into(),
@@ -68,20 +67,20 @@ impl Key {
     }
 }
 
-/// What became of a put or a delete.
+/// Outcome of a put or a delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is stored.
+    /// The write was applied.
     Applied,
-    /// It is older than what is stored, and nothing was changed.
+    /// The write is older than the stored item; nothing changed.
     Stale {
-        /// The stored timestamp, where it is one.
+        /// Stored timestamp, if it is valid.
         stored: Option<i64>,
     },
 }
 
 impl Ratchet {
-    /// The items of this table, whose tombstones are kept for [`RETENTION`].
+    /// Creates the ratchet of a table, with [`RETENTION`] for tombstones.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
             store: Store::new(client, table, VersionDigits::default()),
@@ -89,28 +88,40 @@ impl Ratchet {
         }
     }
 
-    /// The same, with tombstones kept for another time.
+    /// Sets the retention of tombstones.
     #[must_use]
     pub fn with_retention(self, retention: Duration) -> Self {
         Self { retention, ..self }
     }
 
-    /// Stores an item, unless a newer one is there. `timestamp` is in epoch milliseconds, and equal is allowed: a retry
-    /// carries the timestamp of its first attempt.
+    /// Stores an item, unless a newer one exists. `timestamp` is in epoch milliseconds. An equal timestamp is accepted, because
+    /// a retry has the timestamp of its first attempt.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn put(&self, key: &Key, timestamp: i64, mut item: Item) -> Result<Outcome, ServiceError> {
         item.remove(names::DELETED);
         item.remove(names::TTL);
         self.write(key, timestamp, item).await
     }
 
-    /// Leaves a tombstone, unless a newer item is there: key and timestamp stay, all else goes.
+    /// Replaces an item with a tombstone, unless a newer item exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, key: &Key, timestamp: i64) -> Result<Outcome, ServiceError> {
         let retention = i64::try_from(self.retention.as_secs()).unwrap_or(i64::MAX);
         self.delete_until(key, timestamp, (timestamp / 1000).saturating_add(retention))
             .await
     }
 
-    /// Leaves a tombstone that is kept until a time in epoch seconds.
+    /// Replaces an item with a tombstone that expires at a time in epoch seconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn delete_until(&self, key: &Key, timestamp: i64, expires: i64) -> Result<Outcome, ServiceError> {
         let tombstone = HashMap::from([
             (names::DELETED.to_owned(), AttributeValue::Bool(true)),
@@ -120,10 +131,10 @@ impl Ratchet {
     }
 
     async fn write(&self, key: &Key, timestamp: i64, item: Item) -> Result<Outcome, ServiceError> {
-        let answer = request(key, timestamp, item, &self.store.table)
+        let output = request(key, timestamp, item, &self.store.table)
             .send_with(&self.store.client)
             .await;
-        let Err(error) = answer else {
+        let Err(error) = output else {
             return Ok(Outcome::Applied);
         };
         match error.as_service_error() {
@@ -141,14 +152,22 @@ impl Ratchet {
         }
     }
 
-    /// Reads an item. A tombstone is no item.
+    /// Reads an item. A tombstone is not returned.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GetError`] if the partition key is invalid or a request fails.
     pub async fn get(&self, key: &Key, consistent: bool) -> Result<Option<Item>, GetError> {
         let entity = EntityId::new(key.pk.clone())?;
         let item = self.store.get(&entity, &key.sk, consistent).await?;
         Ok(item.filter(|item| !is_deleted(item)))
     }
 
-    /// Reads the items of one partition key under these sort keys, without tombstones, in any order.
+    /// Reads the items of a partition key with these sort keys, without tombstones, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GetError`] if the partition key is invalid or a request fails.
     pub async fn batch_get(&self, pk: &str, sks: &[String], consistent: bool) -> Result<Vec<Item>, GetError> {
         let entity = EntityId::new(pk)?;
         let mut items = Vec::new();
@@ -159,13 +178,17 @@ impl Ratchet {
         Ok(items)
     }
 
-    /// Reads all items of one partition key, without tombstones, past the 1 MB of one answer.
+    /// Reads all items of a partition key, without tombstones.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn query(&self, pk: &str, consistent: bool) -> Result<Vec<Item>, ServiceError> {
         let (mut items, mut start) = (Vec::new(), None);
         loop {
             let request = query_request(pk, consistent, &self.store.table).set_exclusive_start_key(start);
-            let answer = request.send_with(&self.store.client).await;
-            let page = answer.map_err(|error| ServiceError::new("Query", &error))?;
+            let output = request.send_with(&self.store.client).await;
+            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
             items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
             start = page.last_evaluated_key.filter(|key| !key.is_empty());
             if start.is_none() {
@@ -175,7 +198,7 @@ impl Ratchet {
     }
 }
 
-/// The request of a put or a delete.
+/// Builds the request of a put or a delete.
 pub fn request(key: &Key, timestamp: i64, mut item: Item, table: &str) -> PutItemInputBuilder {
     item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
     item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
@@ -189,7 +212,7 @@ pub fn request(key: &Key, timestamp: i64, mut item: Item, table: &str) -> PutIte
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
-/// The request for one page of a partition key.
+/// Builds the request for one page of a partition key.
 pub fn query_request(pk: &str, consistent: bool, table: &str) -> QueryInputBuilder {
     QueryInputBuilder::default()
         .table_name(table)
@@ -201,10 +224,10 @@ pub fn query_request(pk: &str, consistent: bool, table: &str) -> QueryInputBuild
         .consistent_read(consistent)
 }
 
-/// Why an item could not be read.
+/// Reason why an item could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GetError {
-    /// What was given is no partition key.
+    /// The partition key is invalid.
     #[error(transparent)]
     Key(#[from] crate::domain::entity::InvalidEntityId),
     /// A request failed.

@@ -1,4 +1,4 @@
-//! Time-based versioning: each state of an entity is an item under its time.
+//! Time-based versioning: each state of an entity is an item whose sort key is its time.
 //!
 //! ```text
 //! PK           SK                   State     Name           FactoryID
@@ -27,7 +27,6 @@ use aws_sdk_dynamodb::{
     Client,
     operation::put_item::{PutItemError, builders::PutItemInputBuilder},
 };
-
 use jiff::tz::TimeZone;
 
 use crate::{
@@ -43,19 +42,23 @@ use crate::{
     dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
 };
 
-/// States of entities, by time.
+/// Table of states by time.
 #[derive(Debug, Clone)]
 pub struct TimeSeries {
     store: Store,
 }
 
-/// The time of a state, which is its sort key: `2020-11-12T20:04:00`, in UTC, with a fraction where there is one. However a
-/// time is written, it becomes this one text, so that keys sort as their times and one time has one key.
+/// Time of a state, its sort key: `2020-11-12T20:04:00` in UTC, with a fraction if it has one. Equal times have equal keys,
+/// and keys sort as times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StateTime(String);
 
 impl StateTime {
-    /// Reads an ISO 8601 date and time. Without an offset it is UTC.
+    /// Parses an ISO 8601 date and time. A time without an offset is UTC.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidTime`] if the text is not a date and time, or the year is not from 0 to 9999.
     ///
     /// ```
     /// use shared::time_series::StateTime;
@@ -66,14 +69,14 @@ impl StateTime {
     /// ```
     pub fn parse(text: &str) -> Result<Self, InvalidTime> {
         let civil = TimeZone::UTC.to_datetime(timestamp(text)?);
-        // Texts of years before 0 and after 9999 do not sort.
+        // Years before 0 and after 9999 do not sort as text.
         if !(0..=9999).contains(&civil.year()) {
             return Err(InvalidTime);
         }
         Ok(Self(civil.strftime("%Y-%m-%dT%H:%M:%S%.f").to_string()))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -85,33 +88,37 @@ impl fmt::Display for StateTime {
     }
 }
 
-/// The state of an entity at a time.
+/// State of an entity at a time.
 #[derive(Clone, PartialEq)]
 pub struct State {
-    /// When.
+    /// Time of the state.
     pub time: StateTime,
-    /// What, without the keys.
+    /// Attributes without the keys.
     pub attributes: Item,
 }
 
-/// What became of a state.
+/// Outcome of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// It is stored.
+    /// The state was stored.
     Put,
-    /// Another state has this time, and was left as it is.
+    /// Another state has this time, and was not changed.
     Taken,
 }
 
 impl TimeSeries {
-    /// The states in this table.
+    /// Creates the time series of this table.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
             store: Store::new(client, table, VersionDigits::default()),
         }
     }
 
-    /// Stores a state under its time. A second state of the same time is refused, unless it is to replace the first.
+    /// Stores a state. If a state of the same time exists, it is replaced only with `replace`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn put(
         &self,
         entity: &EntityId,
@@ -129,7 +136,11 @@ impl TimeSeries {
         }
     }
 
-    /// The newest state: one reversed `Query` of one item, and more of them where states have expired.
+    /// Reads the newest state: one descending `Query` of one item, and more requests if states have expired.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<State>, ServiceError> {
         let mut range = Range {
             reversed: true,
@@ -147,7 +158,11 @@ impl TimeSeries {
         }
     }
 
-    /// The states from one time to another, both included, the oldest first, past the 1 MB of one answer.
+    /// Reads the states of a range of times, both ends included, in ascending order.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn between(
         &self,
         entity: &EntityId,
@@ -173,7 +188,7 @@ impl TimeSeries {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(
     entity: &EntityId,
     time: &StateTime,
@@ -194,7 +209,7 @@ pub fn request(
         .expression_attribute_names("#pk", names::PK)
 }
 
-/// Every key that begins with a digit: neither versions nor metadata do.
+/// Returns the range of all keys that begin with a digit, which excludes versions and metadata.
 fn all_times(consistent: bool) -> Range {
     Range {
         from: "0".to_owned(),
@@ -205,7 +220,7 @@ fn all_times(consistent: bool) -> Range {
     }
 }
 
-/// `None` where its time is over.
+/// Returns `None` for an expired item.
 fn state(mut item: Item) -> Option<State> {
     if is_expired(&item, clock::since_epoch()) {
         return None;

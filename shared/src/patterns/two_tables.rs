@@ -1,4 +1,4 @@
-//! Client-side row versioning in two tables: one with the latest row of each resource, one with every row there ever was.
+//! Client-side row versioning in two tables: one with the latest row of each resource, one with all rows.
 //!
 //! ```text
 //! resource            resource-history
@@ -7,10 +7,10 @@
 //!                     1c5815b2  1
 //! ```
 //!
-//! History is written first, then the resource, on condition that its version is still the one that was read. A row of
-//! history is pending, marked by `WriteId`, until the write of its resource takes the mark away in the same transaction.
-//! So a crash between the two leaves a pending row that nobody reads and the next update replaces, and of two writers
-//! that want one version only the one whose row is there gets it.
+//! History is written first, then the resource, on condition that its version has not changed. A row of history is pending,
+//! marked by `WriteId`, until the transaction that writes its resource removes the mark. A crash between the two writes
+//! leaves a pending row, which reads ignore and the next update replaces. Of two concurrent writers, only the one that owns
+//! the pending row can write the resource.
 //!
 //! ```no_run
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -43,14 +43,14 @@ use crate::{
     dynamodb::{client::error::ServiceError, n, s},
 };
 
-/// The partition key of both tables.
+/// Partition key of both tables.
 pub const HASH: &str = "hash";
-/// The sort key of the history, and an attribute of the resource.
+/// Sort key of the history, and attribute of the resource.
 pub const VERSION: &str = "version";
-/// The mark of a row of history whose resource is not written yet.
+/// Mark of a pending row of history.
 pub const WRITE_ID: &str = "WriteId";
 
-/// Resources in one table, and their history in another.
+/// Table of resources with the table of their history.
 #[derive(Debug, Clone)]
 pub struct TwoTables {
     client: Client,
@@ -58,28 +58,28 @@ pub struct TwoTables {
     history: String,
 }
 
-/// A row of either table.
+/// Row of either table.
 #[derive(Clone, PartialEq)]
 pub struct Row {
-    /// Which version.
+    /// Version of the row.
     pub version: Version,
-    /// Its attributes, without the key and the version.
+    /// Attributes without key and version.
     pub attributes: Item,
 }
 
-/// What became of a write.
+/// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is this version.
+    /// The new version was written.
     Written(Version),
-    /// There is no such resource, or, for a create, there is one.
+    /// The resource does not exist or, for a create, it exists.
     Refused,
-    /// Another writer was faster.
+    /// A concurrent write won.
     Conflict,
 }
 
 impl TwoTables {
-    /// The tables by their names.
+    /// Creates the pair of tables.
     pub fn new(client: Client, resource: impl Into<String>, history: impl Into<String>) -> Self {
         Self {
             client,
@@ -88,8 +88,11 @@ impl TwoTables {
         }
     }
 
-    /// Creates a resource. One that was deleted goes on counting where it ended. `write_id` is a text that no other
-    /// write has.
+    /// Creates a resource. The versions of a deleted resource continue. `write_id` must be unique for each write.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn create(&self, hash: &str, row: Item, write_id: &str) -> Result<Outcome, ServiceError> {
         if self.read(hash).await?.is_some() {
             return Ok(Outcome::Refused);
@@ -98,7 +101,11 @@ impl TwoTables {
         self.write(hash, None, ended + 1, row, write_id).await
     }
 
-    /// Replaces the row of a resource by its next version.
+    /// Replaces the row of a resource with its next version.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn update(&self, hash: &str, row: Item, write_id: &str) -> Result<Outcome, ServiceError> {
         match self.read(hash).await? {
             Some(read) => {
@@ -109,7 +116,11 @@ impl TwoTables {
         }
     }
 
-    /// The first of the two writes. What it leaves behind if nothing follows is a pending row.
+    /// Executes the first write, which leaves a pending row.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn write_history(
         &self,
         hash: &str,
@@ -153,18 +164,26 @@ impl TwoTables {
         }
     }
 
-    /// The latest row of a resource.
+    /// Reads the latest row of a resource.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn read(&self, hash: &str) -> Result<Option<Row>, ServiceError> {
         let request = GetItemInputBuilder::default()
             .table_name(&self.resource)
             .key(HASH, s(hash))
             .consistent_read(true);
-        let answer = request.send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new("GetItem", &error))?;
+        let output = request.send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
         Ok(output.item.map(Item::from).and_then(row))
     }
 
-    /// Every row of a resource, the newest first, without pending ones.
+    /// Reads all rows of a resource in descending order, without pending ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn history(&self, hash: &str) -> Result<Vec<Row>, ServiceError> {
         let (mut rows, mut start) = (Vec::new(), None);
         loop {
@@ -178,8 +197,8 @@ impl TwoTables {
                 .scan_index_forward(false)
                 .consistent_read(true)
                 .set_exclusive_start_key(start);
-            let answer = request.send_with(&self.client).await;
-            let page = answer.map_err(|error| ServiceError::new("Query", &error))?;
+            let output = request.send_with(&self.client).await;
+            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
             rows.extend(
                 page.items
                     .unwrap_or_default()
@@ -194,19 +213,23 @@ impl TwoTables {
         }
     }
 
-    /// Deletes a resource. Its history stays.
+    /// Deletes a resource, but not its history.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, hash: &str) -> Result<(), ServiceError> {
         let request = DeleteItemInputBuilder::default()
             .table_name(&self.resource)
             .key(HASH, s(hash));
-        let answer = request.send_with(&self.client).await;
-        answer
+        let output = request.send_with(&self.client).await;
+        output
             .map(drop)
             .map_err(|error| ServiceError::new("DeleteItem", &error))
     }
 }
 
-/// The first request: a pending row, where there is none or another pending one.
+/// Builds the first request: a pending row, if there is no row or a pending one.
 pub fn history_request(hash: &str, version: Version, row: Item, write_id: &str, history: &str) -> PutItemInputBuilder {
     let mut item = full(hash, version, row);
     item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
@@ -218,7 +241,11 @@ pub fn history_request(hash: &str, version: Version, row: Item, write_id: &str, 
         .expression_attribute_names("#write", WRITE_ID)
 }
 
-/// The second request: the resource, if it is what was read, and the mark, if it is this write's.
+/// Builds the second request: writes the resource if it has not changed, and removes the mark if it is this write's.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a part.
 pub fn resource_request(
     hash: &str,
     read: Option<Version>,

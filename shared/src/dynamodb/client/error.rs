@@ -59,7 +59,7 @@ impl ServiceError {
                 (ErrorKind::Unavailable, "could not be sent".to_owned())
             }
             SdkError::ConstructionFailure(_) => (ErrorKind::Rejected, "could not be built".to_owned()),
-            _ => (ErrorKind::Unavailable, "had an answer that cannot be read".to_owned()),
+            _ => (ErrorKind::Unavailable, "had a response that cannot be read".to_owned()),
         };
         Self {
             operation,

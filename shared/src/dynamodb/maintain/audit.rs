@@ -1,4 +1,5 @@
-//! The audit of entities: what was seen is judged, and what looks wrong is read again, consistently, before it is reported.
+//! Audit of entities. Discrepancies are read again with strongly consistent reads before they are reported, and missing
+//! versions once more after the lag, since their stream records may not be processed yet.
 //!
 //! ```no_run
 //! # async fn example(store: shared::dynamodb::Store) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,45 +35,50 @@ use crate::{
     },
 };
 
-/// Up to so many versions are looked for one by one, and more by reading all that the entity has.
-const ONE_BY_ONE: u64 = 3 * MAX_KEYS as u64;
+/// Maximum number of versions that are read by key. For more, all versions of the entity are read.
+const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
-/// Audits entities of a table. What is missing may be on its way, so it is put off for the lag, and looked for again.
+/// Audits entities of a table. Missing versions are deferred for the lag, and then read again.
 #[derive(Debug)]
 pub struct Auditor {
     store: Store,
     limiter: RateLimiter,
     lag: Duration,
-    put_off: VecDeque<PutOff>,
+    deferred: VecDeque<Deferred>,
 }
 
 #[derive(Debug, Clone)]
-struct PutOff {
+struct Deferred {
     missing: MissingVersions,
     due: Instant,
 }
 
-/// The versions of an entity that are missing, and may be on their way.
+/// Missing versions of an entity, which may still arrive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct MissingVersions {
     #[serde(rename = "ID")]
     id: String,
-    head: Version,
+    #[serde(rename = "Head")]
+    latest: Version,
     versions: VersionSet,
 }
 
-/// What was found of an entity.
+/// Findings of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityFindings {
-    /// Which.
+    /// Entity.
     pub entity: EntityId,
-    /// What. Nothing where all is well.
+    /// Findings; empty if the entity is consistent.
     pub findings: Vec<Finding>,
 }
 
 impl Store {
-    /// Audits one entity. `None` where there is no such entity. Where versions are missing, it takes as long as the lag.
+    /// Audits one entity. `None` if it does not exist. If versions are missing, it takes as long as the lag.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn audit(&self, entity: &EntityId, lag: Duration) -> Result<Option<Vec<Finding>>, ServiceError> {
         let mut auditor = Auditor::new(self.clone(), RateLimiter::unlimited(), lag, Vec::new());
         let Some((_, mut findings)) = auditor.entity(entity).await? else {
@@ -86,15 +92,15 @@ impl Store {
 }
 
 impl Auditor {
-    /// An auditor that takes up what another one had put off.
-    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, put_off: Vec<MissingVersions>) -> Self {
+    /// Creates an auditor that continues with the deferred versions of an earlier one.
+    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, deferred: Vec<MissingVersions>) -> Self {
         let due = Instant::now() + lag;
-        let put_off = put_off.into_iter().map(|missing| PutOff { missing, due });
+        let deferred = deferred.into_iter().map(|missing| Deferred { missing, due });
         Self {
             store,
             limiter,
             lag,
-            put_off: put_off.collect(),
+            deferred: deferred.collect(),
         }
     }
 
@@ -106,23 +112,26 @@ impl Auditor {
         &self.limiter
     }
 
-    /// What is put off.
+    /// Returns the deferred versions.
     pub fn missing(&self) -> Vec<MissingVersions> {
-        self.put_off.iter().map(|put_off| put_off.missing.clone()).collect()
+        self.deferred.iter().map(|deferred| deferred.missing.clone()).collect()
     }
 
-    /// How many entities are put off.
+    /// Returns the number of deferred entities.
     pub fn waiting(&self) -> usize {
-        self.put_off.len()
+        self.deferred.len()
     }
 
-    /// Whether the first of those put off can be settled without waiting.
+    /// Returns `true` if the first deferred entity can be settled without waiting.
     pub fn is_due(&self) -> bool {
-        self.put_off.front().is_some_and(|first| first.due <= Instant::now())
+        self.deferred.front().is_some_and(|first| first.due <= Instant::now())
     }
 
-    /// Reads all versions of an entity, and audits it: how many versions there are, and what is known by now. `None` where
-    /// there is no such entity.
+    /// Reads all versions of an entity, and returns their number and the findings so far. `None` if the entity does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn entity(&mut self, entity: &EntityId) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
         let mut collection = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut collection).await?;
@@ -134,8 +143,12 @@ impl Auditor {
         Ok(Some((collection.versions().len(), findings)))
     }
 
-    /// Audits an entity by what was seen of it, which may be a moment old, or not all of one moment. Versions that are missing are
-    /// put off, see [`Self::settle`].
+    /// Audits an entity from items that were read with eventually consistent reads. Missing versions are deferred, see
+    /// [`Self::settle`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
         let digits = self.store.digits();
         let suspected = seen.check(digits);
@@ -148,67 +161,71 @@ impl Auditor {
         let mut found = Discrepancies::default();
         match now.latest_version() {
             None => {
-                self.look_for(entity, seen.versions(), &mut now).await?;
+                self.read_selected(entity, seen.versions(), &mut now).await?;
                 found.orphans = seen.versions().and(now.versions());
             }
             Some(Err(why)) => found.no_version = Some(why),
-            Some(Ok(head)) => {
-                let (floor, head) = (now.floor().get(), head.get());
-                let missing = suspected.missing.within(floor, head);
-                let strays = head
+            Some(Ok(latest)) => {
+                let (floor, latest) = (now.floor().get(), latest.get());
+                let missing = suspected.missing.within(floor, latest);
+                let strays = latest
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| seen.versions().within(beyond, u64::MAX));
                 let unpruned = seen.unsettled().within(1, floor - 1);
-                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([head])];
+                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest])];
                 let doubtful: VersionSet =
                     VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());
-                self.look_for(entity, &doubtful, &mut now).await?;
+                self.read_selected(entity, &doubtful, &mut now).await?;
                 found.missing = missing.without(now.versions());
                 found.strays = strays.and(now.versions());
                 found.unpruned = unpruned.and(&now.unsettled());
                 found.latest_differs = now.check(digits).latest_differs;
                 if !self.lag.is_zero() && !found.missing.is_empty() {
-                    self.look_later(entity, head, std::mem::take(&mut found.missing));
+                    self.defer(entity, latest, std::mem::take(&mut found.missing));
                 }
             }
         }
         Ok(found.findings())
     }
 
-    fn look_later(&mut self, entity: &EntityId, head: u64, versions: VersionSet) {
-        let Some(head) = Version::new(head) else { return };
+    fn defer(&mut self, entity: &EntityId, latest: u64, versions: VersionSet) {
+        let Some(latest) = Version::new(latest) else { return };
         let id = entity.as_str().to_owned();
-        self.put_off.push_back(PutOff {
-            missing: MissingVersions { id, head, versions },
+        self.deferred.push_back(Deferred {
+            missing: MissingVersions { id, latest, versions },
             due: Instant::now() + self.lag,
         });
     }
 
-    /// Looks again for the missing versions that were put off first, when the lag is over: what has come by then was under
-    /// way, and what has not is a gap. `None` where nothing is put off.
+    /// Waits for the lag, and reads the missing versions that were deferred first: those that are still missing are gaps.
+    /// `None` if nothing is deferred.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn settle(&mut self) -> Result<Option<EntityFindings>, ServiceError> {
-        let Some(first) = self.put_off.front().cloned() else {
+        let Some(first) = self.deferred.front().cloned() else {
             return Ok(None);
         };
         tokio::time::sleep_until(first.due).await;
         let audited = self.settle_now(first.missing).await?;
-        self.put_off.pop_front();
+        self.deferred.pop_front();
         Ok(Some(audited))
     }
 
     async fn settle_now(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
-        let MissingVersions { id, head, versions } = missing;
-        // It was one when it was put off.
+        let MissingVersions { id, latest, versions } = missing;
+        // The id was valid when it was deferred.
         let entity = EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))?;
         let mut now = Collection::default();
         let latest_key = self.store.digits().latest_key();
         self.read_item(&entity, FLOOR_KEY, &mut now).await?;
         self.read_item(&entity, &latest_key, &mut now).await?;
         let mut findings = Vec::new();
-        // An entity that was purged meanwhile has nothing to miss.
+        // An entity that was purged in the meantime has no gaps.
         if now.latest_version().is_some() {
-            self.look_for(&entity, &versions, &mut now).await?;
-            let gaps = versions.within(now.floor().get(), head.get()).without(now.versions());
+            self.read_selected(&entity, &versions, &mut now).await?;
+            let gaps = versions.within(now.floor().get(), latest.get()).without(now.versions());
             let found = Discrepancies {
                 missing: gaps,
                 ..Discrepancies::default()
@@ -217,7 +234,7 @@ impl Auditor {
             if !versions.and(now.versions()).is_empty() {
                 let first = versions.ranges().next().map_or(1, |(first, _)| first);
                 let through = first - 1;
-                findings.push(Finding::Lagging { through, latest: head });
+                findings.push(Finding::Lagging { through, latest });
             }
         }
         Ok(EntityFindings { entity, findings })
@@ -234,14 +251,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// Reads these versions, if they are there, and perhaps others.
-    async fn look_for(
+    /// Reads these versions, and possibly others.
+    async fn read_selected(
         &self,
         entity: &EntityId,
         versions: &VersionSet,
         into: &mut Collection,
     ) -> Result<(), ServiceError> {
-        if versions.len() > ONE_BY_ONE {
+        if versions.len() > MAX_READ_BY_KEY {
             return self.read_versions(entity, into).await;
         }
         let digits = self.store.digits();

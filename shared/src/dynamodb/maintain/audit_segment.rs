@@ -1,4 +1,4 @@
-//! The audit of a table, one segment of it: page by page, from where an earlier run stopped.
+//! Audit of one segment of a table, page by page. It can continue from the progress of an earlier run.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,20 +24,20 @@ use crate::{
     },
 };
 
-/// With so many entities put off, they are settled before more is read.
+/// Maximum number of deferred entities. They are settled before more pages are read.
 const MAX_DEFERRED: usize = 10_000;
 
-/// How far the audit of a segment has come: all that has to be kept to go on from there.
+/// Progress of the audit of a segment: the state needed to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Progress {
-    /// The last item of the last entity that was audited.
+    /// Last item of the last entity that was audited.
     after: Option<ItemKey>,
-    /// Whether everything was read.
+    /// `true` if the whole segment was read.
     read: bool,
-    /// What is still to be looked for again.
+    /// Deferred versions.
     missing: Vec<MissingVersions>,
-    /// What was counted.
+    /// Counts so far.
     pub counts: Counts,
 }
 
@@ -49,24 +49,24 @@ struct ItemKey {
     sort_key: String,
 }
 
-/// What an audit counted.
+/// Counts of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Counts {
-    /// Items that were read, of all kinds.
+    /// Items read, of all kinds.
     pub items: u64,
     /// Entities.
     pub entities: u64,
     /// Version items.
     pub versions: u64,
-    /// Findings, by the names of their kinds.
+    /// Findings by kind.
     pub findings: BTreeMap<String, u64>,
-    /// Whether one of them is wrong.
+    /// `true` if a finding requires an action.
     pub wrong: bool,
 }
 
 impl Counts {
-    /// Counts what was found.
+    /// Adds the findings of an entity.
     pub fn add(&mut self, audited: &EntityFindings) {
         for finding in &audited.findings {
             *self.findings.entry(finding.name().to_owned()).or_default() += 1;
@@ -74,7 +74,7 @@ impl Counts {
         }
     }
 
-    /// Counts what others counted.
+    /// Adds other counts.
     pub fn merge(&mut self, other: &Self) {
         self.items += other.items;
         self.entities += other.entities;
@@ -86,27 +86,27 @@ impl Counts {
     }
 }
 
-/// What one step of an audit brought.
+/// Result of one step of an audit.
 #[derive(Debug)]
 pub struct Step {
-    /// Entities that something was found of.
+    /// Entities with findings.
     pub audited: Vec<EntityFindings>,
-    /// How far the audit is with that.
+    /// Progress after the step.
     pub progress: Progress,
 }
 
-/// The audit of a segment.
+/// Audit of a segment.
 pub struct SegmentAudit {
     auditor: Auditor,
     segment: Segment,
     progress: Progress,
     cursor: Option<Cursor>,
-    /// The entity whose items are being read, and the key of the last of them.
+    /// Entity whose items are being read, and the key of the last item.
     current: Option<(EntityId, Collection, ItemKey)>,
 }
 
 impl SegmentAudit {
-    /// Begins, or goes on from where an earlier audit of the same segment was.
+    /// Starts an audit, or continues from the progress of an earlier one.
     pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
         let cursor = progress.after.as_ref().map(|after| {
             Cursor::from([
@@ -123,7 +123,11 @@ impl SegmentAudit {
         }
     }
 
-    /// One step further, `None` at the end.
+    /// Executes one step, `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn step(&mut self) -> Result<Option<Step>, ServiceError> {
         let mut audited = Vec::new();
         let is_full = self.auditor.waiting() >= MAX_DEFERRED;
@@ -168,13 +172,13 @@ impl SegmentAudit {
         Ok(())
     }
 
-    /// The items of one entity come one after the other.
+    /// Adds an item. The items of one entity are adjacent in a scan.
     async fn add(&mut self, key: ItemKey, item: Item, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
         let is_current = (self.current.as_ref()).is_some_and(|(entity, ..)| entity.as_str() == key.partition_key);
         if !is_current {
             self.finish_entity(audited).await?;
         }
-        // DynamoDB has no other partition keys than these, but for the one of the table's own settings.
+        // Only the table's own settings have a partition key that is not an entity.
         let Ok(entity) = EntityId::new(key.partition_key.clone()) else {
             return Ok(());
         };
@@ -191,7 +195,7 @@ impl SegmentAudit {
         let Some((entity, collection, last)) = self.current.take() else {
             return Ok(());
         };
-        // Counted here, so that what is read again after a break is not counted twice.
+        // Counted here, so that items that are read again after an interruption are not counted twice.
         self.progress.counts.items += collection.items();
         if collection.is_entity() {
             self.progress.counts.entities += 1;

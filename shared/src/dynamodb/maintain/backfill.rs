@@ -1,7 +1,7 @@
-//! Existing items brought under versioning, as version 1, beside those who write.
+//! Backfill: makes existing items version 1 of an entity, concurrently with writers.
 //!
-//! An item of another table becomes an update that expects no version: whatever was written before or meanwhile wins. A latest item
-//! that something else wrote is counted as version 1, on condition that nobody counted before.
+//! An item of another table becomes an update that expects no version, so that versions of other writers take precedence. A
+//! latest item without `Latest` becomes version 1, on condition that it still has none.
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -38,66 +38,66 @@ use crate::{
     },
 };
 
-/// What is brought where.
+/// Source, target and options of a backfill.
 #[derive(Debug, Clone)]
 pub struct Backfill {
-    /// The table that items are read from.
+    /// Table that items are read from.
     pub source: Store,
-    /// The table that is versioned. It may be the same.
+    /// Versioned table, which can be the same.
     pub target: Store,
-    /// How items become updates. Without it, only latest items that nobody counted are brought under versioning.
+    /// Mapping of items to updates. Without it, only latest items without `Latest` are converted.
     pub mapping: Option<Mapping>,
-    /// How versions are made.
+    /// Options of the writes.
     pub options: WriteOptions,
-    /// How fast.
+    /// Rate limit.
     pub limiter: RateLimiter,
-    /// Whether nothing is written.
+    /// `true` to write nothing.
     pub dry_run: bool,
 }
 
-/// What became of an item.
+/// Outcome of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ItemOutcome {
-    /// It is version 1 of its entity.
+    /// It became version 1 of its entity.
     Written,
-    /// Its entity has versions, from an earlier run or another writer.
+    /// Its entity already has versions, from an earlier run or another writer.
     AlreadyThere,
-    /// It is none of those that are brought under versioning.
+    /// The backfill does not apply to it.
     Skipped,
-    /// It cannot be.
+    /// It cannot become a version.
     Refused(Refusal),
 }
 
-/// How far the backfill of a segment has come.
+/// Progress of the backfill of a segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Progress {
-    /// The last item of the last page that was done.
+    /// Last item of the last completed page.
     after: Option<Item>,
-    /// Whether everything was read.
+    /// `true` if the whole segment was read.
     done: bool,
-    /// What was counted.
+    /// Counts so far.
     pub counts: Counts,
 }
 
-/// What a backfill counted.
+/// Counts of a backfill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Counts {
-    /// Items that were read.
+    /// Items read.
     pub items: u64,
-    /// Those that became version 1.
+    /// Items that became version 1.
     pub written: u64,
-    /// Those whose entity has versions.
+    /// Items whose entity already has versions.
     pub already_there: u64,
-    /// Those that are not brought under versioning.
+    /// Items to which the backfill does not apply.
     pub skipped: u64,
-    /// Those that cannot be.
+    /// Items that cannot become a version.
     pub refused: u64,
 }
 
 impl Counts {
-    /// Counts what others counted.
+    /// Adds other counts.
     pub fn merge(&mut self, other: &Self) {
         self.items += other.items;
         self.written += other.written;
@@ -108,7 +108,11 @@ impl Counts {
 }
 
 impl Backfill {
-    /// One page of a segment further: the keys of those that were refused, and why. `None` at the end.
+    /// Processes one page of a segment, and returns the refused items with the reasons. `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BackfillError`] if a request fails.
     pub async fn step(
         &self,
         segment: Segment,
@@ -125,7 +129,7 @@ impl Backfill {
         });
         let (items, next) = page.await?;
         let mut refused = Vec::new();
-        // In order, so that a run that goes on does not skip one: a page is done when all of it is.
+        // A page is complete when all its items are, so that a continued run does not skip one.
         let mut counts = progress.counts;
         for item in items {
             counts.items += 1;
@@ -145,7 +149,11 @@ impl Backfill {
         Ok(Some(refused))
     }
 
-    /// Brings one item under versioning.
+    /// Processes one item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BackfillError`] if a request fails.
     pub async fn item(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
         if self.is_same_table() {
             let kind = match (partition_key_of(item), sort_key_of(item)) {
@@ -182,23 +190,22 @@ impl Backfill {
             .run(async || self.target.write(&update, self.options).await);
         match written.await {
             Ok(WriteOutcome::Written { .. }) => Ok(ItemOutcome::Written),
-            Ok(WriteOutcome::Conflict { .. }) => self.beside(&update).await,
-            // An item that changed since an earlier run brought it makes another update of the same request.
+            Ok(WriteOutcome::Conflict { .. }) => self.conflict(&update).await,
+            // The item has changed since an earlier run: another update with the same request id.
             Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(ItemOutcome::AlreadyThere),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What becomes of an item whose entity has versions that it did not make: the application's, or those of another item that
-    /// is called the same.
-    async fn beside(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
+    /// Returns the outcome of an item whose entity has versions of the application, or of another item with the same name.
+    async fn conflict(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
         let first = self.limiter.run(async || {
             let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
             if first.is_some() {
                 return Ok(first);
             }
-            // The stream has not written it down yet.
+            // The version item is not stored yet.
             let key = self.target.digits.latest_key();
             self.target.get(&update.entity, &key, true).await
         });
@@ -216,7 +223,7 @@ impl Backfill {
         self.source.table == self.target.table
     }
 
-    /// Counts a latest item that nobody counted as version 1.
+    /// Makes a latest item without `Latest` version 1.
     async fn adopt(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
         let Some(id) = partition_key_of(item) else {
             return Ok(ItemOutcome::Skipped);
@@ -228,7 +235,7 @@ impl Backfill {
             (_, Err(why)) => return Ok(ItemOutcome::Refused(why)),
         };
         if item.contains_key(names::LATEST) {
-            // A run that was killed may have counted it, and not put the version.
+            // An interrupted run may have set `Latest`, but not put the version.
             let is_ours = text(item, names::REQUEST_ID) == Some(request_id.as_str());
             if is_ours && latest_of(item) == Ok(Version::FIRST) && !self.dry_run {
                 self.put_version_of(item.clone()).await?;
@@ -250,7 +257,7 @@ impl Backfill {
         Ok(ItemOutcome::Written)
     }
 
-    /// Puts the version of a latest item, unless the stream does.
+    /// Puts the version of a latest item, unless stream-fn does.
     async fn put_version_of(&self, image: Item) -> Result<(), BackfillError> {
         if self.options.mode == WriteMode::Stream {
             return Ok(());
@@ -276,7 +283,7 @@ impl Backfill {
 }
 
 impl Store {
-    /// Counts a latest item that is there as version 1, and returns it, unless somebody counted it.
+    /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
     async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
         let request = request(entity, request_id, &self.table, self.digits);
         match request.send_with(&self.client).await {
@@ -289,7 +296,7 @@ impl Store {
     }
 }
 
-/// The request that counts a latest item as version 1. A request id that it has is left to it.
+/// Builds the request that sets `Latest` to 1. An existing request id is kept.
 pub fn request(
     entity: &EntityId,
     request_id: &RequestId,
@@ -317,7 +324,7 @@ impl Throttling for PutError {
     }
 }
 
-/// Why a backfill stopped.
+/// Reason why a backfill stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BackfillError {
     /// A request failed.
@@ -329,7 +336,7 @@ pub enum BackfillError {
     /// A version could not be put.
     #[error(transparent)]
     Record(#[from] PutError),
-    /// Cannot happen: the item was counted.
+    /// The item has no valid version, although `Latest` was set.
     #[error(transparent)]
     Image(#[from] InvalidImage),
 }

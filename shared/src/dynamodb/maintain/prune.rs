@@ -1,7 +1,6 @@
-//! Versions taken out of a history: the floor is raised first, then what is below it is marked with a `TTL`, by `UpdateItem`s.
+//! Pruning: raises the floor of a history, then marks the versions below it with a `TTL`.
 //!
-//! Whoever is killed in between can begin again: the floor says that history begins there, and what is below and not yet marked
-//! is marked by the next run.
+//! An interrupted run can be repeated: it marks the versions below the floor that are not marked yet.
 
 use std::time::Duration;
 
@@ -31,7 +30,11 @@ use crate::{
 const OPERATION: &str = "UpdateItem";
 
 impl Store {
-    /// Reads an entity, and says what pruning would do to it. `None` where there is no such entity.
+    /// Reads an entity, and plans its pruning. `None` if the entity does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn plan_prune(
         &self,
         entity: &EntityId,
@@ -60,10 +63,10 @@ impl Store {
                 break;
             }
         }
-        let Some(head) = seen.latest_version() else {
+        let Some(number) = seen.latest_version() else {
             return Ok(None);
         };
-        Ok(Some(plan(&seen, &times, head?, keep, over_gaps)))
+        Ok(Some(plan(&seen, &times, number?, keep, over_gaps)))
     }
 
     fn version_by_key(&self, item: &Item) -> Option<Version> {
@@ -73,36 +76,51 @@ impl Store {
         }
     }
 
-    /// Says that the history of an entity begins at this version, unless it begins later already.
+    /// Raises the first version of an entity's history, unless it is higher already.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn raise_floor(&self, entity: &EntityId, floor: Version) -> Result<(), ServiceError> {
         let request = floor_request(entity, floor, &self.table);
-        met(request, self).await.map(drop)
+        condition_holds(request, self).await.map(drop)
     }
 
-    /// Marks a version to be deleted at this time, unless it is gone, pinned or marked. Tells whether it did.
+    /// Marks a version for deletion at a time since 1970. Returns `false` if it is missing, pinned or marked.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn mark_version(
         &self,
         entity: &EntityId,
         version: Version,
         expires: Duration,
     ) -> Result<bool, ServiceError> {
-        met(mark_request(entity, version, expires, &self.table, self.digits), self).await
+        condition_holds(mark_request(entity, version, expires, &self.table, self.digits), self).await
     }
 
-    /// Pins a version, so that pruning leaves it alone, and takes its mark away. False where it is not there, or expired before
-    /// this time.
+    /// Pins a version, so that pruning keeps it, and removes its mark. Returns `false` if it is missing or expired.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn pin_version(&self, entity: &EntityId, version: Version, now: Duration) -> Result<bool, ServiceError> {
-        met(pin_request(entity, version, now, &self.table, self.digits), self).await
+        condition_holds(pin_request(entity, version, now, &self.table, self.digits), self).await
     }
 
-    /// Takes a pin away. False where there is no such version.
+    /// Removes a pin. Returns `false` if the version is missing.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn unpin_version(&self, entity: &EntityId, version: Version) -> Result<bool, ServiceError> {
-        met(unpin_request(entity, version, &self.table, self.digits), self).await
+        condition_holds(unpin_request(entity, version, &self.table, self.digits), self).await
     }
 }
 
-/// Sends the request, and tells whether its condition was met.
-async fn met(request: UpdateItemInputBuilder, store: &Store) -> Result<bool, ServiceError> {
+/// Sends the request, and returns `true` if its condition held.
+async fn condition_holds(request: UpdateItemInputBuilder, store: &Store) -> Result<bool, ServiceError> {
     match request.send_with(&store.client).await {
         Ok(_) => Ok(true),
         Err(error) => match error.as_service_error() {
@@ -112,7 +130,7 @@ async fn met(request: UpdateItemInputBuilder, store: &Store) -> Result<bool, Ser
     }
 }
 
-/// The request that raises the floor.
+/// Builds the request that raises the floor.
 pub fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateItemInputBuilder {
     UpdateItemInputBuilder::default()
         .table_name(table)
@@ -124,7 +142,7 @@ pub fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateIt
         .expression_attribute_values(":floor", n(floor))
 }
 
-/// The request that marks a version.
+/// Builds the request that marks a version.
 pub fn mark_request(
     entity: &EntityId,
     version: Version,
@@ -139,7 +157,7 @@ pub fn mark_request(
         .expression_attribute_values(":expires", n(expires.as_secs()))
 }
 
-/// The request that pins a version.
+/// Builds the request that pins a version.
 pub fn pin_request(
     entity: &EntityId,
     version: Version,
@@ -155,7 +173,7 @@ pub fn pin_request(
         .expression_attribute_values(":now", n(now.as_secs()))
 }
 
-/// The request that takes a pin away.
+/// Builds the request that removes a pin.
 pub fn unpin_request(
     entity: &EntityId,
     version: Version,

@@ -1,8 +1,7 @@
-//! An entity deleted with all its items, for good: the only thing that deletes versions, and the only thing that deletes a latest
-//! item.
+//! Purge: deletes an entity with all its items. Nothing else deletes versions or a latest item.
 //!
-//! The latest item goes last, on condition that it is still the one that was read before all others: a purge that is killed
-//! leaves the counter where it was, and can be run again, and no update that was answered is deleted unseen.
+//! The latest item is deleted last, on condition that it has not changed since it was read first: an interrupted purge keeps
+//! the counter and can be repeated, and no concurrent update is lost unnoticed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -32,20 +31,25 @@ use crate::{
     },
 };
 
-/// The most deletions of one request.
+/// Maximum number of deletions in a request, see
+/// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
 pub const MAX_DELETIONS: usize = 25;
-/// How often it begins again because of writes in between.
+/// Maximum number of rounds, if the entity is written concurrently.
 const MAX_ROUNDS: u32 = 5;
-/// How often in a row a request may leave everything undone before it counts as throttled.
+/// Maximum number of consecutive responses without a deletion before the request counts as throttled.
 const MAX_EMPTY_RESPONSES: u32 = 6;
-/// The wait before unprocessed deletions are asked for again; it doubles.
+/// Wait before unprocessed deletions are requested again; it doubles.
 const INITIAL_WAIT: Duration = Duration::from_millis(50);
 
-/// How many items of each kind.
+/// Number of items of each kind.
 pub type ItemCounts = BTreeMap<ItemKind, u64>;
 
 impl Store {
-    /// How many items of each kind an entity has.
+    /// Counts the items of an entity by kind.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn count_items(&self, entity: &EntityId) -> Result<ItemCounts, ServiceError> {
         let mut counts = ItemCounts::new();
         for key in self.sort_keys(entity).await? {
@@ -54,9 +58,12 @@ impl Store {
         Ok(counts)
     }
 
-    /// Deletes every item of an entity, and counts what it deletes.
+    /// Deletes every item of an entity, and adds the deleted items to `deleted`. A version whose stream record is not
+    /// processed yet can still be put afterwards.
     ///
-    /// A version whose stream record is under way can still be put afterwards.
+    /// # Errors
+    ///
+    /// Returns [`PurgeError::Service`] if a request fails, [`PurgeError::WrittenAgain`] if the entity is written concurrently.
     pub async fn purge(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<(), PurgeError> {
         let mut is_gone = false;
         for _ in 0..MAX_ROUNDS {
@@ -89,8 +96,8 @@ impl Store {
         let (mut keys, mut start) = (Vec::new(), None);
         loop {
             let request = keys_request(entity, start, &self.table);
-            let answer = request.send_with(&self.client).await;
-            let page = answer.map_err(|error| ServiceError::new("Query", &error))?;
+            let output = request.send_with(&self.client).await;
+            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
             let found = page.items.unwrap_or_default().into_iter();
             keys.extend(found.filter_map(|mut item| match item.remove(names::SK) {
                 Some(AttributeValue::S(key)) => Some(key),
@@ -109,16 +116,20 @@ impl Store {
         let mut left = deletions(entity, keys).map_err(not_built)?;
         let mut empty_responses = 0;
         loop {
-            let asked = left.len();
+            let requested = left.len();
             let request = batch_request(left, &self.table);
-            let answer = request.send_with(&self.client).await;
-            let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+            let output = request.send_with(&self.client).await;
+            let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
             let unprocessed = output.unprocessed_items.unwrap_or_default().remove(&self.table);
             left = unprocessed.unwrap_or_default();
             if left.is_empty() {
                 return Ok(());
             }
-            empty_responses = if left.len() == asked { empty_responses + 1 } else { 0 };
+            empty_responses = if left.len() == requested {
+                empty_responses + 1
+            } else {
+                0
+            };
             if empty_responses == MAX_EMPTY_RESPONSES {
                 return Err(ServiceError::not_built(OPERATION).with_reason(
                     ErrorKind::Throttled,
@@ -142,7 +153,7 @@ impl Store {
     }
 }
 
-/// The request for one page of an entity's keys.
+/// Builds the request for one page of an entity's keys.
 pub fn keys_request(entity: &EntityId, start: Option<Cursor>, table: &str) -> QueryInputBuilder {
     QueryInputBuilder::default()
         .table_name(table)
@@ -155,7 +166,11 @@ pub fn keys_request(entity: &EntityId, start: Option<Cursor>, table: &str) -> Qu
         .set_exclusive_start_key(start)
 }
 
-/// The deletions of items under these sort keys.
+/// Builds the deletions of items with these sort keys.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a deletion.
 pub fn deletions(entity: &EntityId, keys: &[String]) -> Result<Vec<WriteRequest>, BuildError> {
     let deletion = |key: &String| {
         let delete = DeleteRequest::builder()
@@ -167,12 +182,12 @@ pub fn deletions(entity: &EntityId, keys: &[String]) -> Result<Vec<WriteRequest>
     keys.iter().map(deletion).collect()
 }
 
-/// The request that sends them, at most [`MAX_DELETIONS`].
+/// Builds the request with at most [`MAX_DELETIONS`] deletions.
 pub fn batch_request(deletions: Vec<WriteRequest>, table: &str) -> BatchWriteItemInputBuilder {
     BatchWriteItemInputBuilder::default().request_items(table, deletions)
 }
 
-/// The request that deletes the latest item, if it is still at the version that was seen.
+/// Builds the request that deletes the latest item, if it still has the version that was read.
 pub fn latest_request(entity: &EntityId, seen: &Item, table: &str, digits: VersionDigits) -> DeleteItemInputBuilder {
     let request = DeleteItemInputBuilder::default()
         .table_name(table)
@@ -187,15 +202,15 @@ pub fn latest_request(entity: &EntityId, seen: &Item, table: &str, digits: Versi
     }
 }
 
-/// Why an entity is not gone.
+/// Reason why an entity was not purged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PurgeError {
     /// A request failed.
     #[error("failed to delete the entity")]
     Service(#[from] ServiceError),
-    /// Somebody goes on writing it.
+    /// Another client is writing the entity.
     #[error(
-        "it is being written: what was there is deleted, and it was begun anew; stop its writers, and purge it again"
+        "it is being written: its items were deleted, and another client created it again; stop its writers, and purge it again"
     )]
     WrittenAgain,
 }

@@ -1,5 +1,4 @@
-//! A counter that was set back goes on from where it was: one `UpdateItem` of the latest item, on condition that nothing came
-//! in between.
+//! Repair of a counter that was set back: one `UpdateItem` that raises `Latest`, on condition that it has not changed.
 
 use std::collections::HashMap;
 
@@ -19,11 +18,15 @@ use crate::{
 const OPERATION: &str = "UpdateItem";
 
 impl Store {
-    /// Makes the latest item count from a higher version, and returns it as it is then. `None` where it is not at the version
-    /// that it was at: a writer, or another repair, was faster.
+    /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`: a
+    /// writer or another repair changed it.
     ///
-    /// Its state is that of a new version then, which the stream, or the caller, writes down. The requests that led to it since
-    /// the counter was set back are remembered as that version, and those before it as the versions they made.
+    /// The latest item is then a new version, which stream-fn or the caller puts. Recent requests since the counter was set
+    /// back are stored with that version, and older ones with the versions that they created.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn raise_latest(
         &self,
         entity: &EntityId,
@@ -41,7 +44,7 @@ impl Store {
                 .map(|(hash, _)| hash.clone());
             let last = recent_requests::last_request(&stored).map(|hash| hash.as_str().to_owned());
             for hash in since.chain(last) {
-                // A request whose version is in the history made that one.
+                // A request of a version in history keeps that version.
                 let version = AttributeValue::N(to.to_string());
                 requests.entry(hash).or_insert(version);
             }
@@ -52,7 +55,7 @@ impl Store {
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
-                    // The answer to an earlier attempt was lost, or another repair came to the same.
+                    // The response to an earlier attempt was lost, or another repair had the same result.
                     Ok(stored.filter(|stored| latest_of(stored) == Ok(to)))
                 }
                 _ => Err(ServiceError::new(OPERATION, &error)),
@@ -61,7 +64,7 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(
     entity: &EntityId,
     from: Version,

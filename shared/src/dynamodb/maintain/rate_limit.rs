@@ -1,4 +1,4 @@
-//! How fast a long command goes: so many capacity units a second, and slower where DynamoDB asks for it.
+//! Rate limit of long operations, in capacity units per second, with retries of throttled requests.
 
 use std::{
     num::NonZeroU32,
@@ -16,32 +16,32 @@ use crate::dynamodb::{
     write::outcome::WriteError,
 };
 
-/// How often a throttled request is sent again, beyond what the SDK does.
+/// Maximum number of retries of a throttled request, in addition to the SDK's retries.
 const MAX_RETRIES: u32 = 8;
-/// The wait before that; it doubles.
+/// Wait before the first retry; it doubles up to [`MAX_WAIT`].
 const INITIAL_WAIT: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
-/// The most units a second, where there is a bound.
+/// Maximum capacity units per second, `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Of reads.
+    /// Read units.
     pub read: Option<NonZeroU32>,
-    /// Of writes.
+    /// Write units.
     pub write: Option<NonZeroU32>,
 }
 
-/// The units that were consumed.
+/// Consumed capacity units.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Consumed {
-    /// By reads.
+    /// Read units.
     pub read: f64,
-    /// By writes.
+    /// Write units.
     pub write: f64,
 }
 
-/// The limiter of a command, shared by all its parts. A request is sent when what was consumed before is paid for; what it
-/// consumes itself is known afterwards, from its answer.
+/// Rate limiter, shared by all requests of an operation. The capacity of a request is known only from its output, so a
+/// request waits until the capacity of earlier requests is within the limit.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     meter: Meter,
@@ -56,8 +56,7 @@ struct State {
 }
 
 impl RateLimiter {
-    /// The limiter of a client that this meter is on. Without the meter, nothing is known of what requests consume, and
-    /// nothing is held back.
+    /// Creates the limiter of a client with this meter. If the meter is not an interceptor of the client, nothing is limited.
     pub fn new(meter: Meter, limits: Limits) -> Self {
         let now = Instant::now();
         let state = State {
@@ -71,41 +70,45 @@ impl RateLimiter {
         }
     }
 
-    /// No bounds.
+    /// Creates a limiter without limits.
     pub fn unlimited() -> Self {
         Self::new(Meter::default(), Limits::default())
     }
 
-    /// Sends a request when its time has come, and again where it is throttled.
+    /// Sends a request within the limit, and retries it if it is throttled.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the request, after the last retry if it is throttled.
     pub async fn run<T, E: Throttling>(&self, request: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
         let mut attempt = 0;
         loop {
-            self.turn().await;
-            let answer = request().await;
-            self.account();
-            match answer {
+            self.wait().await;
+            let result = request().await;
+            self.count();
+            match result {
                 Err(error) if error.is_throttled() && attempt < MAX_RETRIES => {
                     tokio::time::sleep(INITIAL_WAIT.saturating_mul(1 << attempt).min(MAX_WAIT)).await;
                     attempt += 1;
                 }
-                answer => return answer,
+                result => return result,
             }
         }
     }
 
-    /// What was consumed so far.
+    /// Returns the units consumed so far.
     pub fn consumed(&self) -> Consumed {
-        self.account();
+        self.count();
         self.lock().consumed
     }
 
-    /// The most items of one page, so that a page is no more than a second's worth where items are small.
+    /// Returns the maximum number of items of one page, so that a page of small items consumes at most one second's units.
     pub fn page_limit(&self) -> Option<i32> {
         let rate = self.lock().read.rate?;
         Some(i32::try_from(rate.get()).unwrap_or(i32::MAX).max(10))
     }
 
-    async fn turn(&self) {
+    async fn wait(&self) {
         loop {
             let now = Instant::now();
             let wait = {
@@ -119,7 +122,7 @@ impl RateLimiter {
         }
     }
 
-    fn account(&self) {
+    fn count(&self) {
         let charges = self.meter.take();
         let now = Instant::now();
         let mut state = self.lock();
@@ -139,9 +142,9 @@ impl RateLimiter {
     }
 }
 
-/// An error that may say to come back later.
+/// Error that can report throttling.
 pub trait Throttling {
-    /// Whether it does.
+    /// Returns `true` if the request was throttled.
     fn is_throttled(&self) -> bool;
 }
 
@@ -157,7 +160,7 @@ impl Throttling for WriteError {
     }
 }
 
-/// A token bucket that holds one second's worth, and can be in debt.
+/// Token bucket with a capacity of one second, which can be overdrawn.
 #[derive(Debug)]
 struct Bucket {
     rate: Option<NonZeroU32>,
@@ -187,7 +190,7 @@ impl Bucket {
         }
     }
 
-    /// How long until the debt is paid.
+    /// Returns the time until the bucket is not overdrawn.
     fn wait(&mut self, now: Instant) -> Duration {
         let Some(rate) = self.rate.map(|rate| f64::from(rate.get())) else {
             return Duration::ZERO;
@@ -233,7 +236,7 @@ mod tests {
                 .await;
             sent.unwrap();
         }
-        // 5,000 units at 100 a second, but for the first second's worth and the last page, which nobody waits for.
+        // 5,000 units at 100 per second, except for the first second's units and the last page.
         let took = began.elapsed().as_secs_f64();
         assert!((47.5..=49.6).contains(&took), "{took}");
         assert_eq!(
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn several_at_once_share_it_and_writes_have_their_own() {
+    async fn concurrent_requests_share_the_limit_and_writes_have_their_own() {
         let meter = Meter::default();
         let limiter = RateLimiter::new(meter.clone(), limits(100, 10));
         let began = Instant::now();
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_not_used_is_not_saved_up() {
+    async fn unused_units_expire() {
         let meter = Meter::default();
         let limiter = RateLimiter::new(meter.clone(), limits(10, 10));
         tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -301,25 +304,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_throttled_request_is_sent_again_with_patience() {
+    async fn a_throttled_request_is_retried() {
         let limiter = RateLimiter::unlimited();
         let throttled =
             || ServiceError::not_built("Scan").with_reason(ErrorKind::Throttled, "ThrottlingException", None);
         let sent = Cell::new(0);
-        let answer = limiter.run(async || {
+        let result = limiter.run(async || {
             sent.set(sent.get() + 1);
             if sent.get() < 4 { Err(throttled()) } else { Ok(()) }
         });
-        assert_eq!(answer.await, Ok(()));
+        assert_eq!(result.await, Ok(()));
         assert_eq!(sent.get(), 4);
         sent.set(0);
-        let answer: Result<(), _> = limiter
+        let result: Result<(), _> = limiter
             .run(async || {
                 sent.set(sent.get() + 1);
                 Err(throttled())
             })
             .await;
-        assert_eq!((answer, sent.get()), (Err(throttled()), MAX_RETRIES + 1));
+        assert_eq!((result, sent.get()), (Err(throttled()), MAX_RETRIES + 1));
         sent.set(0);
         let other: Result<(), _> = limiter
             .run(async || {

@@ -1,4 +1,4 @@
-//! What a latest item remembers of requests, put together again from the versions they made.
+//! Recent requests of a latest item, rebuilt from version items.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Store {
-    /// The requests that made the newest versions up to this one, as many as the default window has.
+    /// Returns the requests of the newest versions up to this one, as many as the default window.
     pub(crate) async fn requests_from_history(
         &self,
         entity: &EntityId,

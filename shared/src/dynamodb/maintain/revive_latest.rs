@@ -1,4 +1,4 @@
-//! A latest item that is gone, put back: one `PutItem` on condition that there is none.
+//! Repair of a deleted latest item: one `PutItem` on condition that there is none.
 
 use aws_sdk_dynamodb::{
     operation::put_item::{PutItemError, builders::PutItemInputBuilder},
@@ -13,8 +13,11 @@ use crate::{
 const OPERATION: &str = "PutItem";
 
 impl Store {
-    /// Puts a latest item where there is none. False where there is another one. It remembers the requests that made the newest
-    /// versions.
+    /// Puts a latest item with the requests of the newest versions. Returns `false` if a different one exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn revive_latest(
         &self,
         entity: &EntityId,
@@ -29,8 +32,8 @@ impl Store {
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
-                    // The answer to an earlier attempt was lost, or another repair came to the same.
-                    // It may remember other requests by now.
+                    // The response to an earlier attempt was lost, or another repair had the same result. Its recent
+                    // requests may have changed.
                     latest.remove(names::RECENT_REQUESTS);
                     Ok(stored.is_some_and(|mut stored| {
                         stored.remove(names::RECENT_REQUESTS);
@@ -43,7 +46,7 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
     PutItemInputBuilder::default()
         .table_name(table)

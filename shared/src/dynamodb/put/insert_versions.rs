@@ -1,5 +1,5 @@
-//! Up to 25 version items in one request: `BatchExecuteStatement`, an `INSERT` of `PartiQL` each. An `INSERT` never overwrites:
-//! where the key has an item, it fails with `DuplicateItem`, and the others of its request go on.
+//! Inserts up to 25 version items in one request: `BatchExecuteStatement` with one `PartiQL` `INSERT` per item. An `INSERT`
+//! never overwrites: if the key is taken, it fails with `DuplicateItem`, and the other statements are not affected.
 
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
@@ -21,24 +21,25 @@ use crate::{
 };
 
 const OPERATION: &str = "BatchExecuteStatement";
-/// The most statements of one request.
+/// Maximum number of statements in a request, see
+/// [`BatchExecuteStatement`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html).
 pub const MAX_STATEMENTS: usize = 25;
-/// The longest statement. DynamoDB counts characters, and Amazon's DynamoDB Local bytes.
+/// Maximum length of a statement. DynamoDB counts characters, DynamoDB Local counts bytes.
 pub const MAX_STATEMENT_BYTES: usize = 8192;
 
-/// What became of one statement.
+/// Outcome of one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inserted {
-    /// The item is written.
+    /// The item was written.
     Recorded,
-    /// There is an item under its key. The answer does not bring it: `ReturnValuesOnConditionCheckFailure` is for
-    /// `UPDATE` and `DELETE` alone.
+    /// The key is taken. The output does not include the stored item: `ReturnValuesOnConditionCheckFailure` applies only to
+    /// `UPDATE` and `DELETE`.
     Taken,
-    /// The statement was not accepted, or its whole request was not.
-    Refused,
-    /// It may do better when it is sent again. The SDK sends requests again, and never single statements.
-    Again(ServiceError),
-    /// All else.
+    /// DynamoDB rejected the statement or the request.
+    Rejected,
+    /// The statement can be retried. The SDK retries requests, but not single statements.
+    Retry(ServiceError),
+    /// The statement failed with another error.
     Failed(ServiceError),
 }
 
@@ -50,11 +51,11 @@ pub struct Insert<'a> {
 }
 
 impl<'a> Insert<'a> {
-    /// `None` where the names of its attributes are too long for a statement. They cannot be parameters, and neither can
-    /// the item as a whole.
+    /// Returns `None` if the attribute names are too long for a statement. Neither names nor the whole item can be
+    /// parameters.
     pub fn new(version: &'a VersionItem, table: &str) -> Option<Self> {
         let mut attributes: Vec<_> = version.item().iter().collect();
-        // In an order of their own, so that the same names are the same text each time.
+        // Sorted, so that equal names have equal statements.
         attributes.sort_unstable_by_key(|(name, _)| *name);
         let mut statement = format!("INSERT INTO \"{}\" VALUE {{", table.replace('"', "\"\""));
         for (index, (name, _)) in attributes.iter().enumerate() {
@@ -87,7 +88,7 @@ impl<'a> Insert<'a> {
 }
 
 impl Store {
-    /// Sends statements for items with different keys, at most [`MAX_STATEMENTS`], and says what became of each.
+    /// Sends at most [`MAX_STATEMENTS`] statements for items with different keys, and returns the outcome of each.
     pub(crate) async fn insert(&self, inserts: &[&Insert<'_>]) -> Vec<Inserted> {
         match request(inserts) {
             Ok(request) => outcomes(inserts.len(), request.send_with(&self.client).await),
@@ -96,23 +97,27 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a statement.
 pub fn request(inserts: &[&Insert<'_>]) -> Result<BatchExecuteStatementInputBuilder, BuildError> {
     let statements = inserts.iter().map(|insert| insert.request());
     let statements = statements.collect::<Result<_, _>>()?;
     Ok(BatchExecuteStatementInputBuilder::default().set_statements(Some(statements)))
 }
 
-/// What the answer to a request of so many statements means for each.
+/// Returns the outcome of each statement of a request.
 pub fn outcomes<R>(
     statements: usize,
-    answer: Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, R>>,
+    output: Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, R>>,
 ) -> Vec<Inserted>
 where
     R: std::fmt::Debug,
     SdkError<BatchExecuteStatementError, R>: RequestId,
 {
-    match answer {
+    match output {
         Ok(output) => {
             let responses = output.responses();
             (0..statements).map(|index| outcome(responses.get(index))).collect()
@@ -120,7 +125,7 @@ where
         Err(error) => {
             let error = ServiceError::new(OPERATION, &error);
             let each = match error.kind {
-                ErrorKind::Rejected => Inserted::Refused,
+                ErrorKind::Rejected => Inserted::Rejected,
                 _ => Inserted::Failed(error),
             };
             vec![each; statements]
@@ -130,7 +135,7 @@ where
 
 fn outcome(response: Option<&BatchStatementResponse>) -> Inserted {
     let Some(response) = response else {
-        return Inserted::Failed(ServiceError::of_statement(OPERATION, "no answer"));
+        return Inserted::Failed(ServiceError::of_statement(OPERATION, "no response"));
     };
     let Some(error) = response.error() else {
         return Inserted::Recorded;
@@ -138,8 +143,8 @@ fn outcome(response: Option<&BatchStatementResponse>) -> Inserted {
     let code = error.code().map_or("an error without a code", Code::as_str);
     match error.code() {
         Some(Code::DuplicateItem | Code::ConditionalCheckFailed) => Inserted::Taken,
-        Some(Code::ValidationError | Code::ItemCollectionSizeLimitExceeded) => Inserted::Refused,
-        _ if may_pass(error) => Inserted::Again(ServiceError::of_statement(OPERATION, code)),
+        Some(Code::ValidationError | Code::ItemCollectionSizeLimitExceeded) => Inserted::Rejected,
+        _ if may_pass(error) => Inserted::Retry(ServiceError::of_statement(OPERATION, code)),
         _ => Inserted::Failed(ServiceError::of_statement(OPERATION, code)),
     }
 }
@@ -244,53 +249,53 @@ mod tests {
         match inserted {
             Inserted::Recorded => ("recorded", None),
             Inserted::Taken => ("taken", None),
-            Inserted::Refused => ("refused", None),
-            Inserted::Again(error) => ("again", Some(error.kind)),
+            Inserted::Rejected => ("rejected", None),
+            Inserted::Retry(error) => ("retry", Some(error.kind)),
             Inserted::Failed(error) => ("failed", Some(error.kind)),
         }
     }
 
     #[test]
-    fn what_an_answer_means_for_each_statement() {
+    fn outcomes_of_statements() {
         use ErrorKind::{Throttled, Unavailable};
         for (code, expected) in [
             (None, ("recorded", None)),
             (Some("DuplicateItem"), ("taken", None)),
             (Some("ConditionalCheckFailed"), ("taken", None)),
-            (Some("ValidationError"), ("refused", None)),
-            (Some("ItemCollectionSizeLimitExceeded"), ("refused", None)),
-            (Some("ProvisionedThroughputExceeded"), ("again", Some(Throttled))),
-            (Some("ThrottlingError"), ("again", Some(Throttled))),
-            (Some("RequestLimitExceeded"), ("again", Some(Throttled))),
-            (Some("TransactionConflict"), ("again", Some(Throttled))),
-            (Some("InternalServerError"), ("again", Some(Unavailable))),
+            (Some("ValidationError"), ("rejected", None)),
+            (Some("ItemCollectionSizeLimitExceeded"), ("rejected", None)),
+            (Some("ProvisionedThroughputExceeded"), ("retry", Some(Throttled))),
+            (Some("ThrottlingError"), ("retry", Some(Throttled))),
+            (Some("RequestLimitExceeded"), ("retry", Some(Throttled))),
+            (Some("TransactionConflict"), ("retry", Some(Throttled))),
+            (Some("InternalServerError"), ("retry", Some(Unavailable))),
             (Some("ResourceNotFound"), ("failed", Some(Unavailable))),
             (Some("AccessDenied"), ("failed", Some(Unavailable))),
             (Some("Unheard"), ("failed", Some(Unavailable))),
             (Some(""), ("failed", Some(Unavailable))),
         ] {
-            let answer: Answer = Ok(answered(&[None, code, None]));
-            let outcomes = outcomes(3, answer);
+            let output: Answer = Ok(answered(&[None, code, None]));
+            let outcomes = outcomes(3, output);
             assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>()[1], expected, "{code:?}");
             assert_eq!((&outcomes[0], &outcomes[2]), (&Inserted::Recorded, &Inserted::Recorded));
             assert!(!format!("{outcomes:?}").contains("secret"));
         }
-        // Nothing is taken for written that no answer says so of.
-        let answer: Answer = Ok(answered(&[None]));
-        let outcomes = outcomes(2, answer);
+        // A statement without a response does not count as written.
+        let output: Answer = Ok(answered(&[None]));
+        let outcomes = outcomes(2, output);
         let kinds: Vec<_> = outcomes.iter().map(kind).collect();
         assert_eq!(kinds, [("recorded", None), ("failed", Some(Unavailable))]);
     }
 
     #[test]
-    fn what_the_failure_of_a_request_means_for_each_statement() {
+    fn outcomes_of_a_failed_request() {
         let refused = |code: &str| {
             let error =
                 BatchExecuteStatementError::generic(ErrorMetadata::builder().code(code).message("secret").build());
             SdkError::service_error(error, HttpResponse::new(400.try_into().unwrap(), "".into()))
         };
         for (error, expected) in [
-            (refused("ValidationException"), ("refused", None)),
+            (refused("ValidationException"), ("rejected", None)),
             (refused("ThrottlingException"), ("failed", Some(ErrorKind::Throttled))),
             (refused("InternalServerError"), ("failed", Some(ErrorKind::Unavailable))),
             (
@@ -302,8 +307,8 @@ mod tests {
                 ("failed", Some(ErrorKind::Unavailable)),
             ),
         ] {
-            let answer: Answer = Err(error);
-            let outcomes = outcomes(2, answer);
+            let output: Answer = Err(error);
+            let outcomes = outcomes(2, output);
             assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>(), [expected; 2]);
             assert!(!format!("{outcomes:?}").contains("secret"));
         }

@@ -1,4 +1,4 @@
-//! A version, written down once and for ever: one `PutItem` on condition that its key is free.
+//! Puts one version item: `PutItem` on condition that the key is free. An existing item is never overwritten.
 
 use aws_sdk_dynamodb::{
     error::SdkError,
@@ -14,35 +14,43 @@ use crate::{
 
 const OPERATION: &str = "PutItem";
 
-/// What became of a version item.
+/// Outcome of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// It is written.
+    /// The item was written.
     Recorded,
-    /// The identical item was there, whatever its marks: an earlier delivery of the same record.
+    /// An equal item exists, ignoring marks: a previous delivery of the same record wrote it.
     AlreadyRecorded,
-    /// A different item is there, and it was left as it is.
+    /// A different item exists, and was not changed.
     Conflict,
 }
 
 impl Store {
-    /// Writes a version down, unless its key is taken.
+    /// Puts a version item, unless its key is taken.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PutError`] if the request fails.
     pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
-        let answer = request(version, &self.table).send_with(&self.client).await;
-        outcome(version, answer)
+        let output = request(version, &self.table).send_with(&self.client).await;
+        outcome(version, output)
     }
 
-    /// What [`Self::put_version`] would come to now. Nothing is written.
+    /// Returns the outcome that [`Self::put_version`] would have now. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PutError`] if the request fails.
     pub async fn preview_put(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
         let key = self.digits.version_key(version.version());
         let stored = self.get(version.entity(), &key, true).await.map_err(PutError)?;
-        Ok(stored.map_or(PutOutcome::Recorded, |stored| PutOutcome::beside(&stored, version)))
+        Ok(stored.map_or(PutOutcome::Recorded, |stored| PutOutcome::of_existing(&stored, version)))
     }
 }
 
 impl PutOutcome {
-    /// What a put comes to where this item has the key.
-    pub(crate) fn beside(stored: &Item, version: &VersionItem) -> Self {
+    /// Returns the outcome of a put whose key has the stored item.
+    pub(crate) fn of_existing(stored: &Item, version: &VersionItem) -> Self {
         match version.is_same_as(stored) {
             true => Self::AlreadyRecorded,
             false => Self::Conflict,
@@ -50,7 +58,7 @@ impl PutOutcome {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(version: &VersionItem, table: &str) -> PutItemInputBuilder {
     PutItemInputBuilder::default()
         .table_name(table)
@@ -60,28 +68,32 @@ pub fn request(version: &VersionItem, table: &str) -> PutItemInputBuilder {
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
-/// What the answer to the request means.
+/// Returns the outcome of the request's output.
+///
+/// # Errors
+///
+/// Returns [`PutError`] for every error except a failed condition.
 pub fn outcome<R>(
     version: &VersionItem,
-    answer: Result<PutItemOutput, SdkError<PutItemError, R>>,
+    output: Result<PutItemOutput, SdkError<PutItemError, R>>,
 ) -> Result<PutOutcome, PutError>
 where
     R: std::fmt::Debug,
     SdkError<PutItemError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
-    match answer {
+    match output {
         Ok(_) => Ok(PutOutcome::Recorded),
         Err(error) => match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
-                Ok(stored.map_or(PutOutcome::Conflict, |stored| PutOutcome::beside(&stored, version)))
+                Ok(stored.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)))
             }
             _ => Err(PutError(ServiceError::new(OPERATION, &error))),
         },
     }
 }
 
-/// Why a version could not be written down.
+/// A version item could not be put.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("failed to record the version")]
+#[error("failed to put the version")]
 pub struct PutError(#[source] pub ServiceError);

@@ -1,4 +1,5 @@
-//! Versions, written down once and for ever, many in a request.
+//! Puts many version items: splits them into batches, inserts each batch in one request, and compares items whose key is
+//! taken with the stored ones.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,28 +24,29 @@ use crate::{
     },
 };
 
-/// How often a statement is sent, as often as the SDK sends a request.
+/// Maximum number of attempts for a statement, as many as the SDK makes for a request.
 const MAX_ATTEMPTS: u32 = 3;
-/// The longest wait before the second attempt; it doubles.
+/// Maximum wait before the second attempt; it doubles.
 const INITIAL_WAIT: Duration = Duration::from_millis(100);
-/// The most text of a request. DynamoDB takes 16 MB, escaped text can have six times its length, and an attempt has 2 s.
+/// Maximum text of a request in bytes. DynamoDB accepts 16 MB, escaping can multiply the length by six, and an attempt
+/// times out after 2 s.
 const MAX_TEXT: usize = 1 << 20;
 
-/// What became of a version item in a batch.
+/// Outcome of a version item in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// It is settled.
+    /// The outcome or error of the put.
     Done(Result<PutOutcome, PutError>),
-    /// It has to be written by itself: its statement would be too long, or it, or the whole batch, was not accepted.
+    /// The item must be put separately: its statement is too long, or DynamoDB rejected the statement or the batch.
     Alone,
-    /// There was no time left for it.
+    /// The deadline passed before it was put.
     NotReached,
 }
 
-/// Which versions go together: at most [`MAX_STATEMENTS`], no key twice, and no more text than a request takes. Each batch
-/// is a list of indexes. DynamoDB refuses a whole request where two statements have the same key.
+/// Splits versions into batches of indexes, each with at most [`MAX_STATEMENTS`] versions, no key twice, and no more text
+/// than a request accepts. DynamoDB rejects a request in which two statements have the same key.
 pub fn batches<'a>(versions: impl IntoIterator<Item = &'a VersionItem>) -> Vec<Vec<usize>> {
-    // The first of every key, then the second of those that come twice, and so on.
+    // The first version of every key, then the second of each repeated key, and so on.
     let mut seen: HashMap<_, usize> = HashMap::new();
     let mut layers: Vec<Vec<(usize, usize)>> = Vec::new();
     for (index, version) in versions.into_iter().enumerate() {
@@ -73,14 +75,14 @@ pub fn batches<'a>(versions: impl IntoIterator<Item = &'a VersionItem>) -> Vec<V
 }
 
 impl Store {
-    /// Writes versions down, each unless its key is taken, and says what became of each. They are one of the [`batches`].
+    /// Puts one of the [`batches`], each version unless its key is taken, and returns the outcome of each.
     pub async fn put_versions(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<BatchOutcome> {
-        let mut became = vec![BatchOutcome::NotReached; versions.len()];
+        let mut outcomes = vec![BatchOutcome::NotReached; versions.len()];
         let mut inserts = Vec::with_capacity(versions.len());
         for (index, version) in versions.iter().enumerate() {
             match Insert::new(version, &self.table) {
                 Some(insert) => inserts.push((index, insert)),
-                None => became[index] = BatchOutcome::Alone,
+                None => outcomes[index] = BatchOutcome::Alone,
             }
         }
         for attempt in 0..MAX_ATTEMPTS {
@@ -100,11 +102,11 @@ impl Store {
             let mut again = HashSet::new();
             let mut taken = Vec::new();
             for ((index, _), inserted) in inserts.iter().zip(inserted) {
-                became[*index] = match inserted {
+                outcomes[*index] = match inserted {
                     Inserted::Recorded => BatchOutcome::Done(Ok(PutOutcome::Recorded)),
-                    Inserted::Refused => BatchOutcome::Alone,
+                    Inserted::Rejected => BatchOutcome::Alone,
                     Inserted::Failed(error) => BatchOutcome::Done(Err(PutError(error))),
-                    Inserted::Again(error) => {
+                    Inserted::Retry(error) => {
                         again.insert(*index);
                         BatchOutcome::Done(Err(PutError(error)))
                     }
@@ -118,15 +120,15 @@ impl Store {
                 && let Ok(compared) = timeout_at(deadline.finish_by, self.compare(versions, &taken)).await
             {
                 for (index, outcome) in taken.into_iter().zip(compared) {
-                    became[index] = outcome;
+                    outcomes[index] = outcome;
                 }
             }
             inserts.retain(|(index, _)| again.contains(index));
         }
-        became
+        outcomes
     }
 
-    /// What these versions come to beside the items that have their keys.
+    /// Compares versions with the stored items that have their keys.
     async fn compare(&self, versions: &[&VersionItem], taken: &[usize]) -> Vec<BatchOutcome> {
         let keys = taken.iter().map(|index| {
             let version = versions[*index];
@@ -137,8 +139,8 @@ impl Store {
             Ok(found) => {
                 let found: HashMap<_, _> = found.iter().map(|item| (key(item), item)).collect();
                 let compare = |index: &usize| match found.get(&key(versions[*index].item())) {
-                    Some(stored) => BatchOutcome::Done(Ok(PutOutcome::beside(stored, versions[*index]))),
-                    // It was taken away in between.
+                    Some(stored) => BatchOutcome::Done(Ok(PutOutcome::of_existing(stored, versions[*index]))),
+                    // The item was deleted in the meantime.
                     None => BatchOutcome::Alone,
                 };
                 taken.iter().map(compare).collect()
@@ -151,12 +153,12 @@ fn key(item: &Item) -> [Option<&str>; 2] {
     [partition_key_of(item), sort_key_of(item)]
 }
 
-/// A random part of a bound that doubles.
+/// Returns a random wait below a bound that doubles.
 fn wait(attempt: u32) -> Duration {
     (INITIAL_WAIT * (1 << (attempt - 1))).mul_f64(fastrand::f64())
 }
 
-/// The length of an item as it is sent, and never below a sixth of it.
+/// Estimates the length of an item in a request, at least a sixth of the actual length.
 fn text_of_item(item: &Item) -> usize {
     item.iter().map(text_of_member).sum()
 }
@@ -166,7 +168,7 @@ fn text_of_member((name, value): (&String, &AttributeValue)) -> usize {
 }
 
 fn text_of_value(value: &AttributeValue) -> usize {
-    /// Quotes, braces, commas and the name of the type.
+    /// Length of quotes, braces, commas and the type.
     const AROUND: usize = 16;
     use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, S, Ss};
     let texts = |texts: &[String]| texts.iter().map(|text| text.len() + AROUND).sum();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_filled() {
+    fn batches_are_full() {
         let of = |keys: &[(u8, u64)]| {
             let versions = keys
                 .iter()
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_sent_longer_than_six_times_its_length() {
+    fn the_actual_length_is_at_most_six_times_the_estimate() {
         for value in [
             json!({"S": "\u{1}".repeat(1000)}),
             json!({"S": "\"".repeat(1000)}),

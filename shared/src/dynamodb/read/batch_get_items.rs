@@ -1,4 +1,4 @@
-//! Many items by their keys: `BatchGetItem`, asked again for what it leaves out.
+//! Many items by their keys: `BatchGetItem`, repeated for unprocessed keys.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,16 +18,21 @@ use crate::{
 };
 
 const OPERATION: &str = "BatchGetItem";
-/// The most keys of one request.
+/// Maximum number of keys in a request, see
+/// [`BatchGetItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html).
 pub const MAX_KEYS: usize = 100;
-/// How often in a row a request may bring back nothing before it counts as throttled.
+/// Maximum number of consecutive responses without items before the request counts as throttled.
 const MAX_EMPTY_RESPONSES: u32 = 6;
-/// The wait before unprocessed keys are asked for again; it doubles.
+/// Wait before unprocessed keys are requested again; it doubles.
 const INITIAL_WAIT: Duration = Duration::from_millis(50);
 
 impl Store {
-    /// Reads the items of an entity under these sort keys, at most [`MAX_KEYS`], in any order. Those that are not there
-    /// are left out.
+    /// Reads the items of an entity with these sort keys, at most [`MAX_KEYS`]. The order is undefined, and missing items are
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn batch_get(
         &self,
         entity: &EntityId,
@@ -38,7 +43,7 @@ impl Store {
         self.batch_get_keys(keys, consistent).await
     }
 
-    /// The same, of many entities.
+    /// Reads items of several entities, see [`Self::batch_get`].
     pub(crate) async fn batch_get_keys(
         &self,
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
@@ -47,7 +52,7 @@ impl Store {
         self.batch_get_some(&[], keys, consistent).await
     }
 
-    /// The same, with some of their attributes alone. It costs as much.
+    /// Reads some attributes of items of several entities. The consumed capacity is the same.
     pub(crate) async fn batch_get_only(
         &self,
         attributes: &[&str],
@@ -69,8 +74,8 @@ impl Store {
         while !keys.is_empty() {
             let request =
                 request(keys, only, consistent, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
-            let answer = request.send_with(&self.client).await;
-            let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+            let output = request.send_with(&self.client).await;
+            let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
             let found = output
                 .responses
                 .unwrap_or_default()
@@ -99,7 +104,11 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the keys.
 pub fn request(
     keys: Vec<HashMap<String, AttributeValue>>,
     only: &[&str],

@@ -1,4 +1,4 @@
-//! What a table is: `DescribeTable`.
+//! Key schema and size of a table: `DescribeTable`.
 
 use aws_sdk_dynamodb::{
     operation::describe_table::builders::DescribeTableInputBuilder,
@@ -9,20 +9,25 @@ use crate::dynamodb::{Store, client::error::ServiceError};
 
 const OPERATION: &str = "DescribeTable";
 
-/// What a table is.
+/// Description of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Its keys, the partition key first: names and types.
+    /// Names and types of the key attributes, the partition key first.
     pub keys: Vec<(String, ScalarAttributeType)>,
-    /// About how many items it has: DynamoDB counts them every six hours.
+    /// Approximate number of items: DynamoDB updates it about every six hours, see
+    /// [`TableDescription`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html).
     pub items: u64,
 }
 
 impl Store {
-    /// What this table is.
+    /// Describes the table.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn describe(&self) -> Result<Description, ServiceError> {
-        let answer = request(&self.table).send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request(&self.table).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let table = output.table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
         let attributes = table.attribute_definitions.unwrap_or_default();
         let kind_of = |name: &str| {
@@ -44,7 +49,7 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(table: &str) -> DescribeTableInputBuilder {
     DescribeTableInputBuilder::default().table_name(table)
 }

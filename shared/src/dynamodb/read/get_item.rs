@@ -10,16 +10,20 @@ use crate::{
 const OPERATION: &str = "GetItem";
 
 impl Store {
-    /// Reads the item of an entity under this sort key.
+    /// Reads the item of an entity with this sort key.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn get(&self, entity: &EntityId, sort_key: &str, consistent: bool) -> Result<Option<Item>, ServiceError> {
         let request = request(entity, sort_key, consistent, &self.table);
-        let answer = request.send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request.send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         Ok(output.item.map(Item::from))
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(entity: &EntityId, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
     GetItemInputBuilder::default()
         .table_name(table)

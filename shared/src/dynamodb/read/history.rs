@@ -1,4 +1,7 @@
-//! History: a range of versions, page by page, to its end.
+//! History of an entity: a range of versions, read page by page.
+//!
+//! Versions that fit the width of the keys are read by `Query`, all others by their exact keys, which are known because
+//! versions are dense. The latest item supplies its version until the version item is stored.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,25 +25,22 @@ use crate::{
     },
 };
 
-/// Which versions, and how.
+/// Range and order of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HistoryQuery {
-    /// The first version, default 1.
+    /// First version, default 1.
     pub from: Option<Version>,
-    /// The last version, default the latest.
+    /// Last version, default the latest.
     pub to: Option<Version>,
-    /// Whether the oldest comes first.
+    /// `true` for ascending order.
     pub oldest_first: bool,
-    /// The most versions.
+    /// Maximum number of versions.
     pub limit: Option<usize>,
-    /// Whether what was written before is sure to be read.
+    /// `true` for strongly consistent reads.
     pub consistent: bool,
 }
 
-/// A history that is being read.
-///
-/// With keys of the width 1, pages are read by their exact keys, which are known, since versions are dense; with wider
-/// keys, by one `Query`. Versions that no longer fit the width are read by their exact keys.
+/// Reader of a history.
 pub struct History<'a> {
     store: &'a Store,
     entity: EntityId,
@@ -48,10 +48,10 @@ pub struct History<'a> {
     segments: VecDeque<Segment>,
     cursor: Option<Cursor>,
     left: usize,
-    /// The newest version that was seen, or the one before the first that is wanted.
+    /// Newest version that was read, initially the one before the first of the range.
     last: u64,
     latest: Latest,
-    /// The first page, which was read to know whether there is such an entity.
+    /// First page, if it was read to find out whether the entity exists.
     first: Option<Vec<VersionView>>,
 }
 
@@ -61,26 +61,28 @@ enum Segment {
     Keys { from: u64, to: u64 },
 }
 
-/// What is known of the latest item.
+/// State of the latest item.
 enum Latest {
-    /// No page has needed it yet.
+    /// It was not read yet.
     Unread,
-    /// It answers for its version until that is written down.
-    Answers(Version, Item),
-    /// It was read, and has no more to say.
-    Settled,
-    /// There is none.
+    /// It was read, and is added to the history if its version item is missing.
+    Pending(Version, Item),
+    /// It was read, and is not needed any more.
+    Done,
+    /// It does not exist.
     Absent,
 }
 
 impl Store {
-    /// Begins to read the history of an entity: the newest version first, unless asked otherwise. `None` where there is
-    /// no such entity.
+    /// Starts to read the history of an entity, by default in descending order. `None` if the entity does not exist.
     ///
-    /// Versions that are not written down yet are left out, but for the latest, for which the latest item answers. That is
-    /// read before all others, but where the order of the keys is the order of the versions, only if it can make a difference:
-    /// a page with as many versions as were asked for, the oldest first, or with the version `to`, is one request. Such a page
-    /// may show what an audit calls strays and orphans, which are left out otherwise.
+    /// Versions that are not stored yet are left out, except for the latest one, which the latest item supplies. The latest
+    /// item is read first, unless keys sort as versions and the first page is complete without it: it holds `limit` versions
+    /// in ascending order, or begins with the version `to`. Only such a page can contain strays and orphans.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn history(&self, entity: &EntityId, query: HistoryQuery) -> Result<Option<History<'_>>, ReadError> {
         let mut history = History {
             store: self,
@@ -93,7 +95,7 @@ impl Store {
             latest: Latest::Unread,
             first: None,
         };
-        if let Some(segment) = history.alone() {
+        if let Some(segment) = history.without_latest() {
             history.segments.push_back(segment);
             let page = history.read_page().await?.unwrap_or_default();
             if matches!(history.latest, Latest::Absent) {
@@ -106,10 +108,10 @@ impl Store {
             history.left = query.limit.unwrap_or(usize::MAX);
             history.cursor = None;
         }
-        let Some((head, latest)) = history.read_latest().await? else {
+        let Some((number, latest)) = history.read_latest().await? else {
             return Ok(None);
         };
-        history.bound(query.first(), head, latest);
+        history.bound(query.first(), number, latest);
         Ok(Some(history))
     }
 }
@@ -127,14 +129,18 @@ impl HistoryQuery {
         self.from.map_or(1, Version::get)
     }
 
-    /// The last version, of an entity that has come to `head`.
-    fn last(&self, head: Version) -> u64 {
-        self.to.map_or(head.get(), |to| to.min(head).get())
+    /// Returns the last version of the range.
+    fn last(&self, latest: Version) -> u64 {
+        self.to.map_or(latest.get(), |to| to.min(latest).get())
     }
 }
 
 impl History<'_> {
-    /// The next versions, `None` at the end. A page may be short or empty before the end.
+    /// Reads the next versions, `None` at the end. A page before the end can be short or empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError`] as [`Store::history`] does.
     pub async fn next_page(&mut self) -> Result<Option<Vec<VersionView>>, ReadError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
@@ -142,7 +148,11 @@ impl History<'_> {
         }
     }
 
-    /// All that is left.
+    /// Reads all remaining versions.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError`] as [`Store::history`] does.
     pub async fn collect(mut self) -> Result<Vec<VersionView>, ReadError> {
         let mut all = Vec::new();
         while let Some(page) = self.next_page().await? {
@@ -151,8 +161,8 @@ impl History<'_> {
         Ok(all)
     }
 
-    /// What may be read without the latest item: the newest first only from a version that is named.
-    fn alone(&self) -> Option<Segment> {
+    /// Returns the range that can be read before the latest item. In descending order it must begin with a given version.
+    fn without_latest(&self) -> Option<Segment> {
         let widest = self.store.digits.widest()?;
         let (from, to) = (self.query.first(), self.query.to.map(Version::get));
         let to = if self.query.oldest_first {
@@ -163,7 +173,7 @@ impl History<'_> {
         (self.left > 0 && from <= to).then_some(Segment::Query { from, to })
     }
 
-    /// Whether the first page, read without the latest item, does not stand by itself.
+    /// Returns `true` if the first page is incomplete without the latest item.
     fn needs_latest(&self, page: &[VersionView]) -> bool {
         match (self.query.oldest_first, page.first()) {
             (true, first) => first.is_none() && matches!(self.latest, Latest::Unread),
@@ -177,18 +187,18 @@ impl History<'_> {
         latest.map(|latest| Ok((latest_of(&latest)?, latest))).transpose()
     }
 
-    /// What is left to be read from a version on, now that the latest item is known.
-    fn bound(&mut self, from: u64, head: Version, latest: Item) {
-        let to = self.query.last(head);
+    /// Sets the ranges to read from a version on, after the latest item was read.
+    fn bound(&mut self, from: u64, number: Version, latest: Item) {
+        let to = self.query.last(number);
         let mut segments = segments(from, to, self.store.digits.widest());
         if !self.query.oldest_first {
             segments.reverse();
         }
         self.segments = segments.into();
-        self.latest = if (self.query.first()..=to).contains(&head.get()) {
-            Latest::Answers(head, latest)
+        self.latest = if (self.query.first()..=to).contains(&number.get()) {
+            Latest::Pending(number, latest)
         } else {
-            Latest::Settled
+            Latest::Done
         };
     }
 
@@ -205,10 +215,10 @@ impl History<'_> {
         };
         let (Segment::Query { from, to } | Segment::Keys { from, to }) = segment;
         let mut views: Vec<_> = items.into_iter().filter_map(|item| self.view(item)).collect();
-        // Between `v10` and `v11` there is `v100`, which is of another segment.
+        // `v100` sorts between `v10` and `v11`, but belongs to another segment.
         views.retain(|view| (from..=to).contains(&view.version.get()));
         if self.query.oldest_first {
-            self.go_on(&mut views).await?;
+            self.continue_to_latest(&mut views).await?;
         }
         self.add_latest(&mut views);
         views.truncate(self.left);
@@ -216,8 +226,8 @@ impl History<'_> {
         Ok(Some(views))
     }
 
-    /// At the end of what could be read without the latest item, that says whether there is more.
-    async fn go_on(&mut self, views: &mut Vec<VersionView>) -> Result<(), ReadError> {
+    /// Reads the latest item at the end of the range that was read without it, to find out whether there are more versions.
+    async fn continue_to_latest(&mut self, views: &mut Vec<VersionView>) -> Result<(), ReadError> {
         let newest = |views: &[VersionView]| views.last().map(|view| view.version.get());
         let before = self.last;
         self.last = newest(views).unwrap_or(before);
@@ -226,15 +236,15 @@ impl History<'_> {
         if !is_unread || is_all || !self.segments.is_empty() {
             return Ok(());
         }
-        let Some((head, latest)) = self.read_latest().await? else {
+        let Some((number, latest)) = self.read_latest().await? else {
             self.latest = Latest::Absent;
             return Ok(());
         };
-        views.retain(|view| view.version <= head);
+        views.retain(|view| view.version <= number);
         self.last = newest(views).unwrap_or(before);
-        self.bound(self.last + 1, head, latest);
-        // Nothing lies between what was seen and the version that the latest item answers for.
-        if matches!(self.latest, Latest::Answers(..)) && self.last + 1 >= head.get() {
+        self.bound(self.last + 1, number, latest);
+        // There are no versions between the last one and that of the latest item.
+        if matches!(self.latest, Latest::Pending(..)) && self.last + 1 >= number.get() {
             self.segments.clear();
         }
         Ok(())
@@ -273,7 +283,7 @@ impl History<'_> {
                 to: rest.1,
             });
         }
-        // A batch comes back in any order.
+        // The order of a batch is undefined.
         let mut by_key: HashMap<_, _> = items
             .into_iter()
             .filter_map(|item| Some((sort_key_of(&item)?.to_owned(), item)))
@@ -285,7 +295,7 @@ impl History<'_> {
         Ok(items)
     }
 
-    /// `None` for an item that is no version, with a key between those of versions, and for one whose time is over.
+    /// Returns `None` for an expired item, or one that is not a version.
     fn view(&self, item: Item) -> Option<VersionView> {
         if is_expired(&item, clock::since_epoch()) {
             return None;
@@ -294,13 +304,13 @@ impl History<'_> {
         Some(VersionView::new(self.entity.clone(), version, item))
     }
 
-    /// Puts the latest item at its end of the history, where its version is not written down yet.
+    /// Adds the latest item to its end of the history, if its version item is missing.
     fn add_latest(&mut self, views: &mut Vec<VersionView>) {
-        let at_its_end = !self.query.oldest_first || self.segments.is_empty();
-        if !at_its_end || !matches!(self.latest, Latest::Answers(..)) {
+        let is_at_end = !self.query.oldest_first || self.segments.is_empty();
+        if !is_at_end || !matches!(self.latest, Latest::Pending(..)) {
             return;
         }
-        if let Latest::Answers(version, item) = std::mem::replace(&mut self.latest, Latest::Settled)
+        if let Latest::Pending(version, item) = std::mem::replace(&mut self.latest, Latest::Done)
             && self.last < version.get()
             && !views.iter().any(|view| view.version == version)
         {
@@ -311,8 +321,8 @@ impl History<'_> {
     }
 }
 
-/// What one `Query` brings in order, and what has to be read by keys, oldest first. `widest` is the greatest number that
-/// fits the width, `None` for the width 1, whose keys have no useful order.
+/// Returns the ranges to query and to read by keys, in ascending order. `widest` is the greatest version that fits the width
+/// of the keys, `None` for width 1.
 fn segments(from: u64, to: u64, widest: Option<u64>) -> Vec<Segment> {
     let from = from.max(1);
     let mut segments = Vec::new();
@@ -332,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_the_width_is_queried_and_the_rest_is_read_by_keys() {
+    fn versions_that_fit_the_width_are_queried() {
         let query = |from, to| Segment::Query { from, to };
         let keys = |from, to| Segment::Keys { from, to };
         assert_eq!(segments(1, 20, None), [keys(1, 20)]);

@@ -1,4 +1,4 @@
-//! The latest versions of many entities: `BatchGetItem`, of their numbers alone.
+//! Latest versions of many entities: `BatchGetItem` of the numbers only.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,11 @@ use crate::{
 };
 
 impl Store {
-    /// The latest version of each of these entities that has one that can be read. One request for each [`MAX_KEYS`] of them.
+    /// Reads the latest version of each entity that has a valid one, with one request per [`MAX_KEYS`] entities.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn latest_versions(
         &self,
         entities: &[EntityId],

@@ -1,4 +1,4 @@
-//! A run of an entity's items: `Query`, page by page.
+//! Range of an entity's items: `Query`, page by page.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use crate::{
 
 const OPERATION: &str = "Query";
 
-/// Which items of an entity.
+/// Range of an entity's sort keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Range {
-    /// The least sort key.
+    /// Lowest sort key.
     pub from: String,
-    /// The greatest sort key.
+    /// Greatest sort key.
     pub to: String,
-    /// Whether the greatest comes first.
+    /// `true` for descending order.
     pub reversed: bool,
-    /// The most items of one page.
+    /// Maximum number of items of one page.
     pub limit: Option<i32>,
-    /// Whether what was written before is sure to be read.
+    /// `true` for strongly consistent reads.
     pub consistent: bool,
 }
 
@@ -39,25 +39,29 @@ impl Range {
     }
 }
 
-/// Where the next page begins.
+/// Key after which the next page starts.
 pub type Cursor = HashMap<String, AttributeValue>;
 
 impl Store {
-    /// Reads one page, and where the next one begins if there may be one.
+    /// Reads one page, and returns the cursor of the next page if there may be one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn query_page(
         &self,
         entity: &EntityId,
         range: &Range,
         start: Option<Cursor>,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
-        let answer = request(entity, range, start, &self.table).send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request(entity, range, start, &self.table).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = output.items.unwrap_or_default().into_iter().map(Item::from).collect();
         Ok((items, output.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }
 
-/// The request for one page.
+/// Builds the request for one page.
 pub fn request(entity: &EntityId, range: &Range, start: Option<Cursor>, table: &str) -> QueryInputBuilder {
     QueryInputBuilder::default()
         .table_name(table)

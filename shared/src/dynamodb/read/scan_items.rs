@@ -1,4 +1,4 @@
-//! Every item of the table: `Scan`, page by page.
+//! All items of the table: `Scan`, page by page.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,11 @@ use crate::{
 const OPERATION: &str = "Scan";
 
 impl Store {
-    /// Reads the whole table, consistently, past the 1 MB that one answer holds at most.
+    /// Reads the whole table with strongly consistent reads.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ScanError`] if a request fails.
     pub async fn scan_items(&self) -> Result<Vec<Item>, ScanError> {
         let mut items = Vec::new();
         let mut start = None;
@@ -30,15 +34,19 @@ impl Store {
         }
     }
 
-    /// Whether the table has no items at all.
+    /// Returns `true` if the table is empty.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn is_empty(&self) -> Result<bool, ServiceError> {
-        let answer = request(&self.table, None).limit(1).send_with(&self.client).await;
-        let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request(&self.table, None).limit(1).send_with(&self.client).await;
+        let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         Ok(page.items.unwrap_or_default().is_empty())
     }
 }
 
-/// The request for one page.
+/// Builds the request for one page.
 pub fn request(table: &str, start: Option<HashMap<String, AttributeValue>>) -> ScanInputBuilder {
     ScanInputBuilder::default()
         .table_name(table)
@@ -46,7 +54,7 @@ pub fn request(table: &str, start: Option<HashMap<String, AttributeValue>>) -> S
         .set_exclusive_start_key(start)
 }
 
-/// Why the table could not be read.
+/// The table could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("failed to read the table")]
 pub struct ScanError(#[source] pub ServiceError);

@@ -1,5 +1,5 @@
-//! The latest items of a part of the table: `Scan` with a filter, page by page. What the filter leaves out is read all the
-//! same, and costs as much.
+//! Latest items of a segment of the table: `Scan` with a filter, page by page. Items that the filter excludes consume
+//! capacity too.
 
 use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
 
@@ -24,41 +24,45 @@ use crate::{
 
 const OPERATION: &str = "Scan";
 
-/// Which latest items.
+/// Filter of latest items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LatestFilter {
-    /// How the entity's partition key begins.
+    /// Prefix of the partition key.
     pub prefix: String,
-    /// Tombstones alone, or all but tombstones. Both, where it is not said.
+    /// `true` for tombstones only, `false` for no tombstones, `None` for both.
     pub deleted: Option<bool>,
 }
 
-/// What a latest item says in short.
+/// Summary of a latest item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestItem {
-    /// Whose it is.
+    /// Entity.
     pub entity: EntityId,
-    /// The latest version, `None` where something else than a writer wrote it.
+    /// Latest version, `None` if it is missing or invalid.
     pub version: Option<Version>,
-    /// Whether that is a tombstone.
+    /// `true` if the latest version is a tombstone.
     pub deleted: bool,
-    /// When it was made, as far as its attributes tell.
+    /// Time of the latest version, if it is known.
     pub time: Option<EpochMillis>,
 }
 
-/// One page.
+/// Page of latest items.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatestPage {
-    /// In the order of the table, which is none.
+    /// Latest items, in no particular order.
     pub items: Vec<LatestItem>,
-    /// How many items of all kinds were read.
+    /// Number of items of all kinds that were read.
     pub read: u64,
-    /// Where the next page begins, if there may be one.
+    /// Cursor of the next page, if there may be one.
     pub next: Option<Cursor>,
 }
 
 impl Store {
-    /// Reads one page of a segment: at most `limit` items of all kinds.
+    /// Reads one page of a segment, of at most `limit` items of all kinds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn scan_latest(
         &self,
         segment: Segment,
@@ -67,8 +71,8 @@ impl Store {
         limit: Option<i32>,
     ) -> Result<LatestPage, ServiceError> {
         let request = request(segment, filter, start, limit, &self.table, self.digits);
-        let answer = request.send_with(&self.client).await;
-        let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request.send_with(&self.client).await;
+        let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
         Ok(LatestPage {
             items: items.filter_map(|item| latest_item(&item)).collect(),
@@ -78,7 +82,7 @@ impl Store {
     }
 }
 
-/// The request for one page. It may be a moment old.
+/// Builds the eventually consistent request for one page.
 pub fn request(
     segment: Segment,
     filter: &LatestFilter,

@@ -1,4 +1,4 @@
-//! A part of the table, for several to read at once: `Scan` by segments, page by page.
+//! Segments of the table, which can be read in parallel: `Scan`, page by page.
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanInputBuilder;
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,21 @@ use crate::{
 
 const OPERATION: &str = "Scan";
 
-/// One of the parts that a table is read in. The items of one entity are all in one segment.
+/// Segment of a parallel scan. All items of an entity are in the same segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Which, from 0.
+    /// Index, from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of segments.
     pub total: u32,
 }
 
 impl Store {
-    /// Reads one page of a segment, and where the next one begins if there may be one.
+    /// Reads one page of a segment, and returns the cursor of the next page if there may be one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn scan_segment(
         &self,
         segment: Segment,
@@ -29,14 +33,14 @@ impl Store {
         consistent: bool,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
         let request = request(segment, start, limit, consistent, &self.table);
-        let answer = request.send_with(&self.client).await;
-        let page = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request.send_with(&self.client).await;
+        let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from).collect();
         Ok((items, page.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }
 
-/// The request for one page.
+/// Builds the request for one page.
 pub fn request(
     segment: Segment,
     start: Option<Cursor>,

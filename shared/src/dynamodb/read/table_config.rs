@@ -1,6 +1,7 @@
-//! The width that a table's version keys were begun with, kept in the table: `PK` `#vzero`, `SK` `config`.
+//! Width of a table's version keys, stored in the table under `PK` `#vzero`, `SK` `config`.
 //!
-//! A table without it has the width 1, or has nothing in it yet.
+//! A table without a stored width has width 1 or is empty. The writer claims its width before the first write, so that two
+//! writers with different widths cannot write to one table.
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -13,59 +14,72 @@ use crate::{
     dynamodb::{Store, client::error::ServiceError, n, s},
 };
 
-/// The partition key of what the library keeps for itself.
+/// Partition key of the library's own items.
 pub const PARTITION_KEY: &str = crate::domain::entity::RESERVED;
-/// The sort key of the settings.
+/// Sort key of the settings.
 pub const SORT_KEY: &str = "config";
-/// The attribute of the width.
+/// Attribute of the width.
 pub const VERSION_DIGITS: &str = "VersionDigits";
 
 const OPERATION: &str = "UpdateItem";
 
 impl Store {
-    /// The width that the table was begun with, if it is kept.
+    /// Reads the stored width.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WidthError::Service`] if a request fails, [`WidthError::Unreadable`] if the stored width is invalid.
     pub async fn stored_digits(&self) -> Result<Option<VersionDigits>, WidthError> {
         let config = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
         config.map(|config| digits_of(&config)).transpose()
     }
 
-    /// Keeps the width of this store in the table, unless another one is kept there.
+    /// Stores the width of this store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WidthError::Service`] if a request fails, [`WidthError::Unreadable`] if the stored width is invalid,
+    /// [`WidthError::Other`] if another width is stored.
     pub async fn store_digits(&self) -> Result<(), WidthError> {
         self.claim_digits("attribute_not_exists(#digits) OR #digits = :digits")
             .await
             .map(drop)
     }
 
-    /// Makes sure that the table was not begun with another width, and keeps this one where it is not the default: by one
-    /// write, and by one read more where another width than the default is new to the table.
+    /// Checks that the table has no other width, and stores this one if it is not the default. It sends one write, and one
+    /// read if a width other than the default is not stored yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WidthError::Service`] if a request fails, [`WidthError::Unreadable`] if the stored width is invalid,
+    /// [`WidthError::Other`] if the table has another width.
     pub async fn claim_width(&self) -> Result<(), WidthError> {
         let default = VersionDigits::default();
-        if self.is_kept().await? || self.digits == default {
+        if self.is_stored().await? || self.digits == default {
             return Ok(());
         }
-        // A table that has items, but no width, has the default one; unless somebody kept one just now.
-        if !self.is_empty().await? && !self.is_kept().await? {
-            let wanted = self.digits;
+        // A table with items but without a stored width has the default, unless another client has just stored one.
+        if !self.is_empty().await? && !self.is_stored().await? {
             return Err(WidthError::Other {
                 stored: default,
-                requested: wanted,
+                requested: self.digits,
             });
         }
         self.store_digits().await
     }
 
-    /// Whether this width is kept, refusing another one. It keeps nothing.
-    async fn is_kept(&self) -> Result<bool, WidthError> {
+    /// Returns `true` if this width is stored, and an error if another one is.
+    async fn is_stored(&self) -> Result<bool, WidthError> {
         self.claim_digits("attribute_exists(#digits) AND #digits = :digits")
             .await
     }
 
-    /// False where nothing is kept and the condition asks for something.
+    /// Returns `false` if no width is stored and the condition requires one.
     async fn claim_digits(&self, condition: &str) -> Result<bool, WidthError> {
-        let answer = request(self.digits, condition, &self.table)
+        let output = request(self.digits, condition, &self.table)
             .send_with(&self.client)
             .await;
-        let Err(error) = answer else { return Ok(true) };
+        let Err(error) = output else { return Ok(true) };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                 match failure.item().filter(|item| !item.is_empty()) {
@@ -81,7 +95,7 @@ impl Store {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub fn request(digits: VersionDigits, condition: &str, table: &str) -> UpdateItemInputBuilder {
     UpdateItemInputBuilder::default()
         .table_name(table)
@@ -101,10 +115,10 @@ fn digits_of(config: &Item) -> Result<VersionDigits, WidthError> {
     }
 }
 
-/// Why a table cannot be worked on with a width.
+/// Error of the width of version keys.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WidthError {
-    /// It was begun with another.
+    /// The table has another width.
     #[error("the table's version keys have {stored} digits, not {requested}")]
     Other {
         /// Width that the table was created with.
@@ -112,7 +126,7 @@ pub enum WidthError {
         /// Width that was requested.
         requested: VersionDigits,
     },
-    /// What is kept there is no width.
+    /// The stored width is invalid.
     #[error("the table's width of version keys cannot be read")]
     Unreadable,
     /// A request failed.

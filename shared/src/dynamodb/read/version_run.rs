@@ -1,4 +1,4 @@
-//! A run of version items, without the latest item's help: what is not in history yet is not there.
+//! Range of version items, without the latest item: a version that is not stored yet is missing.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,22 @@ use crate::{
     },
 };
 
-/// A run of version items.
+/// Range of version items.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
-    /// The items that are there, by their versions. One whose `TTL` is over may be among them.
+    /// Items by version. They can include expired ones.
     pub items: BTreeMap<u64, Item>,
-    /// The lowest version that was looked for: what is below it was cut off, since items are large.
+    /// Lowest version that was read. Lower ones were not read because of the limit of requests.
     pub from: u64,
 }
 
 impl Store {
-    /// Reads the version items from one version up to another, at most [`MAX_KEYS`], by `requests` requests at most: what these
-    /// do not bring is cut off below. With keys of the width 1 it is one request for 16 MB, with wider keys one for 1 MB.
+    /// Reads the version items of a range in descending order, at most [`MAX_KEYS`] items and `requests` requests. One request
+    /// reads up to 16 MB with keys of width 1, and up to 1 MB with wider keys.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn version_run(
         &self,
         entity: &EntityId,
@@ -68,7 +72,7 @@ impl Store {
 impl Run {
     fn add(&mut self, store: &Store, items: Vec<Item>, to: Version) {
         for item in items {
-            // Between the keys of versions there can be others.
+            // Other items can have keys between those of versions.
             if let Some(version) = store.digits.version_of_item(&item)
                 && (self.from..=to.get()).contains(&version.get())
             {

@@ -1,4 +1,4 @@
-//! Reading versions: the latest, one by its number, one by its time, and how far history has come.
+//! Reads of single versions: the latest, by number, by time, and the lag of history.
 
 use std::collections::HashSet;
 
@@ -20,17 +20,21 @@ use crate::{
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
-/// How far the history of an entity has come.
+/// Lag of an entity's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lag {
-    /// The latest version.
+    /// Latest version.
     pub latest: Version,
     /// Newest version that is stored in history, `None` if there is none yet.
     pub through: Option<Version>,
 }
 
 impl Store {
-    /// The latest version, tombstone or not. `None` where there is no such entity.
+    /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if the request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
         let Some(item) = self.get(entity, &self.digits.latest_key(), consistent).await? else {
             return Ok(None);
@@ -39,8 +43,11 @@ impl Store {
         Ok(Some(VersionView::new(entity.clone(), version, item)))
     }
 
-    /// One version by its number, tombstone or not. While the stream has not caught up, the latest item answers for the
-    /// version it is.
+    /// Reads one version, which can be a tombstone. The latest item supplies its version until the version item is stored.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn version(
         &self,
         entity: &EntityId,
@@ -56,12 +63,16 @@ impl Store {
         }
     }
 
-    /// The version that was the latest at a time: the newest whose own time is not later.
+    /// Reads the version that was the latest at a time: the newest one whose time is not later.
     ///
-    /// Versions are dense, so it is found by halving: log2 N reads and one of the latest item. Times must not go backwards from
-    /// one version to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. Where it comes upon a
-    /// version that was pruned, it reads the floor, one read more, and looks from there on. What is left below the floor
-    /// answers only where the version after it was seen too.
+    /// It uses binary search, since versions are dense: log2 N reads and one of the latest item. Times must not decrease from
+    /// one version to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. If the search reaches
+    /// a pruned version, it reads the floor and continues from there.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError`]: `Pruned` if the version was pruned, `Missing` or `NoTime` if a version that the search needs is
+    /// missing or has no time, `Service` or `Latest` as [`Self::latest`] does.
     pub async fn as_of(
         &self,
         entity: &EntityId,
@@ -74,7 +85,7 @@ impl Store {
         if time_of(&latest)? <= time {
             return Ok(Some(latest));
         }
-        // Every version below `low` is not later, or was pruned; every version from `high` on is later.
+        // Every version below `low` is not later or was pruned; every version from `high` on is later.
         let (mut low, mut high) = (1, latest.version.get());
         let (mut found, mut pruned) = (None, None);
         while low < high {
@@ -96,12 +107,12 @@ impl Store {
         }
         match (found, pruned) {
             (None, Some(floor)) => Err(ReadError::Pruned { floor }),
-            // Without a floor, version 1 was looked at, and is later.
+            // Without a floor, version 1 was read and is later.
             (found, _) => Ok(found),
         }
     }
 
-    /// A version item and its time.
+    /// Reads a version item and its time.
     async fn timed(
         &self,
         entity: &EntityId,
@@ -114,24 +125,31 @@ impl Store {
         Ok((view, time))
     }
 
-    /// Where the history of an entity begins: 1, unless it was pruned. Below, only pinned versions are left.
+    /// Reads the first version of an entity's history: 1, unless it was pruned. Below, only pinned versions remain.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
     pub async fn floor(&self, entity: &EntityId, consistent: bool) -> Result<Version, ServiceError> {
         let item = self.get(entity, FLOOR_KEY, consistent).await?;
         Ok(item.as_ref().and_then(floor_of).unwrap_or(Version::FIRST))
     }
 
-    /// How far history has come behind the latest item. `None` where there is no such entity.
+    /// Determines how far history lags behind the latest item. `None` if the entity does not exist.
     ///
-    /// The newest [`MAX_KEYS`] versions are looked at one by one. What is missing below them is taken to be missing from the
-    /// end: where the oldest of them is not there, it looks 1, 2, 4, … versions further back, and halves what it skipped.
-    /// A single gap far back is found by no such look, only by reading history.
+    /// It reads the newest [`MAX_KEYS`] versions. If the oldest of them is missing, it searches 1, 2, 4, … versions further
+    /// back, and continues with binary search. It does not detect a single gap further back; an audit does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn lag(&self, entity: &EntityId) -> Result<Option<Lag>, ReadError> {
         let Some(latest) = self.latest(entity, true).await? else {
             return Ok(None);
         };
-        let head = latest.version;
+        let latest = latest.version;
         let floor = self.floor(entity, true).await?.get();
-        let newest = head.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=head.get();
+        let newest = latest.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=latest.get();
         let oldest = *newest.start();
         let keys = self.digits.version_keys(newest.clone());
         let found = self.batch_get(entity, &keys, true).await?;
@@ -141,19 +159,19 @@ impl Store {
             .collect();
         let missing = newest.filter_map(Version::new).find(|version| !found.contains(version));
         let through = match missing.map(Version::get) {
-            None => head.get(),
+            None => latest.get(),
             Some(missing) if missing > oldest => missing - 1,
             Some(missing) => self.last_before(entity, floor, missing).await?,
         };
         Ok(Some(Lag {
-            latest: head,
+            latest,
             through: Version::new(through),
         }))
     }
 
-    /// The last version that is there before a missing one, the one before the floor for none.
+    /// Returns the last stored version before a missing one, the one before the floor if there is none.
     async fn last_before(&self, entity: &EntityId, floor: u64, missing: u64) -> Result<u64, ReadError> {
-        // Every version up to `low` is taken to be there, `high` is not.
+        // Every version up to `low` is assumed to exist, `high` is missing.
         let (mut low, mut high, mut step) = (floor - 1, missing, 1);
         while low + 1 < high {
             let probe = if step > 0 {
@@ -191,33 +209,33 @@ fn time_of(view: &VersionView) -> Result<EpochMillis, ReadError> {
     })
 }
 
-/// Why versions could not be read.
+/// Reason why a version could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReadError {
     /// A request failed.
     #[error("failed to read the table")]
     Service(#[from] ServiceError),
-    /// The latest item carries no version that can be read.
-    #[error("the latest item makes no version")]
+    /// The latest item has no valid version.
+    #[error("the latest item has no valid version")]
     Latest(#[from] InvalidImage),
-    /// A version that has to be looked at is not there: history lags, or has a gap.
+    /// A version is missing: history lags or has a gap.
     #[error("version {version} is not in the history yet")]
     Missing {
-        /// Which.
+        /// Missing version, or version without a time.
         version: Version,
     },
     /// The version of that time was pruned.
     #[error("it was pruned: history begins at version {floor}")]
     Pruned {
-        /// Where history begins.
+        /// First version of history.
         floor: Version,
     },
-    /// A version cannot be ordered by time.
+    /// A version has no time.
     #[error("the time of version {version} is not known")]
     NoTime {
-        /// Which.
+        /// Missing version, or version without a time.
         version: Version,
-        /// Why.
+        /// Reason.
         source: NoTime,
     },
 }

@@ -1,4 +1,4 @@
-//! Which versions are in history: `BatchGetItem`, of keys alone.
+//! Existence of versions in history: `BatchGetItem` of the keys only.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,12 @@ use crate::{
 };
 
 impl Store {
-    /// Of these versions, one of each entity, those that are in history: the entities that they are of. One request for each
-    /// [`MAX_KEYS`] of them.
+    /// Returns the entities whose version is stored in history. Each entity has one version. It sends one request per
+    /// [`MAX_KEYS`] versions.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn versions_in_history(
         &self,
         versions: &[(EntityId, Version)],

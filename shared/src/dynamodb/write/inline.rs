@@ -1,4 +1,4 @@
-//! The next version in two requests: `UpdateItem` of the latest item, then `PutItem` of the version item.
+//! Write mode `inline`: `UpdateItem` of the latest item, then `PutItem` of the version item.
 
 use aws_sdk_dynamodb::types::ReturnValue;
 
@@ -17,16 +17,20 @@ use crate::{
     },
 };
 
-/// How often the put is tried. The bump, never: it would count again.
+/// Maximum number of attempts for the put. The update is not retried here: it would count again.
 const MAX_PUT_ATTEMPTS: u32 = 3;
 
 impl Store {
-    /// Applies an update to the latest item, and puts the version item it makes.
+    /// Applies an update to the latest item, and puts the version item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError`], see its variants.
     pub async fn write_inline(&self, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
         let (outcome, item) = self.bump(update, window, ReturnValue::AllNew).await?;
-        // After a duplicate too: the first delivery may have stopped between the two requests.
+        // Also after a duplicate: the first delivery may have stopped between the two requests.
         if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(item)) = (outcome, item)
-            // The image of an older version is no longer to be had here.
+            // The image of an older version is not available.
             && latest_of(&item)? == version
         {
             self.put_with_retries(version, VersionItem::from_image(item, self.digits)?)

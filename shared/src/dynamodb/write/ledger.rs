@@ -1,4 +1,4 @@
-//! The marker of a request: written with its update, or not at all.
+//! Marker of a request, written in the same transaction as its update.
 
 use aws_sdk_dynamodb::{
     error::BuildError,
@@ -17,10 +17,10 @@ use crate::{
 };
 
 impl Store {
-    /// What the ledger says of an update's request: the version that it made, if it was applied.
-    pub(crate) async fn ledgered(&self, update: &Update) -> Result<Option<Version>, WriteError> {
+    /// Returns the version that an update's request created, if the ledger has its marker.
+    pub(crate) async fn version_in_ledger(&self, update: &Update) -> Result<Option<Version>, WriteError> {
         match self.marker(update).await? {
-            Some(marker) => known(update, &marker).map(Some),
+            Some(marker) => applied_version(update, &marker).map(Some),
             None => Ok(None),
         }
     }
@@ -31,8 +31,12 @@ impl Store {
     }
 }
 
-/// The version that a request got, if the marker is of the same update.
-pub fn known(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
+/// Returns the marker's version, if the marker belongs to the same update.
+///
+/// # Errors
+///
+/// Returns [`WriteError::RequestIdReused`] if the marker belongs to another update.
+pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
     if marker.payload == update.payload() {
         Ok(marker.version)
     } else {
@@ -42,7 +46,11 @@ pub fn known(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
     }
 }
 
-/// The marker's part of the transaction, on condition that it is free.
+/// Builds the put of the marker, on condition that its key is free.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the put.
 pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> Result<Put, BuildError> {
     let marker = Marker {
         version,
@@ -57,7 +65,7 @@ pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> 
         .build()
 }
 
-/// When a marker that is written now expires, in epoch seconds.
+/// Returns the expiry of a marker that is written now, in epoch seconds.
 pub fn expires(retention: Retention) -> u64 {
     (clock::since_epoch() + retention.duration()).as_secs()
 }

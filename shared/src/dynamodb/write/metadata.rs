@@ -1,4 +1,4 @@
-//! What is true of the entity as such: the item `Metadata`, by `UpdateItem`.
+//! Metadata of an entity: `UpdateItem` of the item `Metadata`, which has no versions.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,22 @@ use crate::{
 };
 
 const OPERATION: &str = "UpdateItem";
-/// Its sort key.
+/// Sort key of the metadata.
 pub const SORT_KEY: &str = "Metadata";
 
 impl Store {
-    /// Changes the metadata of an entity, and returns all of it. It has no versions.
+    /// Changes the metadata of an entity, and returns the new item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
     pub async fn update_metadata(
         &self,
         entity: &EntityId,
         changes: &BTreeMap<String, Change>,
     ) -> Result<Item, ServiceError> {
-        let answer = request(entity, changes, &self.table).send_with(&self.client).await;
-        let output = answer.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let output = request(entity, changes, &self.table).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         Ok(Item::from(output.attributes.unwrap_or_default()))
     }
 }

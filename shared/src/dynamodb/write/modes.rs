@@ -1,13 +1,13 @@
-//! Three ways to make the next version, behind one interface.
+//! Write modes: three ways to create the next version, with one interface.
 //!
 //! | mode | requests | write units, items up to 1 KB |
 //! |---|---|---|
-//! | `stream` | `UpdateItem` of v0; the stream makes vN | 1, and 1 by the stream |
+//! | `stream` | `UpdateItem` of v0; stream-fn puts vN | 1, and 1 by the stream |
 //! | `inline` | `UpdateItem` of v0, then `PutItem` of vN | 2 |
 //! | `transaction` | `GetItem` of v0, then `TransactWriteItems` of both | 4 |
 //!
-//! All three make the same items and have the same outcomes. With a ledger, the latest item is written in a transaction with
-//! the request's marker, in each mode: `GetItem`, then `TransactWriteItems`.
+//! All modes create the same items and have the same outcomes. With a ledger, every mode writes the latest item in a
+//! transaction with the request's marker: `GetItem`, then `TransactWriteItems`.
 
 use std::str::FromStr;
 
@@ -31,15 +31,15 @@ use crate::{
     },
 };
 
-/// How a version is made.
+/// Write mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteMode {
-    /// The latest item alone; the table's stream makes the version item.
+    /// Writes only the latest item; stream-fn puts the version item.
     #[default]
     Stream,
-    /// The latest item, then the version item, in the same call.
+    /// Writes the latest item, then the version item.
     Inline,
-    /// Both or neither.
+    /// Writes both items in one transaction.
     Transaction,
 }
 
@@ -56,17 +56,17 @@ impl FromStr for WriteMode {
     }
 }
 
-/// Neither `stream`, `inline` nor `transaction`.
+/// The text is neither `stream`, `inline` nor `transaction`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the write mode is \"stream\", \"inline\" or \"transaction\"")]
 pub struct InvalidWriteMode;
 
-/// By what an update that was applied before is known again.
+/// Strategy for detecting duplicate requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idempotency {
-    /// The latest item remembers this many of its last requests at least.
+    /// The latest item holds at least this many of its last requests.
     Recent(Window),
-    /// Every request has a marker, for this long.
+    /// Every request has a marker with this retention.
     Ledger(Retention),
 }
 
@@ -77,7 +77,11 @@ impl Default for Idempotency {
 }
 
 impl Idempotency {
-    /// By its name, `recent` or `ledger`.
+    /// Returns the strategy with this name, `recent` or `ledger`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidIdempotency`] for any other name.
     pub fn named(name: &str, window: Window, retention: Retention) -> Result<Self, InvalidIdempotency> {
         match name {
             "recent" => Ok(Self::Recent(window)),
@@ -87,28 +91,32 @@ impl Idempotency {
     }
 }
 
-/// Neither `recent` nor `ledger`.
+/// The name is neither `recent` nor `ledger`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the idempotency is \"recent\" or \"ledger\"")]
 pub struct InvalidIdempotency;
 
-/// How updates are written.
+/// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// How a version is made.
+    /// Write mode.
     pub mode: WriteMode,
-    /// By what a repeated update is known again.
+    /// Strategy for detecting duplicate requests.
     pub idempotency: Idempotency,
-    /// Whether an update that would change nothing makes no version. It costs a read.
+    /// `true` if an update that changes nothing creates no version. It requires a read.
     pub skip_unchanged: bool,
 }
 
 impl Store {
-    /// Makes the next version of the update's entity.
+    /// Applies an update, which creates the next version of its entity.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError`], see its variants.
     pub async fn write(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
         let window = match options.idempotency {
             Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
-            // On the heap, as all three: callers would have to hold the largest.
+            // Boxed, to keep the future small.
             _ => return Box::pin(self.write_transaction(update, options)).await,
         };
         if options.skip_unchanged
@@ -131,7 +139,7 @@ impl Store {
     }
 }
 
-/// The latest version, if the update would be applied to it and change nothing.
+/// Returns the latest version if the update would be applied and change nothing.
 pub(crate) fn unchanged(update: &Update, stored: &Item, digits: VersionDigits) -> Result<Option<Version>, WriteError> {
     let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
     let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), digits)?);

@@ -10,40 +10,40 @@ use crate::{
     },
 };
 
-/// What became of an update.
+/// Outcome of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is this version.
+    /// It created a version.
     Written {
-        /// The version it made.
+        /// New version.
         version: Version,
     },
-    /// It had been applied before, and nothing was changed.
+    /// It was applied before; nothing changed.
     Duplicate {
-        /// The version it made then.
+        /// Version that it created.
         version: Version,
     },
-    /// It is older than what is stored, and nothing was changed.
+    /// It is older than the latest item; nothing changed.
     Stale {
-        /// The latest version.
+        /// Latest version.
         version: Version,
     },
-    /// It would have changed nothing, and was left out.
+    /// It would change nothing, and was skipped.
     Unchanged {
-        /// The latest version.
+        /// Latest version.
         version: Version,
     },
-    /// The latest version is not the one it expected, and nothing was changed.
+    /// The latest version is not the expected one; nothing changed.
     Conflict {
-        /// The expected one, 0 for none.
+        /// Expected version, 0 for none.
         expected: u64,
-        /// The one that was met, 0 for none.
+        /// Latest version, 0 for none.
         latest: u64,
     },
 }
 
 impl Decision {
-    /// The outcome of an update that is not to be applied.
+    /// Returns the outcome of an update that is not applied.
     pub(crate) fn refusal(self) -> Option<WriteOutcome> {
         match self {
             Self::Apply => None,
@@ -54,53 +54,52 @@ impl Decision {
     }
 }
 
-/// Why an update could not be applied, or not to its end.
+/// Reason why an update was not applied, or not completely.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WriteError {
     /// A request failed.
     #[error("failed to write the version")]
     Service(#[from] ServiceError),
-    /// The latest item carries no version that can be read: something else than this library wrote it.
-    #[error("the latest item makes no version")]
+    /// The latest item has no valid version: another client wrote it.
+    #[error("the latest item has no valid version")]
     Latest(#[from] InvalidImage),
-    /// The condition failed on an item that fulfils it: something else than this library wrote the item, such as a
-    /// `Timestamp` that is no number.
-    #[error("the condition failed on an item that fulfils it")]
+    /// The condition failed on an item that satisfies it: another client wrote the item, for example with a `Timestamp` that
+    /// is not a number.
+    #[error("the condition failed on an item that satisfies it")]
     Unexplained,
-    /// The update was applied as this version, but the version item could not be put. The stream, a repair or the same
-    /// update again can still put it.
+    /// The update was applied, but its version item could not be put. The stream, a repair or a retry can still put it.
     #[error("version {version} was applied but not recorded")]
     NotRecorded {
-        /// The version.
+        /// Version.
         version: Version,
-        /// Why its item could not be put.
+        /// Error of the put.
         source: PutError,
     },
-    /// Another item has the key of the next version: the counter was set back.
+    /// The key of the next version is taken by a different item: the counter was set back.
     #[error("the key of version {version} is taken by a different item")]
     Taken {
-        /// The version.
+        /// Version.
         version: Version,
     },
-    /// The request id belongs to another update.
+    /// The request id was used for another update.
     #[error("the request id was used for another update, version {version}")]
     RequestIdReused {
-        /// The version that the other one made.
+        /// Version that the other update created.
         version: Version,
     },
-    /// With what is stored already, the version item would be too large. Nothing was changed.
-    #[error("the update does not fit beside what is stored already")]
+    /// Together with the stored attributes, the version item would be too large. Nothing changed.
+    #[error("the update does not fit together with the stored attributes")]
     TooLarge(#[source] OverLimit),
-    /// Others were faster each time.
-    #[error("lost {attempts} races for the next version")]
+    /// A concurrent update won every attempt.
+    #[error("concurrent updates won all {attempts} attempts")]
     Contended {
-        /// How many.
+        /// Number of attempts.
         attempts: u32,
     },
 }
 
 impl WriteError {
-    /// What can be done about it.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Service(error)
@@ -109,7 +108,7 @@ impl WriteError {
                 ..
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
-            // As DynamoDB refuses to count what is no number.
+            // DynamoDB also rejects an update of a counter that is not a number.
             Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
         }

@@ -1,4 +1,4 @@
-//! What an update changes of the latest item's memory of requests: a part of its expressions.
+//! Change of the latest item's recent requests by an update, as a part of its [`Expression`].
 
 use std::collections::HashMap;
 
@@ -16,47 +16,47 @@ use crate::{
     dynamodb::{n, write::expression::Expression},
 };
 
-/// How an update's request is remembered.
+/// Form in which an update's request is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecentRequests {
-    /// By `RequestId` alone, which every latest item has. A map from before would only grow old.
+    /// Only in `RequestId`. An existing map is removed, since it would become outdated.
     LastRequest,
-    /// By its marker. A map from before is still looked at, and left as it is.
+    /// In a marker of the ledger. An existing map is read, but not changed.
     Marker,
-    /// In the map, which is there and has room.
+    /// In the existing map, which has room.
     Add {
-        /// The request.
+        /// Request to add.
         hash: RequestHash,
-        /// How many requests the map may not hold yet.
+        /// Number of entries that the map must not have reached.
         full: usize,
     },
-    /// In a map of its own: there is none yet.
-    Begin {
-        /// The request.
+    /// In a new map.
+    Create {
+        /// Request to add.
         hash: RequestHash,
-        /// The latest version, `None` where there is none.
+        /// Latest version, `None` if there is none.
         latest: Option<Version>,
-        /// The request that made it, where the latest item says so.
+        /// Request that created the latest version, if it is known.
         last: Option<RequestHash>,
     },
-    /// In the map, which is full: the oldest are forgotten for it.
-    Forget {
-        /// The request.
+    /// In the existing map, which is full: the oldest entries are removed.
+    Replace {
+        /// Request to add.
         hash: RequestHash,
-        /// What is forgotten, each with its version.
+        /// Entries to remove, with their versions.
         oldest: Vec<(String, AttributeValue)>,
-        /// How many requests the map may not hold yet.
-        most: usize,
+        /// Number of entries that the map must not have reached.
+        max: usize,
     },
 }
 
 impl RecentRequests {
-    /// What most latest items need.
-    pub fn presumed(update: &Update, window: Window) -> Self {
+    /// Returns the form that most latest items need.
+    pub fn assumed(update: &Update, window: Window) -> Self {
         let hash = RequestHash::of(&update.request_id);
         match update.expected {
             _ if window == Window::LAST => Self::LastRequest,
-            Some(ExpectedVersion::Absent) => Self::Begin {
+            Some(ExpectedVersion::Absent) => Self::Create {
                 hash,
                 latest: None,
                 last: None,
@@ -68,7 +68,11 @@ impl RecentRequests {
         }
     }
 
-    /// What this latest item needs.
+    /// Returns the form that this latest item needs.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidImage`] if the latest item has no valid version.
     pub fn fitting(update: &Update, window: Window, stored: Option<&Item>) -> Result<Self, InvalidImage> {
         if window == Window::LAST {
             return Ok(Self::LastRequest);
@@ -78,16 +82,16 @@ impl RecentRequests {
             let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
             let last = latest.and_then(recent_requests::last_request);
             let latest = latest.map(latest_of).transpose()?;
-            return Ok(Self::Begin { hash, latest, last });
+            return Ok(Self::Create { hash, latest, last });
         };
         let full = window.full();
         Ok(if requests.len() < full {
             Self::Add { hash, full }
         } else {
-            Self::Forget {
+            Self::Replace {
                 hash,
                 oldest: recent_requests::oldest(requests, window),
-                most: window.max_entries().max(requests.len() + 1),
+                max: window.max_entries().max(requests.len() + 1),
             }
         })
     }
@@ -116,7 +120,7 @@ impl RecentRequests {
                 expression.remove("#recent");
             }
             Self::Add { hash, full } => add(hash, *full),
-            Self::Begin { hash, latest, last } => {
+            Self::Create { hash, latest, last } => {
                 let next = latest.map_or(0, Version::get).saturating_add(1);
                 let mut requests = HashMap::from([(hash.as_str().to_owned(), n(next))]);
                 if let (Some(latest), Some(last)) = (latest, last) {
@@ -131,8 +135,8 @@ impl RecentRequests {
                     None => expression.condition("attribute_not_exists(#latest)"),
                 };
             }
-            Self::Forget { hash, oldest, most } => {
-                add(hash, *most);
+            Self::Replace { hash, oldest, max } => {
+                add(hash, *max);
                 for (index, (hash, version)) in oldest.iter().enumerate() {
                     let (name, value) = (format!("#f{index}"), format!(":f{index}"));
                     // A concurrent update may remove the same entry, or may have applied that request again.

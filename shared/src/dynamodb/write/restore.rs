@@ -1,4 +1,4 @@
-//! A version brought back as a new one, a deletion, and its undoing.
+//! Restore of an old version, deletion, and reversal of a deletion. Each creates a new version.
 
 use std::collections::BTreeMap;
 
@@ -24,23 +24,28 @@ use crate::{
     },
 };
 
-/// How often a restore is tried again when another update comes in between.
+/// Maximum number of attempts for a restore, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// What a restore, a deletion or its undoing is told besides the entity.
+/// Options of a restore, a deletion or its reversal.
 #[derive(Clone, Default)]
 pub struct ChangeOptions {
-    /// The version that must be the latest.
+    /// Version that must be the latest.
     pub expected: Option<ExpectedVersion>,
-    /// Its time, where updates are ordered by time.
+    /// Time of the change, if updates are ordered by time.
     pub timestamp: Option<EpochMillis>,
-    /// Further changes, such as who does it and why. They go before what is restored.
+    /// Additional changes, such as actor and reason. They override the restored attributes.
     pub changes: BTreeMap<String, Change>,
 }
 
 impl Store {
-    /// Makes a new version with the attributes of an old one: what has come since is taken away, what was there is
-    /// brought back, and so is being deleted or not.
+    /// Creates a new version with the attributes of an old one, including whether it is a tombstone. Newer attributes are
+    /// removed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RestoreError::NotFound`] if the entity or the version does not exist, [`RestoreError::Read`] or
+    /// [`RestoreError::Write`] if a request fails.
     pub async fn restore(
         &self,
         entity: &EntityId,
@@ -58,7 +63,7 @@ impl Store {
             let update = Update {
                 entity: entity.clone(),
                 request_id: request_id.clone(),
-                // What is to be taken away is known for this version only.
+                // The attributes to remove are known only for this version.
                 expected: change.expected.or(Some(ExpectedVersion::Is(latest.version))),
                 deleted: old.deleted,
                 timestamp: change.timestamp,
@@ -73,7 +78,12 @@ impl Store {
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
     }
 
-    /// Makes a tombstone, or undoes it. `None` where the entity is so already.
+    /// Creates a tombstone, or reverses it. `None` if nothing has to change.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RestoreError::NotFound`] if the entity does not exist, [`RestoreError::Read`] or
+    /// [`RestoreError::Write`] if a request fails.
     pub async fn set_deleted(
         &self,
         entity: &EntityId,
@@ -113,22 +123,22 @@ fn changes(old: &VersionView, latest: &VersionView, change: &ChangeOptions) -> B
     let mut changes: BTreeMap<_, _> = gone.chain(back).collect();
     changes.extend(change.changes.clone());
     if change.timestamp.is_some() {
-        // The time that orders updates is that of the restore.
+        // The time of the restore orders updates.
         changes.remove(names::TIMESTAMP);
     }
     changes
 }
 
-/// Why a version was not restored.
+/// Reason why a version was not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RestoreError {
-    /// There is no such entity, or no such version of it.
+    /// The entity or the version does not exist.
     #[error("there is no such version")]
     NotFound,
-    /// It could not be read.
+    /// A version could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It could not be written.
+    /// The new version could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }

@@ -1,4 +1,7 @@
-//! The next version in one transaction: both items, or neither.
+//! Writes in one transaction: the latest item with its version item, the marker of a ledger, or both.
+//!
+//! The latest item is read first, and the transaction requires that it has not changed. A concurrent update makes the
+//! transaction fail; then the item is read again.
 
 use std::time::Duration;
 
@@ -34,17 +37,20 @@ use crate::{
 };
 
 const OPERATION: &str = "TransactWriteItems";
-/// How often a lost race is run again.
+/// Maximum number of attempts, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 10;
-/// The longest wait before the second attempt; it doubles up to [`MAX_WAIT`].
+/// Maximum wait before the second attempt; it doubles up to [`MAX_WAIT`].
 const INITIAL_WAIT: Duration = Duration::from_millis(20);
-/// The longest wait between two attempts.
+/// Maximum wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 
 impl Store {
-    /// Reads the latest item, and writes it and what goes with it together, on condition that it is still what was read:
-    /// the version item in [`WriteMode::Transaction`], the marker of a ledger. A lost race is read and run again, with
-    /// jitter, up to a bound; where the update expects a version, what was lost against decides.
+    /// Reads the latest item, and writes it together with the version item in [`WriteMode::Transaction`] and the marker of a
+    /// ledger, on condition that the latest item has not changed. It retries after concurrent updates, with jitter.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError`], see its variants.
     pub async fn write_transaction(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
         let retention = match options.idempotency {
             Idempotency::Ledger(retention) => Some(retention),
@@ -56,9 +62,9 @@ impl Store {
             }
             let stored = self.get(&update.entity, &self.digits.latest_key(), true).await?;
             if let Some(refusal) = self.refusal(update, stored.as_ref(), options)? {
-                // An applied update may fail any of the rules afterwards. Only the ledger knows.
+                // An update that was applied before can violate the rules now. The ledger detects it.
                 let applied = match retention {
-                    Some(_) => self.ledgered(update).await?,
+                    Some(_) => self.version_in_ledger(update).await?,
                     None => None,
                 };
                 return match applied {
@@ -93,10 +99,10 @@ impl Store {
             };
             match race(&error, &parts) {
                 Some(Race::Lost) => {}
-                Some(Race::Ledgered(marker)) => {
+                Some(Race::AlreadyApplied(marker)) => {
                     let applied = match marker {
-                        Some(marker) => Some(ledger::known(update, &marker)?),
-                        None => self.ledgered(update).await?,
+                        Some(marker) => Some(ledger::applied_version(update, &marker)?),
+                        None => self.version_in_ledger(update).await?,
                     };
                     if let Some(version) = applied {
                         return self.duplicate(version, stored, options).await;
@@ -109,7 +115,7 @@ impl Store {
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
 
-    /// The outcome of an update that is not to be applied.
+    /// Returns the outcome of an update that is not applied.
     fn refusal(
         &self,
         update: &Update,
@@ -138,7 +144,7 @@ impl Store {
         }
     }
 
-    /// An update that had been applied. In [`WriteMode::Inline`] its first delivery may have stopped before the put.
+    /// Completes a duplicate: in [`WriteMode::Inline`], the first delivery may have stopped before the put.
     async fn duplicate(
         &self,
         version: Version,
@@ -156,18 +162,22 @@ impl Store {
     }
 }
 
-/// What goes into the transaction besides the latest item's attributes.
+/// Parts of the transaction in addition to the update.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    /// What the latest item remembers of requests.
+    /// Recent requests of the latest item.
     pub recent_requests: RecentRequests,
-    /// When the request's marker expires, in epoch seconds, where there is a ledger.
+    /// Expiry of the request's marker in epoch seconds, with a ledger.
     pub marker_expires: Option<u64>,
-    /// The version item, where it is not left to others.
+    /// Version item, in [`WriteMode::Transaction`].
     pub version_item: Option<&'a VersionItem>,
 }
 
-/// The request: the latest item, the marker, the version item, each as far as it is part of it.
+/// Builds the request: latest item, marker, version item.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a part.
 pub fn request(
     update: &Update,
     version: Version,
@@ -207,15 +217,15 @@ pub fn request(
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Race {
-    /// The latest item is no longer what was read, or another transaction was at work on one of the items.
+    /// The latest item has changed, or another transaction is in progress.
     Lost,
     /// The request has a marker: it was applied before.
-    Ledgered(Option<Marker>),
-    /// The latest item is what was read, and the version is there all the same.
+    AlreadyApplied(Option<Marker>),
+    /// The latest item has not changed, but its next version exists.
     Taken,
 }
 
-/// A condition that fails inside a transaction comes as one of its reasons, in the order of its items.
+/// Explains a cancelled transaction. Its reasons are in the order of its items.
 fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> Option<Race> {
     const FAILED: Option<&str> = Some("ConditionalCheckFailed");
     match error.as_service_error()? {
@@ -231,7 +241,7 @@ fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> O
                 let item = marker
                     .and_then(CancellationReason::item)
                     .map(|item| Item::from(item.clone()));
-                return Some(Race::Ledgered(item.as_ref().and_then(Marker::from_item)));
+                return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
             }
             if failed(reasons.first())
                 || reasons
@@ -247,7 +257,7 @@ fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> O
     }
 }
 
-/// The kind of a cancelled transaction is that of its reasons.
+/// Returns the error of a request. A cancelled transaction has the kind of its first reason.
 fn service_error<R>(error: &SdkError<TransactWriteItemsError, R>) -> ServiceError
 where
     R: std::fmt::Debug,
@@ -273,7 +283,7 @@ where
     }
 }
 
-/// A random part of a bound that doubles.
+/// Returns a random wait below a bound that doubles.
 fn wait(attempt: u32) -> Duration {
     let bound = INITIAL_WAIT.saturating_mul(1 << attempt.min(16)).min(MAX_WAIT);
     bound.mul_f64(fastrand::f64())
@@ -298,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_of_a_cancelled_transaction_are_told_apart() {
+    fn cancelled_transactions_are_explained() {
         let image = serde_json::from_value(json!({"PK": {"S": "E"}, "Latest": {"N": "1"}})).unwrap();
         let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
         let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
@@ -321,16 +331,16 @@ mod tests {
         for (codes, expected) in both {
             check(false, true, codes, expected.clone());
         }
-        let ledgered = || Some(Race::Ledgered(None));
-        // One's own earlier success comes before all else.
+        let applied = || Some(Race::AlreadyApplied(None));
+        // A previous delivery of the same request takes precedence.
         check(
             true,
             false,
             &["ConditionalCheckFailed", "ConditionalCheckFailed"],
-            ledgered(),
+            applied(),
         );
-        check(true, false, &["None", "ConditionalCheckFailed"], ledgered());
-        check(true, true, &["None", "ConditionalCheckFailed", "None"], ledgered());
+        check(true, false, &["None", "ConditionalCheckFailed"], applied());
+        check(true, true, &["None", "ConditionalCheckFailed", "None"], applied());
         check(
             true,
             true,

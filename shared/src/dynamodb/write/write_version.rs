@@ -1,4 +1,8 @@
-//! The next version of an entity: one `UpdateItem` of its latest item.
+//! Update of the latest item: one `UpdateItem` that increments the version and applies the changes.
+//!
+//! The condition rejects duplicate, stale and conflicting updates. DynamoDB returns the item that failed the condition, and
+//! [`decide`] explains the failure. If the item satisfies all rules, its recent requests are stored in another form than
+//! assumed, and the request is sent again in the form that fits.
 
 use aws_sdk_dynamodb::{
     error::SdkError,
@@ -29,47 +33,49 @@ use crate::{
 };
 
 const OPERATION: &str = "UpdateItem";
-/// How often the request is sent in another form, when the latest item is not as it was taken to be.
+/// Maximum number of attempts, if the recent requests of the latest item change between attempts.
 const MAX_ATTEMPTS: u32 = 10;
 
-// The parts of the condition. Each holds for an entity that does not exist yet, but for the last. What the latest item
-// remembers of requests has parts of its own, see `recent_requests`.
+// Parts of the condition. All but the last hold for an entity that does not exist. See also `recent_requests`.
 
-/// A retry, by the SDK, Lambda or a queue, of the update that was applied last must not count again: the counter is
-/// not idempotent (DynamoDB developer guide, "Atomic counters").
+/// Rejects a retry, by the SDK, Lambda or a queue, of the last update: the counter is not idempotent, see
+/// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
 const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
-/// A ratchet: what is older than the stored state changes nothing. Equal is allowed.
+/// Rejects an update that is older than the latest item. Equal times are accepted.
 const NOT_OLDER: &str = "(attribute_not_exists(#timestamp) OR #timestamp <= :timestamp)";
-/// The state that upstream expects to meet: none.
+/// Requires that the entity does not exist.
 const ABSENT: &str = "attribute_not_exists(#pk)";
-/// The state that upstream expects to meet: one version.
+/// Requires the expected version.
 const EXPECTED: &str = "#latest = :expected";
 
 impl Store {
-    /// Applies an update to its entity's latest item, and counts it, unless it was among the window's last to be
-    /// applied. The version item is left to the stream.
+    /// Applies an update to the latest item, unless it is a duplicate within the window. stream-fn puts the version item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError`], see its variants.
     pub async fn write_version(&self, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
         let (outcome, _) = self.bump(update, window, ReturnValue::UpdatedNew).await?;
         Ok(outcome)
     }
 
-    /// The outcome, and the item that decided it: what the request returned, or what the failed condition met.
+    /// Applies an update, and returns the outcome with the new item, or with the item that failed the condition.
     ///
-    /// One request where the latest item remembers requests and has room for one more. Otherwise the condition fails and
-    /// brings the item back, and the request is sent again in the form that fits it.
+    /// It sends one request if the recent requests have room for one more. Otherwise the condition fails, and the request is
+    /// sent again in the form that fits the returned item.
     pub(crate) async fn bump(
         &self,
         update: &Update,
         window: Window,
         returns: ReturnValue,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
-        let mut recent_requests = RecentRequests::presumed(update, window);
+        let mut recent_requests = RecentRequests::assumed(update, window);
         for _ in 0..MAX_ATTEMPTS {
             let request = request(update, &recent_requests, &self.table, self.digits).return_values(returns.clone());
-            let answer = request.send_with(&self.client).await;
-            match outcome(update, answer)? {
-                Answer::Done(outcome, item) => return Ok((outcome, item)),
-                Answer::Unremarkable(stored) => {
+            let output = request.send_with(&self.client).await;
+            match outcome(update, output)? {
+                Attempt::Decided(outcome, item) => return Ok((outcome, item)),
+                Attempt::Retry(stored) => {
                     let fitting = RecentRequests::fitting(update, window, stored.as_ref())?;
                     if fitting == recent_requests {
                         return Err(WriteError::Unexplained);
@@ -139,38 +145,42 @@ pub(crate) fn expression(update: &Update, recent_requests: &RecentRequests) -> E
     expression
 }
 
-/// What the answer to the request means.
+/// Result of one request.
 #[derive(Debug, PartialEq)]
-pub enum Answer {
-    /// The update is decided, by the item that came back.
-    Done(WriteOutcome, Option<Item>),
-    /// The condition failed on an item that nothing is wrong with: it remembers requests in another way than it was taken
-    /// to.
-    Unremarkable(Option<Item>),
+pub enum Attempt {
+    /// The outcome, with the item that decided it.
+    Decided(WriteOutcome, Option<Item>),
+    /// The condition failed only because the item stores its recent requests in another form.
+    Retry(Option<Item>),
 }
 
-/// Reads the answer to the request.
+/// Returns the result of the request's output.
+///
+/// # Errors
+///
+/// Returns [`WriteError::Latest`] if the stored item has no valid version, [`WriteError::Service`] for every error except a
+/// failed condition.
 pub fn outcome<R>(
     update: &Update,
-    answer: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>,
-) -> Result<Answer, WriteError>
+    output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>,
+) -> Result<Attempt, WriteError>
 where
     R: std::fmt::Debug,
     SdkError<UpdateItemError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
-    match answer {
+    match output {
         Ok(output) => {
             let new = Item::from(output.attributes.unwrap_or_default());
             let version = latest_of(&new)?;
-            Ok(Answer::Done(WriteOutcome::Written { version }, Some(new)))
+            Ok(Attempt::Decided(WriteOutcome::Written { version }, Some(new)))
         }
         Err(error) => match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
                 let decision: Decision = decide(update, stored.as_ref())?;
                 Ok(match decision.refusal() {
-                    Some(refusal) => Answer::Done(refusal, stored),
-                    None => Answer::Unremarkable(stored),
+                    Some(refusal) => Attempt::Decided(refusal, stored),
+                    None => Attempt::Retry(stored),
                 })
             }
             _ => Err(WriteError::Service(ServiceError::new(OPERATION, &error))),
@@ -191,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_condition_is_explained_by_the_item_it_met() {
-        let answer = |stored: Value| {
+    fn a_failed_condition_is_explained_by_the_returned_item() {
+        let attempt = |stored: Value| {
             let item: Item = serde_json::from_value(stored).unwrap();
             let failure = ConditionalCheckFailedException::builder()
                 .set_item(Some(item.into()))
@@ -206,16 +216,16 @@ mod tests {
         };
         let version = Version::new(4).unwrap();
         let stored = |request: &str| json!({"RequestId": {"S": request}, "Latest": {"N": "4"}});
-        let outcome = |answer: Result<Answer, WriteError>| match answer {
-            Ok(Answer::Done(outcome, Some(_))) => Some(outcome),
+        let outcome = |attempt: Result<Attempt, WriteError>| match attempt {
+            Ok(Attempt::Decided(outcome, Some(_))) => Some(outcome),
             _ => None,
         };
         assert_eq!(
-            outcome(answer(stored("r-default"))),
+            outcome(attempt(stored("r-default"))),
             Some(WriteOutcome::Duplicate { version })
         );
-        assert!(matches!(answer(stored("another")), Ok(Answer::Unremarkable(Some(_)))));
-        let no_version = answer(json!({"RequestId": {"S": "r-default"}}));
+        assert!(matches!(attempt(stored("another")), Ok(Attempt::Retry(Some(_)))));
+        let no_version = attempt(json!({"RequestId": {"S": "r-default"}}));
         assert_eq!(no_version, Err(WriteError::Latest(InvalidImage::NoLatest)));
     }
 
@@ -232,7 +242,7 @@ mod tests {
         let recent_requests =
             RecentRequests::fitting(&update, window, Some(&serde_json::from_value(stored).unwrap())).unwrap();
         let request = request(&update, &recent_requests, "T", VersionDigits::default());
-        // 4 KB is the limit of one expression (DynamoDB's service quotas).
+        // The maximum length of an expression is 4 KB.
         assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
         assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);
     }
