@@ -99,9 +99,9 @@ fn failed() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inline_tries_the_put_alone_again_and_never_the_bump() {
+async fn inline_retries_only_the_put() {
     let bumped = json!({"Attributes": v0("7", "request-1")});
-    // The put fails for the SDK's three attempts, and is tried once more.
+    // The put fails for the three attempts of the SDK, and is retried once.
     let (store, replay) = replaying(&[bumped.clone(), failed(), failed(), failed(), json!({})]);
     let outcome = written(&store, WriteMode::Inline, json!({"ID": "E"})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(7) }));
@@ -118,8 +118,7 @@ async fn inline_tries_the_put_alone_again_and_never_the_bump() {
         .unwrap_err();
     assert!(matches!(error, WriteError::NotRecorded { version: named, .. } if named == version(7)));
     assert!(
-        chain(&error)
-            .starts_with("version 7 was applied but not recorded: failed to record the version: PutItem failed")
+        chain(&error).starts_with("version 7 was applied but not recorded: failed to put the version: PutItem failed")
     );
     assert_eq!(
         replay
@@ -174,7 +173,7 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     };
     let plain = json!({"ID": "E", "A": 1});
     let expecting = json!({"ID": "E", "A": 1, "ExpectedVersion": 1});
-    let head = json!({"Item": v0("9", "another")});
+    let stored = json!({"Item": v0("9", "another")});
     let marker = |json: &Value| {
         let marker = Marker {
             version: version(2),
@@ -192,34 +191,34 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     let duplicate = || Ok(WriteOutcome::Duplicate { version: version(2) });
     let reused = || Err(WriteError::RequestIdReused { version: version(2) });
 
-    let answers = [head.clone(), refused(Some(marker(&plain)))];
+    let answers = [stored.clone(), refused(Some(marker(&plain)))];
     assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 2));
     // Not every DynamoDB sends the item along.
-    let answers = [head.clone(), refused(None), json!({"Item": marker(&plain)})];
+    let answers = [stored.clone(), refused(None), json!({"Item": marker(&plain)})];
     assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 3));
-    let answers = [head.clone(), refused(Some(marker(&expecting)))];
+    let answers = [stored.clone(), refused(Some(marker(&expecting)))];
     assert_eq!(ledgered(&answers, false, plain.clone()).await, (reused(), 2));
     // What was applied may by now fail every rule: the marker goes before them.
-    let answers = [head.clone(), json!({"Item": marker(&expecting)})];
+    let answers = [stored.clone(), json!({"Item": marker(&expecting)})];
     assert_eq!(ledgered(&answers, false, expecting.clone()).await, (duplicate(), 2));
-    let answers = [head.clone(), json!({"Item": marker(&plain)})];
+    let answers = [stored.clone(), json!({"Item": marker(&plain)})];
     assert_eq!(ledgered(&answers, false, expecting.clone()).await, (reused(), 2));
     let conflict = Ok(WriteOutcome::Conflict { expected: 1, latest: 9 });
     assert_eq!(
-        ledgered(&[head.clone(), json!({})], false, expecting).await,
+        ledgered(&[stored.clone(), json!({})], false, expecting).await,
         (conflict, 2)
     );
     let unchanging = json!({"ID": "E"});
-    let answers = [head.clone(), json!({"Item": marker(&unchanging)})];
+    let answers = [stored.clone(), json!({"Item": marker(&unchanging)})];
     assert_eq!(ledgered(&answers, true, unchanging.clone()).await, (duplicate(), 2));
     let unchanged = Ok(WriteOutcome::Unchanged { version: version(9) });
     assert_eq!(
-        ledgered(&[head.clone(), json!({})], true, unchanging).await,
+        ledgered(&[stored.clone(), json!({})], true, unchanging).await,
         (unchanged, 2)
     );
     // Others at work on the item are waited for.
     let conflict = cancelled(["TransactionConflict", "None"]);
-    let answers = [head.clone(), conflict, head, json!({})];
+    let answers = [stored.clone(), conflict, stored, json!({})];
     let written = Ok(WriteOutcome::Written { version: version(10) });
     assert_eq!(ledgered(&answers, false, plain).await, (written, 4));
 }

@@ -96,9 +96,15 @@ mod tests {
         (collection, times)
     }
 
-    fn planned(versions: &[(u64, Option<i64>)], floor: u64, head: u64, keep: Keep, over_gaps: bool) -> (u64, Vec<u64>) {
+    fn planned(
+        versions: &[(u64, Option<i64>)],
+        floor: u64,
+        latest: u64,
+        keep: Keep,
+        over_gaps: bool,
+    ) -> (u64, Vec<u64>) {
         let (collection, times) = seen(versions, floor);
-        let plan = plan(&collection, &times, Version::new(head).unwrap(), keep, over_gaps);
+        let plan = plan(&collection, &times, Version::new(latest).unwrap(), keep, over_gaps);
         assert_eq!(plan.before.get(), floor);
         (plan.floor.get(), plan.mark.numbers().collect())
     }
@@ -149,8 +155,8 @@ mod tests {
         ) {
             let mut now = 0;
             let versions: Vec<_> = (1..).zip(steps).map(|(number, step)| { now += step; (number, Some(now)) }).collect();
-            let head = versions.len() as u64;
-            let (floor, mark) = planned(&versions, 1, head, Keep::Since(EpochMillis::new(since)), false);
+            let latest = versions.len() as u64;
+            let (floor, mark) = planned(&versions, 1, latest, Keep::Since(EpochMillis::new(since)), false);
             prop_assert_eq!(mark, (1..floor).collect::<Vec<_>>());
             let latest_at = versions.iter().rfind(|(_, time)| time.unwrap() <= at).map(|(number, _)| *number);
             if let Some(latest) = latest_at && at >= since {

@@ -180,14 +180,14 @@ fn made() -> impl Strategy<Value = Made> {
 proptest! {
     #[test]
     fn the_judgement_is_that_of_a_model(
-        head in prop::option::of(0..12u64),
+        number in prop::option::of(0..12u64),
         begins in prop::option::of(1..8u64),
         versions in prop::collection::vec(made(), 0..12),
     ) {
         let mut seen = BTreeSet::new();
         let versions: Vec<_> = versions.into_iter().filter(|made| seen.insert(made.number)).collect();
         let mut items: Vec<_> = begins.into_iter().map(floor).collect();
-        items.extend(head.map(|head| latest(&head.to_string(), "a")));
+        items.extend(number.map(|number| latest(&number.to_string(), "a")));
         items.extend(versions.iter().map(|made| {
             let mut item = version(made.number, made.state);
             if made.marked {
@@ -203,20 +203,20 @@ proptest! {
         let begins = begins.unwrap_or(1);
         let there = |number: u64| versions.iter().find(|made| made.number == number);
         let every = |wrong: &dyn Fn(u64) -> bool| (1..20u64).filter(|number| wrong(*number)).collect::<VersionSet>();
-        let valid = head.filter(|head| *head > 0);
+        let valid = number.filter(|number| *number > 0);
         let unless_valid = |set: VersionSet| if valid.is_some() { set } else { VersionSet::default() };
-        prop_assert_eq!(found.no_version.is_some(), head == Some(0));
+        prop_assert_eq!(found.no_version.is_some(), number == Some(0));
         prop_assert_eq!(&found.missing, &unless_valid(every(&|n| {
-            n >= begins && valid.is_some_and(|head| n <= head) && there(n).is_none()
+            n >= begins && valid.is_some_and(|number| n <= number) && there(n).is_none()
         })));
         prop_assert_eq!(&found.strays, &unless_valid(every(&|n| {
-            valid.is_some_and(|head| n > head) && there(n).is_some()
+            valid.is_some_and(|number| n > number) && there(n).is_some()
         })));
         prop_assert_eq!(&found.unpruned, &unless_valid(every(&|n| {
             n < begins && there(n).is_some_and(|made| !made.marked && !made.pinned)
         })));
-        prop_assert_eq!(&found.orphans, &every(&|n| head.is_none() && there(n).is_some()));
-        let differs = valid.filter(|head| there(*head).is_some_and(|made| made.state != "a"));
+        prop_assert_eq!(&found.orphans, &every(&|n| number.is_none() && there(n).is_some()));
+        let differs = valid.filter(|number| there(*number).is_some_and(|made| made.state != "a"));
         prop_assert_eq!(found.latest_differs.map(Version::get), differs);
     }
 }

@@ -59,7 +59,8 @@ struct Deferred {
 pub struct MissingVersions {
     #[serde(rename = "ID")]
     id: String,
-    head: Version,
+    #[serde(rename = "Head")]
+    latest: Version,
     versions: VersionSet,
 }
 
@@ -164,14 +165,14 @@ impl Auditor {
                 found.orphans = seen.versions().and(now.versions());
             }
             Some(Err(why)) => found.no_version = Some(why),
-            Some(Ok(head)) => {
-                let (floor, head) = (now.floor().get(), head.get());
-                let missing = suspected.missing.within(floor, head);
-                let strays = head
+            Some(Ok(latest)) => {
+                let (floor, latest) = (now.floor().get(), latest.get());
+                let missing = suspected.missing.within(floor, latest);
+                let strays = latest
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| seen.versions().within(beyond, u64::MAX));
                 let unpruned = seen.unsettled().within(1, floor - 1);
-                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([head])];
+                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest])];
                 let doubtful: VersionSet =
                     VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());
                 self.read_selected(entity, &doubtful, &mut now).await?;
@@ -180,18 +181,18 @@ impl Auditor {
                 found.unpruned = unpruned.and(&now.unsettled());
                 found.latest_differs = now.check(digits).latest_differs;
                 if !self.lag.is_zero() && !found.missing.is_empty() {
-                    self.defer(entity, head, std::mem::take(&mut found.missing));
+                    self.defer(entity, latest, std::mem::take(&mut found.missing));
                 }
             }
         }
         Ok(found.findings())
     }
 
-    fn defer(&mut self, entity: &EntityId, head: u64, versions: VersionSet) {
-        let Some(head) = Version::new(head) else { return };
+    fn defer(&mut self, entity: &EntityId, latest: u64, versions: VersionSet) {
+        let Some(latest) = Version::new(latest) else { return };
         let id = entity.as_str().to_owned();
         self.deferred.push_back(Deferred {
-            missing: MissingVersions { id, head, versions },
+            missing: MissingVersions { id, latest, versions },
             due: Instant::now() + self.lag,
         });
     }
@@ -213,7 +214,7 @@ impl Auditor {
     }
 
     async fn settle_now(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
-        let MissingVersions { id, head, versions } = missing;
+        let MissingVersions { id, latest, versions } = missing;
         // The id was valid when it was deferred.
         let entity = EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))?;
         let mut now = Collection::default();
@@ -224,7 +225,7 @@ impl Auditor {
         // An entity that was purged in the meantime has no gaps.
         if now.latest_version().is_some() {
             self.read_selected(&entity, &versions, &mut now).await?;
-            let gaps = versions.within(now.floor().get(), head.get()).without(now.versions());
+            let gaps = versions.within(now.floor().get(), latest.get()).without(now.versions());
             let found = Discrepancies {
                 missing: gaps,
                 ..Discrepancies::default()
@@ -233,7 +234,7 @@ impl Auditor {
             if !versions.and(now.versions()).is_empty() {
                 let first = versions.ranges().next().map_or(1, |(first, _)| first);
                 let through = first - 1;
-                findings.push(Finding::Lagging { through, latest: head });
+                findings.push(Finding::Lagging { through, latest });
             }
         }
         Ok(EntityFindings { entity, findings })

@@ -63,10 +63,10 @@ impl Store {
                 break;
             }
         }
-        let Some(head) = seen.latest_version() else {
+        let Some(number) = seen.latest_version() else {
             return Ok(None);
         };
-        Ok(Some(plan(&seen, &times, head?, keep, over_gaps)))
+        Ok(Some(plan(&seen, &times, number?, keep, over_gaps)))
     }
 
     fn version_by_key(&self, item: &Item) -> Option<Version> {

@@ -108,10 +108,10 @@ impl Store {
             history.left = query.limit.unwrap_or(usize::MAX);
             history.cursor = None;
         }
-        let Some((head, latest)) = history.read_latest().await? else {
+        let Some((number, latest)) = history.read_latest().await? else {
             return Ok(None);
         };
-        history.bound(query.first(), head, latest);
+        history.bound(query.first(), number, latest);
         Ok(Some(history))
     }
 }
@@ -188,15 +188,15 @@ impl History<'_> {
     }
 
     /// Sets the ranges to read from a version on, after the latest item was read.
-    fn bound(&mut self, from: u64, head: Version, latest: Item) {
-        let to = self.query.last(head);
+    fn bound(&mut self, from: u64, number: Version, latest: Item) {
+        let to = self.query.last(number);
         let mut segments = segments(from, to, self.store.digits.widest());
         if !self.query.oldest_first {
             segments.reverse();
         }
         self.segments = segments.into();
-        self.latest = if (self.query.first()..=to).contains(&head.get()) {
-            Latest::Pending(head, latest)
+        self.latest = if (self.query.first()..=to).contains(&number.get()) {
+            Latest::Pending(number, latest)
         } else {
             Latest::Done
         };
@@ -236,15 +236,15 @@ impl History<'_> {
         if !is_unread || is_all || !self.segments.is_empty() {
             return Ok(());
         }
-        let Some((head, latest)) = self.read_latest().await? else {
+        let Some((number, latest)) = self.read_latest().await? else {
             self.latest = Latest::Absent;
             return Ok(());
         };
-        views.retain(|view| view.version <= head);
+        views.retain(|view| view.version <= number);
         self.last = newest(views).unwrap_or(before);
-        self.bound(self.last + 1, head, latest);
+        self.bound(self.last + 1, number, latest);
         // There are no versions between the last one and that of the latest item.
-        if matches!(self.latest, Latest::Pending(..)) && self.last + 1 >= head.get() {
+        if matches!(self.latest, Latest::Pending(..)) && self.last + 1 >= number.get() {
             self.segments.clear();
         }
         Ok(())

@@ -20,8 +20,7 @@ use testkit::{
     endpoint::{self, Engine},
 };
 
-/// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Item = std::collections::HashMap<String, AttributeValue>;
 type Failure = Box<dyn std::error::Error>;
@@ -79,17 +78,17 @@ impl<'a> Probe<'a> {
         }
         request.send().await?;
         database.endpoint.wait_until_active(&table).await;
-        let patient = TimeoutConfig::builder()
-            .read_timeout(PATIENCE)
-            .operation_attempt_timeout(PATIENCE)
-            .operation_timeout(PATIENCE)
+        let timeouts = TimeoutConfig::builder()
+            .read_timeout(TIMEOUT)
+            .operation_attempt_timeout(TIMEOUT)
+            .operation_timeout(TIMEOUT)
             .build();
-        let config = aws_sdk_dynamodb::config::Builder::from(&database.endpoint.config);
+        // The embedded DynamoDB of a debug build needs seconds for batches and stream pages of many megabytes.
+        let config = database.endpoint.config.to_builder().timeout_config(timeouts).build();
         Ok(Self {
             database,
-            // Batches of many megabytes take their time where nothing is optimized.
-            client: Client::from_conf(config.timeout_config(patient).build()),
-            streams: aws_sdk_dynamodbstreams::Client::new(&database.endpoint.config),
+            client: Client::new(&config),
+            streams: aws_sdk_dynamodbstreams::Client::new(&config),
             table,
         })
     }
