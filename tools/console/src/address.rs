@@ -9,6 +9,11 @@ pub(crate) const SIGN_IN: &str = "/sign-in";
 /// Path prefix of the static files. They need no token.
 pub(crate) const ASSETS: &str = "/assets/";
 
+/// Returns the address of a page of an entity.
+pub(crate) fn of_entity(path: &str, id: &str) -> String {
+    link(path, [("id", Some(id.to_owned()))])
+}
+
 /// Returns the address of an entity, with the history up to a version.
 pub(crate) fn entity(entity: &EntityId, to: Option<u64>, by_time: bool) -> String {
     link(
@@ -21,10 +26,10 @@ pub(crate) fn entity(entity: &EntityId, to: Option<u64>, by_time: bool) -> Strin
     )
 }
 
-/// Returns the address of a version.
-pub(crate) fn version(id: &str, version: u64) -> String {
+/// Returns the address of a page of a version.
+pub(crate) fn version(path: &str, id: &str, version: u64) -> String {
     link(
-        "/version",
+        path,
         [("id", Some(id.to_owned())), ("version", Some(version.to_string()))],
     )
 }

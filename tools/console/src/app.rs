@@ -1,4 +1,4 @@
-//! What the console works with.
+//! State that all requests share.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -7,36 +7,36 @@ use shared::{
     domain::update::Ordering,
     dynamodb::{Store, write::WriteOptions},
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
     error::PageError,
     health::{audit::Audit, sampler::Samples},
-    repair::jobs::Repairs,
+    repair::plans::Plans,
     secrets::Secrets,
 };
 
-/// What the console works with.
+/// State that all requests share.
 pub(super) struct App {
     pub(super) connection: Connection,
     pub(super) secrets: Arc<Secrets>,
-    /// How writes are made. `None` where there are none.
+    /// Options of writes, or `None` if the console is read-only.
     pub(super) writes: Option<WriteOptions>,
-    /// Where failure documents are.
+    /// Sources of failure documents.
     pub(super) sources: Vec<Source>,
-    /// How S3 and SQS are reached.
+    /// Access to S3 and SQS.
     pub(super) services: Services,
-    /// How long a missing version may be on its way.
+    /// Time in which a missing version may still arrive.
     pub(super) lag: Duration,
-    /// The most read units a second of an audit.
+    /// Maximum number of read units a second of an audit.
     pub(super) max_read_units: Option<NonZeroU32>,
-    /// What decides between two updates.
+    /// Ordering of updates.
     pub(super) ordering: Ordering,
-    /// Held by a redrive or a repair: one at a time.
+    /// Lock of the running redrive or repair.
     pub(super) busy: Arc<Mutex<()>>,
-    /// Repairs that were planned.
-    pub(super) repairs: Repairs,
-    /// The last audit.
+    /// Repair plans.
+    pub(super) plans: Plans,
+    /// Latest audit.
     pub(super) audit: Audit,
     /// Samples of write rate and lag.
     pub(super) samples: Mutex<Samples>,
@@ -51,10 +51,13 @@ impl App {
         self.connection.consistent
     }
 
-    /// How to write, if that is allowed.
+    /// Returns the options of writes, or an error if the console is read-only.
     pub(super) fn writes(&self) -> Result<WriteOptions, PageError> {
-        self.writes.ok_or_else(|| {
-            PageError::Forbidden("the console is read-only: start it with --allow-write to change anything".to_owned())
-        })
+        self.writes.ok_or(PageError::ReadOnly)
+    }
+
+    /// Locks out other redrives and repairs, or returns an error if one is running.
+    pub(super) fn lock(&self) -> Result<OwnedMutexGuard<()>, PageError> {
+        Arc::clone(&self.busy).try_lock_owned().map_err(|_| PageError::Busy)
     }
 }

@@ -1,4 +1,4 @@
-//! An entity as it was at a time, or at a version that a slider is moved to.
+//! State of an entity at a point in time, or at a version that a slider selects.
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -11,53 +11,60 @@ use shared::{
 use super::{
     address,
     app::App,
-    page::{Place, View},
-    query::{self, given},
+    page::{Section, View},
+    query::Param,
     time,
-    value::{self, Much},
+    value::{self, DisplayLimits},
     version,
 };
 use crate::error::PageError;
 
-/// What an address asks for.
+/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    at: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    version: Option<String>,
+    id: Param,
+    at: Param,
+    version: Param,
 }
 
-/// What there is of the time that was asked for.
+/// Result of the lookup.
 enum Found {
     Version(Box<VersionView>),
-    /// Nothing, and why.
-    Nothing(String),
+    /// No version, and the reason.
+    None(String),
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query::entity(query.id.as_deref())?;
+    let entity = query.id.entity()?;
     let at = query.at.as_deref().map(EpochMillis::parse_iso).transpose();
-    let at = at.map_err(|error| PageError::invalid("at", error))?;
-    let number = query::version("version", query.version.as_deref())?;
-    let latest = version::latest(app, &entity).await?;
+    let at = at.map_err(|error| PageError::Invalid {
+        field: "at",
+        source: error.into(),
+    })?;
+    let number = query.version.version("version")?;
+    let newest = version::latest(app, &entity).await?;
     let floor = app.store().floor(&entity, app.consistent()).await?;
-    let head = latest.version;
+    let latest = newest.version;
+    let undetermined = |why: &dyn std::error::Error| {
+        Found::None(format!(
+            "Cannot determine the version: {}.",
+            shared::logging::chain(why)
+        ))
+    };
     let found = match (at, number) {
         (Some(at), _) => match app.store().as_of(&entity, at, app.consistent()).await {
             Ok(Some(view)) => Found::Version(Box::new(view)),
-            Ok(None) => Found::Nothing("It was not there yet.".to_owned()),
+            Ok(None) => Found::None("The entity did not exist at this time.".to_owned()),
             Err(ReadError::Service(error)) => return Err(error.into()),
-            Err(error) => Found::Nothing(format!("That cannot be said: {}.", shared::logging::chain(&error))),
+            Err(error) => undetermined(&error),
         },
-        (None, Some(number)) if number < head => match version::one(app, &entity, number).await {
+        (None, Some(number)) if number < latest => match version::one(app, &entity, number).await {
             Ok(view) => Found::Version(Box::new(view)),
-            Err(PageError::NotFound(why)) => Found::Nothing(format!("That cannot be said: {why}.")),
+            Err(error @ PageError::NotFound(_)) => undetermined(&error),
             Err(error) => return Err(error),
         },
-        _ => Found::Version(Box::new(latest)),
+        _ => Found::Version(Box::new(newest)),
     };
     let json = match &found {
         Found::Version(view) => {
@@ -66,57 +73,57 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             json["At"] = json!(at.map(time::iso));
             json
         }
-        Found::Nothing(why) => json!({"ID": entity.as_str(), "Version": null, "At": at.map(time::iso), "Why": why}),
+        Found::None(why) => json!({"ID": entity.as_str(), "Version": null, "At": at.map(time::iso), "Why": why}),
     };
     Ok(View {
-        title: format!("{} as of a time", entity.as_str()),
-        place: Place::Entities,
+        title: format!("{} at a point in time", entity.as_str()),
+        section: Section::Entities,
         body: html! {
-            (version::crumbs(&entity))
-            h1 { "As of a time" }
-            (forms(&found, entity.as_str(), at, head, floor))
-            (shown(&found, head))
+            (version::breadcrumbs(&entity))
+            h1 { "State at a point in time" }
+            (forms(&found, entity.as_str(), at, latest, floor))
+            (shown(&found, latest))
         },
         json,
     })
 }
 
-fn forms(found: &Found, id: &str, at: Option<EpochMillis>, head: Version, floor: Version) -> Markup {
+fn forms(found: &Found, id: &str, at: Option<EpochMillis>, latest: Version, floor: Version) -> Markup {
     let version = match found {
         Found::Version(view) => view.version,
-        Found::Nothing(_) => head,
+        Found::None(_) => latest,
     };
     let at = at.map(|at| time::iso(at).trim_end_matches('Z').to_owned());
     html! {
         form.row method="get" action="/as-of" {
             input type="hidden" name="id" value=(id);
-            label { "Time, UTC " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00" autocomplete="off" required; }
+            label { "Time (UTC) " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00" autocomplete="off" required; }
             button { "Show" }
         }
         form.row method="get" action="/as-of" data-slider {
             input type="hidden" name="id" value=(id);
-            label.wide { "Version, " (floor) " to " (head) " " input type="range" name="version" min=(floor) max=(head) value=(version); }
+            label.wide { "Version (" (floor) " to " (latest) ") " input type="range" name="version" min=(floor) max=(latest) value=(version); }
             output { (version) }
-            button { "Go" }
+            button { "Show version" }
         }
     }
 }
 
-fn shown(found: &Found, head: Version) -> Markup {
+fn shown(found: &Found, latest: Version) -> Markup {
     match found {
-        Found::Nothing(why) => html! { p.note role="status" { (value::plain(why)) } },
+        Found::None(why) => html! { p.note role="status" { (value::plain(why)) } },
         Found::Version(view) => html! {
             h2 {
-                "It was version " (view.version)
-                @if view.version == head { ", still the latest" }
+                "Version " (view.version)
+                @if view.version == latest { " (latest)" }
                 @if view.deleted { " " span.tag.dead { "deleted" } }
             }
-            nav.pages aria-label="Of this version" {
-                a href=(address::version(view.entity.as_str(), view.version.get())) { "Version " (view.version) ", whole" }
-                @if view.version < head { a href=(address::compare(&view.entity, view.version.get(), head.get())) { "What changed since" } }
+            nav.pages aria-label="Version" {
+                a href=(address::version("/version", view.entity.as_str(), view.version.get())) { "View all attributes" }
+                @if view.version < latest { a href=(address::compare(&view.entity, view.version.get(), latest.get())) { "Compare with latest" } }
             }
-            @if let Ok(time) = view.time() { p { "Made " (time::shown(time)) } }
-            (version::attributes(&view.attributes, Much::SOME))
+            @if let Ok(time) = view.time() { p { "Created " (time::shown(time)) } }
+            (value::attributes(&view.attributes, DisplayLimits::ITEM, DisplayLimits::ITEM.members))
         },
     }
 }

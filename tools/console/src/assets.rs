@@ -1,4 +1,4 @@
-//! Style, script and icon: in the program, so that nothing is fetched from elsewhere.
+//! Style sheet, script and icon, embedded in the program so that no other site is contacted.
 
 use axum::{
     Router,

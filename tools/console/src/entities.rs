@@ -1,4 +1,7 @@
-//! The entities of the table: their latest items, page by page.
+//! Entities of the table, page by page.
+//!
+//! Four segments of the table are scanned in parallel, until the page has 50 entities, the table ends, or 3 seconds have
+//! passed. The address of the next page contains the position of each segment.
 
 use std::{
     collections::HashSet,
@@ -21,42 +24,40 @@ use shared::{
 
 use super::{
     app::App,
-    page::{Place, View},
-    query::{given, link},
-    time, value,
+    page::{Section, View, entity_link},
+    query::{Param, link},
+    time,
 };
 use crate::error::PageError;
 
-/// In how many parts the table is read at once.
+/// Number of segments that are scanned in parallel.
 const SEGMENTS: u32 = 4;
-/// A page has about so many entities.
+/// Maximum number of entities of a page.
 const PAGE: usize = 50;
-/// The least and the most items that one request reads, where some of them are shown.
-const LEAST: i32 = 13;
-const MOST: i32 = 1000;
-/// No page is waited for longer: what was found is shown, and where to go on.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Of so many entities at most, how far behind their history is, is looked up.
-const LAGGING: usize = 10;
+/// Minimum and maximum number of items that a request reads if the filter selects some of them.
+const MIN_ITEMS: i32 = 13;
+const MAX_ITEMS: i32 = 1000;
+/// Time after which no further request is sent for a page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum number of entities whose exact lag is read.
+const MAX_LAGS: usize = 10;
 
-/// What an address asks for.
+/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    prefix: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    state: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    page: Option<String>,
+    prefix: Param,
+    state: Param,
+    page: Param,
 }
 
-/// How far each segment is.
+/// Position of a page: that of each segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Stands(Vec<Stand>);
+struct PageCursor(Vec<SegmentCursor>);
 
-/// How far a segment is.
+/// Position of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Stand {
+enum SegmentCursor {
     #[serde(rename = "s")]
     Start,
     #[serde(rename = "k")]
@@ -65,67 +66,60 @@ enum Stand {
     End,
 }
 
-/// What was found.
+/// Latest items of a page.
 struct Found {
-    heads: Vec<LatestItem>,
+    latest: Vec<LatestItem>,
+    /// Number of items that were read.
     read: u64,
-    next: Option<Stands>,
+    next: Option<PageCursor>,
 }
 
-/// How far the history of an entity is behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behind {
-    By(u64),
-    /// It is, and nobody looked by how much.
-    Somehow,
-}
-
-/// An entity, and what is known of its history.
+/// An entity, and the lag of its history.
 struct Row {
-    head: LatestItem,
-    behind: Behind,
+    latest: LatestItem,
+    /// Number of versions that are not in history yet, `None` for an unknown number of at least one.
+    lag: Option<u64>,
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let wanted = LatestFilter {
-        prefix: query.prefix.clone().unwrap_or_default(),
+    let filter = LatestFilter {
+        prefix: query.prefix.as_deref().unwrap_or_default().to_owned(),
         deleted: match query.state.as_deref() {
             None | Some("all") => None,
             Some("live") => Some(false),
             Some("deleted") => Some(true),
-            Some(_) => return Err(PageError::Invalid("state: it is all, live or deleted".to_owned())),
+            Some(_) => return Err(unexpected("state", "all, live or deleted")),
         },
     };
-    let begin = match &query.page {
+    let (start, exact) = match query.page.as_deref() {
         Some(page) => {
-            Stands::parse(page).ok_or_else(|| PageError::Invalid("page: it is none of these pages".to_owned()))?
+            let cursor = PageCursor::parse(page).ok_or_else(|| unexpected("page", "the address of a page"))?;
+            (cursor, None)
         }
-        None => Stands(vec![Stand::Start; SEGMENTS as usize]),
+        // A complete key is read directly.
+        None => (
+            PageCursor(vec![SegmentCursor::Start; SEGMENTS as usize]),
+            exact(app, &filter).await?,
+        ),
     };
-    let is_first = query.page.is_none();
-    // A whole key needs no search.
-    let exact = match is_first {
-        true => exact(app, &wanted).await?,
-        false => None,
-    };
-    let Found { heads, read, next } = find(app, &wanted, begin).await?;
-    let rows = rows(app, heads).await?;
+    let Found { latest, read, next } = find(app, &filter, start).await?;
+    let rows = rows(app, latest).await?;
     let json = json!({
         "Entities": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
         "Exact": exact.as_ref().map(EntityId::as_str),
         "ItemsRead": read,
-        "Next": next.as_ref().map(Stands::text),
+        "Next": next.as_ref().map(PageCursor::text),
     });
     Ok(View {
         title: "Entities".to_owned(),
-        place: Place::Entities,
+        section: Section::Entities,
         body: body(&query, exact.as_ref(), &rows, read, next.as_ref()),
         json,
     })
 }
 
-async fn exact(app: &App, wanted: &LatestFilter) -> Result<Option<EntityId>, PageError> {
-    let Ok(entity) = EntityId::new(wanted.prefix.clone()) else {
+async fn exact(app: &App, filter: &LatestFilter) -> Result<Option<EntityId>, PageError> {
+    let Ok(entity) = EntityId::new(filter.prefix.clone()) else {
         return Ok(None);
     };
     let key = app.store().digits().latest_key();
@@ -133,88 +127,84 @@ async fn exact(app: &App, wanted: &LatestFilter) -> Result<Option<EntityId>, Pag
     Ok(found.map(|_| entity))
 }
 
-/// Reads the segments side by side, until there is a page, or no more, or no more time.
-async fn find(app: &App, wanted: &LatestFilter, Stands(mut stands): Stands) -> Result<Found, PageError> {
-    let began = Instant::now();
-    let (mut heads, mut read) = (Vec::new(), 0);
-    while stands.iter().any(|stand| *stand != Stand::End) && heads.len() < PAGE && began.elapsed() < PATIENCE {
-        let limit = limit(heads.len(), read);
-        let total = u32::try_from(stands.len()).unwrap_or(1);
-        let pages = (0..total).zip(&stands).map(async |(index, stand)| match stand {
-            Stand::End => Ok(None),
-            stand => app
+/// Scans the segments in parallel, until the page is full, the table ends, or the time is over.
+async fn find(app: &App, filter: &LatestFilter, PageCursor(mut segments): PageCursor) -> Result<Found, PageError> {
+    let started = Instant::now();
+    let (mut latest, mut read) = (Vec::new(), 0);
+    let has_more = |segments: &[SegmentCursor]| segments.iter().any(|segment| *segment != SegmentCursor::End);
+    while has_more(&segments) && latest.len() < PAGE && started.elapsed() < PAGE_TIMEOUT {
+        let limit = limit(latest.len(), read);
+        let total = u32::try_from(segments.len()).unwrap_or(1);
+        let pages = (0..total).zip(&segments).map(async |(index, cursor)| match cursor {
+            SegmentCursor::End => Ok(None),
+            cursor => app
                 .store()
-                .scan_latest(Segment { index, total }, wanted, stand.cursor(), limit)
+                .scan_latest(Segment { index, total }, filter, cursor.start_key(), limit)
                 .await
                 .map(Some),
         });
         let pages = try_join_all(pages).await?;
-        for (page, stand) in pages.into_iter().zip(&mut stands) {
+        for (page, cursor) in pages.into_iter().zip(&mut segments) {
             let Some(mut page) = page else { continue };
             read += page.read;
-            // Of what is too much for this page, the next one begins behind the last that is shown.
-            let room = PAGE - heads.len();
+            // If not all fit on this page, the next page begins after the last one that does.
+            let room = PAGE - latest.len();
             if page.items.len() > room {
                 page.items.truncate(room);
                 if let Some(last) = page.items.last() {
-                    *stand = Stand::After(last.entity.as_str().to_owned(), app.store().digits().latest_key());
+                    *cursor = SegmentCursor::After(last.entity.as_str().to_owned(), app.store().digits().latest_key());
                 }
             } else {
-                *stand = Stand::after(&page);
+                *cursor = SegmentCursor::after(&page);
             }
-            heads.extend(page.items);
+            latest.extend(page.items);
         }
     }
-    heads.sort_by(|a, b| a.entity.cmp(&b.entity));
-    let next = stands
-        .iter()
-        .any(|stand| *stand != Stand::End)
-        .then_some(Stands(stands));
-    Ok(Found { heads, read, next })
+    latest.sort_by(|a, b| a.entity.cmp(&b.entity));
+    let next = has_more(&segments).then_some(PageCursor(segments));
+    Ok(Found { latest, read, next })
 }
 
-/// How many items the next request of a segment reads: as many as will do, by what was found so far.
+/// Returns the number of items that the next request of a segment reads, estimated from the matches so far.
 fn limit(found: usize, read: u64) -> Option<i32> {
     match (found as u64, read) {
-        (_, 0) => Some(LEAST),
-        // What leaves out all of it is read through in large steps.
+        (_, 0) => Some(MIN_ITEMS),
+        // Without a match, whole pages are read.
         (0, _) => None,
         (found, read) => {
             let left = (PAGE as u64).saturating_sub(found);
             let items = left * read / found / u64::from(SEGMENTS);
-            Some(i32::try_from(items).unwrap_or(MOST).clamp(LEAST, MOST))
+            Some(i32::try_from(items).unwrap_or(MAX_ITEMS).clamp(MIN_ITEMS, MAX_ITEMS))
         }
     }
 }
 
-/// Looks whether the latest versions are in history.
-async fn rows(app: &App, heads: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
-    let versions: Vec<_> = heads
+/// Reads the lag of the history of each entity.
+async fn rows(app: &App, latest: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
+    let versions: Vec<_> = latest
         .iter()
-        .filter_map(|head| Some((head.entity.clone(), head.version?)))
+        .filter_map(|latest| Some((latest.entity.clone(), latest.version?)))
         .collect();
     let recorded: HashSet<_> = app.store().versions_in_history(&versions, app.consistent()).await?;
-    let mut looked = 0;
-    let mut rows = Vec::with_capacity(heads.len());
-    for head in heads {
-        let is_behind = head.version.is_some() && !recorded.contains(&head.entity);
-        let behind = match is_behind {
-            false => Behind::By(0),
-            true if looked < LAGGING => {
-                looked += 1;
-                match app.store().lag(&head.entity).await? {
-                    Some(lag) => Behind::By(lag.latest.get() - lag.through.map_or(0, Version::get)),
-                    None => Behind::Somehow,
-                }
+    let mut lags_read = 0;
+    let mut rows = Vec::with_capacity(latest.len());
+    for latest in latest {
+        let is_behind = latest.version.is_some() && !recorded.contains(&latest.entity);
+        let lag = match is_behind {
+            false => Some(0),
+            true if lags_read < MAX_LAGS => {
+                lags_read += 1;
+                let lag = app.store().lag(&latest.entity).await?;
+                lag.map(|lag| lag.latest.get() - lag.through.map_or(0, Version::get))
             }
-            true => Behind::Somehow,
+            true => None,
         };
-        rows.push(Row { head, behind });
+        rows.push(Row { latest, lag });
     }
     Ok(rows)
 }
 
-impl Stand {
+impl SegmentCursor {
     fn after(page: &LatestPage) -> Self {
         let key = |name: &str| page.next.as_ref()?.get(name)?.as_s().ok().cloned();
         match (key(names::PK), key(names::SK)) {
@@ -223,7 +213,7 @@ impl Stand {
         }
     }
 
-    fn cursor(&self) -> Option<Cursor> {
+    fn start_key(&self) -> Option<Cursor> {
         use aws_sdk_dynamodb::types::AttributeValue::S;
         match self {
             Self::After(partition_key, sort_key) => Some(Cursor::from([
@@ -235,25 +225,25 @@ impl Stand {
     }
 }
 
-impl Stands {
+impl PageCursor {
     fn text(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let place: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
-        (place.0.len() == SEGMENTS as usize).then_some(place)
+        let cursor: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        (cursor.0.len() == SEGMENTS as usize).then_some(cursor)
     }
 }
 
 impl Row {
     fn to_json(&self) -> Value {
         json!({
-            "ID": self.head.entity.as_str(),
-            "Version": self.head.version,
-            "Deleted": self.head.deleted,
-            "Time": self.head.time.map(time::iso),
-            "Behind": match self.behind { Behind::By(versions) => json!(versions), Behind::Somehow => Value::Null },
+            "ID": self.latest.entity.as_str(),
+            "Version": self.latest.version,
+            "Deleted": self.latest.deleted,
+            "Time": self.latest.time.map(time::iso),
+            "Behind": self.lag,
         })
     }
 
@@ -263,20 +253,21 @@ impl Row {
             version,
             deleted,
             time,
-        } = &self.head;
+        } = &self.latest;
         html! {
             tr {
-                th scope="row" { a.key href=(link("/entity", [("id", Some(entity.as_str().to_owned()))])) { (value::word(entity.as_str())) } }
+                th scope="row" { (entity_link(entity.as_str())) }
                 td.right {
-                    @match version { Some(version) => { (version) } None => { span.bad { "none" } } }
+                    @match version { Some(version) => { (version) } None => { span.bad { "None" } } }
                 }
                 td { @if *deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
-                td { @if let Some(time) = time { (time::shown(*time)) } @else { span.muted { "not said" } } }
+                td { @if let Some(time) = time { (time::shown(*time)) } @else { span.muted { "Unknown" } } }
                 td {
-                    @match self.behind {
-                        Behind::By(0) => span.good { "none" },
-                        Behind::By(versions) => span.warn { (versions) @if versions == 1 { " version" } @else { " versions" } },
-                        Behind::Somehow => span.warn { "some" },
+                    @match self.lag {
+                        Some(0) => span.good { "None" },
+                        Some(1) => span.warn { "1 version" },
+                        Some(versions) => span.warn { (versions) " versions" },
+                        None => span.warn { "1 version or more" },
                     }
                 }
             }
@@ -284,14 +275,14 @@ impl Row {
     }
 }
 
-fn body(query: &Query, exact: Option<&EntityId>, rows: &[Row], read: u64, next: Option<&Stands>) -> Markup {
+fn body(query: &Query, exact: Option<&EntityId>, rows: &[Row], read: u64, next: Option<&PageCursor>) -> Markup {
     let state = query.state.as_deref().unwrap_or("all");
     let next = next.map(|next| {
         link(
             "/",
             [
-                ("prefix", query.prefix.clone()),
-                ("state", query.state.clone()),
+                ("prefix", query.prefix.0.clone()),
+                ("state", query.state.0.clone()),
                 ("page", Some(next.text())),
             ],
         )
@@ -299,7 +290,7 @@ fn body(query: &Query, exact: Option<&EntityId>, rows: &[Row], read: u64, next: 
     html! {
         h1 { "Entities" }
         form.row method="get" action="/" {
-            label { "Key begins with " input type="search" name="prefix" value=[query.prefix.as_deref()] spellcheck="false" autocomplete="off" maxlength="2048"; }
+            label { "Key prefix " input type="search" name="prefix" value=[query.prefix.as_deref()] spellcheck="false" autocomplete="off" maxlength="2048"; }
             fieldset {
                 legend.hidden { "State" }
                 @for (name, label) in [("all", "All"), ("live", "Live"), ("deleted", "Deleted")] {
@@ -309,23 +300,23 @@ fn body(query: &Query, exact: Option<&EntityId>, rows: &[Row], read: u64, next: 
             button { "Show" }
         }
         @if let Some(exact) = exact {
-            p.note { "There is an entity of this very key: " a.key href=(link("/entity", [("id", Some(exact.as_str().to_owned()))])) { (value::word(exact.as_str())) } }
+            p.note { "Exact match: " (entity_link(exact.as_str())) }
         }
         @if rows.is_empty() {
             p.note role="status" {
-                @if next.is_some() { "Nothing so far, among " (read) " items. There is more to look through." }
-                @else { "There is no such entity, among " (read) " items." }
+                @if next.is_some() { "No match in " (read) " items so far. Choose Next to search further." }
+                @else { "No matching entities. Items read: " (read) "." }
             }
         } @else {
             div.scroll role="region" aria-label="Entities" tabindex="0" {
                 table {
-                    caption { (rows.len()) " entities, of " (read) " items that were read" }
+                    caption { (rows.len()) " entities. Items read: " (read) }
                     thead { tr {
                         th scope="col" { "Entity" }
                         th.right scope="col" { "Version" }
                         th scope="col" { "State" }
                         th scope="col" { "Last change (UTC)" }
-                        th scope="col" { "History behind by" }
+                        th scope="col" { "History lag" }
                     } }
                     tbody { @for row in rows { (row.html()) } }
                 }
@@ -333,11 +324,15 @@ fn body(query: &Query, exact: Option<&EntityId>, rows: &[Row], read: u64, next: 
         }
         nav.pages aria-label="Pages" {
             @if query.page.is_some() {
-                a href=(link("/", [("prefix", query.prefix.clone()), ("state", query.state.clone())])) { "To the beginning" }
+                a href=(link("/", [("prefix", query.prefix.0.clone()), ("state", query.state.0.clone())])) { "First page" }
             }
-            @if let Some(next) = next { a rel="next" href=(next) { "Go on" } }
+            @if let Some(next) = next { a rel="next" href=(next) { "Next" } }
         }
     }
+}
+
+fn unexpected(field: &'static str, expected: &'static str) -> PageError {
+    PageError::Unexpected { field, expected }
 }
 
 #[cfg(test)]
@@ -345,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_read_than_will_do() {
+    fn page_sizes_follow_the_share_of_matches() {
         for (found, read, expected) in [
             (0, 0, Some(13)),
             (0, 52, None),
@@ -359,16 +354,16 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_found_again() {
-        let place = Stands(vec![
-            Stand::Start,
-            Stand::After("Equipment#1 \"ü\"".to_owned(), "v10".to_owned()),
-            Stand::End,
-            Stand::End,
+    fn page_cursors_survive_a_round_trip() {
+        let cursor = PageCursor(vec![
+            SegmentCursor::Start,
+            SegmentCursor::After("Equipment#1 \"ü\"".to_owned(), "v10".to_owned()),
+            SegmentCursor::End,
+            SegmentCursor::End,
         ]);
-        assert_eq!(Stands::parse(&place.text()), Some(place));
+        assert_eq!(PageCursor::parse(&cursor.text()), Some(cursor));
         for text in ["", "x", "bnVsbA", "W10"] {
-            assert_eq!(Stands::parse(text), None, "{text}");
+            assert_eq!(PageCursor::parse(text), None, "{text}");
         }
     }
 }

@@ -1,6 +1,8 @@
-//! An entity: its latest version, its metadata, and its history page by page.
+//! Page of an entity: its latest version, its metadata, and its history page by page.
 
 mod history;
+
+use std::collections::HashMap;
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -17,92 +19,88 @@ use self::history::History;
 use super::{
     address,
     app::App,
-    page::{Place, View},
-    query::{self, given, link},
+    page::{Section, View},
+    query::Param,
     time, timeline,
-    value::{self, Much},
-    version,
+    value::{self, DisplayLimits},
 };
 use crate::error::PageError;
 
-/// What an address asks for.
+/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    /// The newest version of the page.
-    #[serde(default, deserialize_with = "given")]
-    to: Option<String>,
-    /// `version`, where versions are to stand side by side.
-    #[serde(default, deserialize_with = "given")]
-    scale: Option<String>,
+    id: Param,
+    /// Newest version of the page.
+    to: Param,
+    /// Scale of the time line, `time` or `version`.
+    scale: Param,
 }
 
-/// What an entity is, besides its history.
+/// An entity without its history.
 struct Entity {
     latest: VersionView,
     latest_size: usize,
+    /// Attributes of the metadata item, without its keys.
     metadata: Option<Item>,
     floor: Version,
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let id = query::entity(query.id.as_deref())?;
-    let to = query::version("to", query.to.as_deref())?;
+    let id = query.id.entity()?;
+    let to = query.to.version("to")?;
     let by_time = match query.scale.as_deref() {
         None | Some("time") => true,
         Some("version") => false,
-        Some(_) => return Err(PageError::Invalid("scale: it is time or version".to_owned())),
+        Some(_) => {
+            return Err(PageError::Unexpected {
+                field: "scale",
+                expected: "time or version",
+            });
+        }
     };
     let entity = read(app, &id).await?;
     let entity = entity.ok_or_else(|| PageError::NotFound(format!("there is no {}", id.as_str())))?;
     let history = History::read(app, &entity.latest, entity.floor, to).await?;
     Ok(View {
         title: id.as_str().to_owned(),
-        place: Place::Entities,
+        section: Section::Entities,
         body: body(app, &entity, &history, by_time),
         json: json(&entity, &history),
     })
 }
 
-/// The latest item, the metadata and the floor, by one request.
+/// Reads the latest item, the metadata and the floor, with one request.
 async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let latest_key = app.store().digits().latest_key();
     let keys = [latest_key.clone(), metadata::SORT_KEY.to_owned(), FLOOR_KEY.to_owned()];
     let items: Vec<Item> = app.store().batch_get(id, &keys, app.consistent()).await?;
-    let mut items: Vec<_> = items.into_iter().map(Some).collect();
-    let mut take = |key: &str| {
-        let is = |item: &Option<Item>| {
-            matches!(item.as_ref()?.get(names::SK)?, AttributeValue::S(found) if found == key).then_some(())
-        };
-        let found = items.iter_mut().find(|item| is(item).is_some());
-        found.and_then(Option::take)
-    };
-    let Some(latest) = take(&latest_key) else {
+    let mut items: HashMap<_, _> = items
+        .into_iter()
+        .filter_map(|item| match item.get(names::SK)? {
+            AttributeValue::S(key) => Some((key.clone(), item)),
+            _ => None,
+        })
+        .collect();
+    let Some(latest) = items.remove(&latest_key) else {
         return Ok(None);
     };
     let version = latest_of(&latest).map_err(shared::dynamodb::read::versions::ReadError::from)?;
     Ok(Some(Entity {
         latest_size: size::of_item(&latest),
         latest: VersionView::new(id.clone(), version, latest),
-        metadata: take(metadata::SORT_KEY),
-        floor: take(FLOOR_KEY).as_ref().and_then(floor_of).unwrap_or(Version::FIRST),
+        metadata: items.remove(metadata::SORT_KEY).map(without_keys),
+        floor: items.get(FLOOR_KEY).and_then(floor_of).unwrap_or(Version::FIRST),
     }))
 }
 
 fn json(entity: &Entity, history: &History) -> Value {
     let mut latest = entity.latest.to_json();
     latest["Time"] = json!(entity.latest.time().ok().map(time::iso));
-    let metadata = entity.metadata.as_ref().map(|item| {
-        let mut metadata = plain::attributes(item);
-        metadata.remove(names::PK);
-        metadata.remove(names::SK);
-        metadata
-    });
     json!({
         "ID": entity.latest.entity.as_str(),
         "Latest": latest,
-        "Metadata": metadata,
+        "Metadata": entity.metadata.as_ref().map(plain::attributes),
         "Floor": entity.floor,
         "Behind": history.behind,
         "From": history.from,
@@ -113,52 +111,51 @@ fn json(entity: &Entity, history: &History) -> Value {
 
 fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup {
     let (latest, id) = (&entity.latest, &entity.latest.entity);
-    let own = || Some(id.as_str().to_owned());
+    let page = |path: &str| address::of_entity(path, id.as_str());
     html! {
         p.crumbs { a href="/" { "Entities" } }
         h1.key { (value::word(id.as_str())) @if latest.deleted { " " span.tag.dead { "deleted" } } }
-        nav.pages aria-label="Of this entity" {
-            a href=(address::version(id.as_str(), latest.version.get())) { "Latest version, whole" }
-            a href=(link("/as-of", [("id", own())])) { "As of a time…" }
-            @if app.writes.is_some() && latest.deleted { a href=(link("/undelete", [("id", own())])) { "Undelete…" } }
-            @if history.has_gap() { a href=(link("/repair", [("id", own())])) { "Repair…" } }
+        nav.pages aria-label="Entity" {
+            a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
+            a href=(page("/as-of")) { "View a point in time" }
+            @if app.writes.is_some() && latest.deleted { a href=(page("/undelete")) { "Undelete…" } }
+            @if history.has_gap() { a href=(page("/repair")) { "Repair…" } }
         }
         div.columns {
             section aria-labelledby="latest" {
                 h2 #latest { "Latest: version " (latest.version) }
-                (version::attributes(&latest.attributes, Much::SOME))
+                (value::attributes(&latest.attributes, DisplayLimits::ITEM, DisplayLimits::ITEM.members))
             }
-            section aria-labelledby="about" {
-                h2 #about { "About" }
+            section aria-labelledby="details" {
+                h2 #details { "Details" }
                 dl.facts {
-                    dt { "Last change" } dd { @match latest.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "not said" } } }
-                    dt { "History behind by" }
-                    dd { @if history.behind == 0 { span.good { "none" } } @else { span.warn { (history.behind) @if history.is_behind_further { " or more" } @if history.behind == 1 { " version" } @else { " versions" } } } }
-                    @if entity.floor > Version::FIRST { dt { "History begins at" } dd { "version " (entity.floor) ", the rest was pruned" } }
-                    @if let Some(request) = &latest.request_id { dt { "Last request" } dd { (value::word(request)) } }
-                    dt { "Size of the latest item" } dd { (value::bytes(entity.latest_size)) }
-                    dt { "Called in logs" } dd { code { (id.digest()) } }
+                    dt { "Last change" } dd { @match latest.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "Unknown" } } }
+                    dt { "History lag" }
+                    dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (history.behind) @if history.behind == 1 { " version" } @else { " versions" } @if history.is_behind_further { " or more" } } } }
+                    @if entity.floor > Version::FIRST { dt { "Oldest version" } dd { (entity.floor) ", earlier versions were pruned" } }
+                    @if let Some(request) = &latest.request_id { dt { "Last request ID" } dd { (value::word(request)) } }
+                    dt { "Latest item size" } dd { (value::bytes(entity.latest_size)) }
+                    dt { "Log ID" } dd { code { (id.digest()) } }
                 }
                 h2 { "Metadata" }
                 @match &entity.metadata {
-                    Some(metadata) => (version::attributes(&without_keys(metadata), Much::SOME)),
-                    None => p.muted { "It has none." },
+                    Some(metadata) => (value::attributes(metadata, DisplayLimits::ITEM, DisplayLimits::ITEM.members)),
+                    None => p.muted { "No metadata." },
                 }
             }
         }
         h2 #history { "History, versions " (history.from) " to " (history.to) " of " (latest.version) }
-        (timeline::drawing(&history.marks(), timeline::Whole { head: latest.version.get(), floor: entity.floor.get(), by_time: by_time && history.has_times() }))
+        (timeline::drawing(&history.marks(), timeline::Scale { latest: latest.version.get(), floor: entity.floor.get(), by_time: by_time && history.has_times() }))
         @if history.has_times() {
-            p.legend { a href=(address::entity(id, Some(history.to), !by_time)) { @if by_time { "Side by side" } @else { "By their times" } } }
+            p.legend { a href=(address::entity(id, Some(history.to), !by_time)) { @if by_time { "Space evenly" } @else { "Space by time" } } }
         }
-        (history.pages(by_time, "Pages of the history"))
+        (history.pages(by_time, "History pages"))
         (history.table())
-        (history.pages(by_time, "Pages of the history, again"))
+        (history.pages(by_time, "History pages, bottom"))
     }
 }
 
-fn without_keys(item: &Item) -> Item {
-    let mut item = item.clone();
+fn without_keys(mut item: Item) -> Item {
     item.remove(names::PK);
     item.remove(names::SK);
     item

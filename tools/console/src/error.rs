@@ -1,57 +1,73 @@
 //! Errors of pages and forms, with their HTTP status.
 
+use std::{error::Error as StdError, sync::Arc};
+
 use axum::http::StatusCode;
 use operations::error::{Kind, OperationError};
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{client::error::ServiceError, read::versions::ReadError, write::restore::RestoreError},
-    logging::chain,
 };
 use thiserror::Error;
 
 /// The reason why a page cannot be shown, or a form was not executed.
 #[derive(Debug, Error)]
 pub(crate) enum PageError {
-    /// The query or the form is not valid.
-    #[error("{0}")]
-    Invalid(String),
+    /// A field of the query or the form is missing.
+    #[error("missing parameter: {0}")]
+    Missing(&'static str),
+    /// A field of the query or the form has none of the expected values.
+    #[error("{field}: expected {expected}")]
+    Unexpected {
+        field: &'static str,
+        expected: &'static str,
+    },
+    /// A field of the query or the form cannot be parsed.
+    #[error("{field}")]
+    Invalid {
+        field: &'static str,
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// The console is read-only.
-    #[error("{0}")]
-    Forbidden(String),
+    #[error("the console is read-only: start it with --allow-write to change the table")]
+    ReadOnly,
     /// Something does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The state of the table or the console prevents the action.
     #[error("{0}")]
     Conflict(String),
+    /// A redrive or a repair is running.
+    #[error("another redrive or repair is running: try again when it has ended")]
+    Busy,
     /// Work in the background ended without a result.
-    #[error("{0}")]
-    Unavailable(String),
+    #[error("the operation was interrupted: try again")]
+    Interrupted,
     /// An operation failed.
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// A repair cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] Arc<OperationError>),
 }
 
 impl PageError {
-    /// Returns the error of a field that cannot be parsed.
-    pub(crate) fn invalid(field: &str, error: impl std::error::Error) -> Self {
-        Self::Invalid(format!("{field}: {}", chain(&error)))
-    }
-
     /// Returns the HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Self::Invalid(_) => StatusCode::BAD_REQUEST,
-            Self::Forbidden(_) => StatusCode::FORBIDDEN,
-            Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Conflict(_) => StatusCode::CONFLICT,
-            Self::Unavailable(_) => StatusCode::BAD_GATEWAY,
-            Self::Operation(error) => match error.kind() {
-                Kind::Invalid => StatusCode::BAD_REQUEST,
-                Kind::NotFound => StatusCode::NOT_FOUND,
-                Kind::Conflict => StatusCode::CONFLICT,
-                Kind::Unavailable => StatusCode::BAD_GATEWAY,
-            },
+        let kind = match self {
+            Self::Missing(_) | Self::Unexpected { .. } | Self::Invalid { .. } => Kind::Invalid,
+            Self::ReadOnly => return StatusCode::FORBIDDEN,
+            Self::NotFound(_) => Kind::NotFound,
+            Self::Conflict(_) | Self::Busy => Kind::Conflict,
+            Self::Interrupted => Kind::Unavailable,
+            Self::Operation(error) => error.kind(),
+            Self::Plan(error) => error.kind(),
+        };
+        match kind {
+            Kind::Invalid => StatusCode::BAD_REQUEST,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Conflict => StatusCode::CONFLICT,
+            Kind::Unavailable => StatusCode::BAD_GATEWAY,
         }
     }
 }

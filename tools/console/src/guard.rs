@@ -1,4 +1,10 @@
-//! Who is let in, and what may be written. Every request comes by here.
+//! Access control. Every request passes these checks, in this order:
+//!
+//! 1. Its `Host` is one of the console, against DNS rebinding.
+//! 2. If it is not GET or HEAD, its `Origin` is the console, against cross-site requests. A request with the access token
+//!    in its `Authorization` header needs no `Origin`, because other sites do not know the token.
+//! 3. It carries the access token or the session cookie. Style, script, icon and the sign-in form need neither.
+//! 4. A form contains the CSRF token of the console.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,12 +24,12 @@ use super::{
     secrets::{CSRF, Secrets},
 };
 
-/// No form of ours is longer.
+/// Maximum size of a form.
 const MAX_FORM_BYTES: usize = 64 * 1024;
-/// How long who was let in stays so.
+/// Maximum age of the session cookie.
 const SESSION_SECONDS: u32 = 24 * 60 * 60;
 
-/// What browsers are told of every page.
+/// Security headers of every response.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -39,20 +45,20 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Who is let in, and what may be written.
+/// Access control of a console.
 #[derive(Debug)]
 pub(super) struct Guard {
     secrets: Arc<Secrets>,
     hosts: Hosts,
-    /// Named after the port: cookies do not tell the ports of one machine apart.
+    /// Name of the session cookie. It contains the port, because consoles at other ports receive the same cookies.
     cookie: String,
 }
 
-/// Why a request goes no further.
-enum Refusal {
+/// The reason why a request is not passed on.
+enum Rejection {
     Status(StatusCode, &'static str),
-    /// The token of the address lets in, and is not to be seen again.
-    Welcome {
+    /// The address contains a token, which the response removes from it.
+    SignedIn {
         to: String,
     },
     SignIn {
@@ -61,7 +67,7 @@ enum Refusal {
     },
 }
 
-use Refusal::Status;
+use Rejection::Status;
 
 impl Guard {
     pub(super) fn new(secrets: Arc<Secrets>, hosts: Hosts, port: u16) -> Self {
@@ -72,36 +78,32 @@ impl Guard {
         }
     }
 
-    fn judge(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn authorize(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let host = text(header::HOST).filter(|host| self.hosts.knows(host));
+        let host = text(header::HOST).filter(|host| self.hosts.allows(host));
         let Some(host) = host else {
             return Err(Status(
                 StatusCode::MISDIRECTED_REQUEST,
-                "The console does not answer to this name.",
+                "This host name is not allowed. To allow it, start the console with --host.",
             ));
         };
         let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         let has_token = bearer.is_some_and(|token| self.secrets.is_token(token));
         let is_write = !matches!(*method, Method::GET | Method::HEAD);
-        // A browser says where a form came from. What is no browser brings the token itself, which no page of others knows.
-        if is_write && !has_token && !is_own(text(header::ORIGIN), host) {
-            return Err(Status(
-                StatusCode::FORBIDDEN,
-                "The form came from another page than the console's.",
-            ));
+        if is_write && !has_token && !is_same_origin(text(header::ORIGIN), host) {
+            return Err(Status(StatusCode::FORBIDDEN, "The form was sent from another site."));
         }
         if uri.path().starts_with(ASSETS) || uri.path() == SIGN_IN || has_token || self.has_cookie(headers) {
             return match token_of(uri) {
-                // Whoever is in already still gets rid of the token in the address.
-                Some((_, to)) if !is_write && uri.path() != SIGN_IN => Err(Refusal::Welcome { to }),
+                // The token is removed from the address even if the request is already authorized.
+                Some((_, to)) if !is_write && uri.path() != SIGN_IN => Err(Rejection::SignedIn { to }),
                 _ => Ok(()),
             };
         }
         match token_of(uri) {
-            Some((token, to)) if self.secrets.is_token(&token) => Err(Refusal::Welcome { to }),
-            Some((_, to)) => Err(Refusal::SignIn { to, is_wrong: true }),
-            None => Err(Refusal::SignIn {
+            Some((token, to)) if self.secrets.is_token(&token) => Err(Rejection::SignedIn { to }),
+            Some((_, to)) => Err(Rejection::SignIn { to, is_wrong: true }),
+            None => Err(Rejection::SignIn {
                 to: uri.to_string(),
                 is_wrong: false,
             }),
@@ -117,7 +119,7 @@ impl Guard {
             .any(|(name, value)| name == self.cookie && self.secrets.is_session(value))
     }
 
-    fn welcome(&self, to: &str) -> Response {
+    fn start_session(&self, to: &str) -> Response {
         let cookie = format!(
             "{}={}; Path=/; HttpOnly; SameSite=Lax; Max-Age={SESSION_SECONDS}",
             self.cookie,
@@ -132,35 +134,35 @@ impl Guard {
         response
     }
 
-    fn refuse(&self, refusal: Refusal, wants_json: bool) -> Response {
-        match refusal {
-            Status(status, why) => page::plain(status, why, wants_json),
-            Refusal::Welcome { to } => self.welcome(&to),
-            Refusal::SignIn { .. } if wants_json => {
-                let why = "The token is missing or wrong: Authorization: Bearer TOKEN.";
-                page::plain(StatusCode::UNAUTHORIZED, why, true)
+    fn reject(&self, rejection: Rejection, is_json: bool) -> Response {
+        match rejection {
+            Status(status, why) => page::rejection(status, why, is_json),
+            Rejection::SignedIn { to } => self.start_session(&to),
+            Rejection::SignIn { .. } if is_json => {
+                let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
+                page::rejection(StatusCode::UNAUTHORIZED, why, true)
             }
-            Refusal::SignIn { to, is_wrong } => page::sign_in(&to, is_wrong),
+            Rejection::SignIn { to, is_wrong } => page::sign_in(&to, is_wrong),
         }
     }
 
-    /// The token of the sign-in form lets in.
+    /// Checks the token of the sign-in form.
     fn sign_in(&self, form: &HashMap<String, String>) -> Response {
-        let to = form.get("to").filter(|to| is_ours(to)).map_or("/", String::as_str);
+        let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
         match form.get("token") {
-            Some(token) if self.secrets.is_token(token) => self.welcome(to),
+            Some(token) if self.secrets.is_token(token) => self.start_session(to),
             _ => page::sign_in(to, true),
         }
     }
 }
 
-/// Lets a request in, or not.
+/// Checks a request, and adds the security headers to its response.
 pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let wants_json = page::wants_json(request.headers());
-    let judged = guard.judge(request.method(), request.uri(), request.headers());
-    let mut response = match judged {
-        Err(refusal) => guard.refuse(refusal, wants_json),
-        Ok(()) if request.method() == Method::POST => posted(&guard, request, next, wants_json).await,
+    let is_json = page::accepts_only_json(request.headers());
+    let authorized = guard.authorize(request.method(), request.uri(), request.headers());
+    let mut response = match authorized {
+        Err(rejection) => guard.reject(rejection, is_json),
+        Ok(()) if request.method() == Method::POST => check_form(&guard, request, next, is_json).await,
         Ok(()) => next.run(request).await,
     };
     for (name, value) in HEADERS {
@@ -172,39 +174,39 @@ pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
     response
 }
 
-/// A form goes on only with the token of its page.
-async fn posted(guard: &Guard, request: Request, next: Next, wants_json: bool) -> Response {
-    let unreadable = || page::plain(StatusCode::BAD_REQUEST, "The form cannot be read.", wants_json);
+/// Checks the CSRF token of a form.
+async fn check_form(guard: &Guard, request: Request, next: Next, is_json: bool) -> Response {
+    let invalid = || page::rejection(StatusCode::BAD_REQUEST, "The form cannot be parsed.", is_json);
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, MAX_FORM_BYTES).await else {
-        return unreadable();
+        return invalid();
     };
     let copy = Request::from_parts(parts.clone(), Body::from(body.clone()));
     let Ok(Form(form)) = Form::<HashMap<String, String>>::from_request(copy, &()).await else {
-        return unreadable();
+        return invalid();
     };
     if parts.uri.path() == SIGN_IN {
         return guard.sign_in(&form);
     }
     if !form.get(CSRF).is_some_and(|token| guard.secrets.is_csrf(token)) {
-        let why = "The form is not one of this console, or of an earlier run of it. Go back and load its page again.";
-        return page::plain(StatusCode::FORBIDDEN, why, wants_json);
+        let why = "The form has expired or belongs to another console. Go back, reload the page and try again.";
+        return page::rejection(StatusCode::FORBIDDEN, why, is_json);
     }
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Whether a form came from a page at this very host.
-fn is_own(origin: Option<&str>, host: &str) -> bool {
+/// Returns `true` if the origin of a form is this host.
+fn is_same_origin(origin: Option<&str>, host: &str) -> bool {
     let authority = origin.and_then(|origin| origin.split_once("://"));
     authority.is_some_and(|(scheme, authority)| ["http", "https"].contains(&scheme) && authority == host)
 }
 
-/// Whether an address is a path of this console. Browsers leave tabs out, and take a backslash for a slash.
-fn is_ours(to: &str) -> bool {
+/// Returns `true` if an address is a path of this console. Browsers remove tabs, and treat a backslash as a slash.
+fn is_own_path(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
-/// The token in an address, and the address without it.
+/// Splits an address into the token and the address without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());
@@ -214,7 +216,7 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
             None => rest.push(pair),
         }
     }
-    // A path of two slashes would be somebody else's address.
+    // A path that begins with two slashes is an address of another host.
     let path = format!("/{}", uri.path().trim_start_matches('/'));
     let to = match rest.is_empty() {
         true => path,

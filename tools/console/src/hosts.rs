@@ -1,22 +1,23 @@
-//! The names that the console answers to.
+//! Host names at which the console accepts requests.
 //!
-//! A page of somebody else can have its own name lead to this machine, and then read what is served here. A name that is
-//! not ours is therefore refused; an address is not, since no such page is at one.
+//! A page of another site can point its own host name to this machine (DNS rebinding), and then read responses of the
+//! console. Therefore a host name that is not configured is rejected. An IP address is accepted, because DNS rebinding
+//! needs a name.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The names that the console answers to.
+/// Host names at which the console accepts requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hosts {
-    /// The address that it was asked to listen at. This machine's own otherwise.
+    /// Address of the listener, if it is not the loopback address.
     pub(super) bind: Option<IpAddr>,
-    /// Further names.
+    /// Additional names.
     pub(super) names: Vec<String>,
 }
 
 impl Hosts {
-    /// Whether a `Host` header means this console.
-    pub(super) fn knows(&self, host: &str) -> bool {
+    /// Returns `true` if requests with this `Host` header are accepted.
+    pub(super) fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match address {
@@ -28,8 +29,8 @@ impl Hosts {
         }
     }
 
-    /// The address as people are told it.
-    pub(super) fn shown(&self, address: SocketAddr) -> String {
+    /// Returns host and port for the URL of the console.
+    pub(super) fn authority(&self, address: SocketAddr) -> String {
         match self.names.first() {
             Some(name) => format!("{name}:{}", address.port()),
             None => address.to_string(),
@@ -49,13 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_others_are_refused() {
-        let alone = Hosts::default();
+    fn unknown_host_names_are_rejected() {
+        let local = Hosts::default();
         let open = Hosts {
             bind: Some("0.0.0.0".parse().unwrap()),
             names: vec!["history.example".to_owned()],
         };
-        for (host, by_alone, by_open) in [
+        for (host, by_local, by_open) in [
             ("127.0.0.1:8100", true, true),
             ("127.0.0.1", true, true),
             ("[::1]:8100", true, true),
@@ -72,7 +73,7 @@ mod tests {
             ("user@127.0.0.1", false, false),
             ("", false, false),
         ] {
-            assert_eq!((alone.knows(host), open.knows(host)), (by_alone, by_open), "{host}");
+            assert_eq!((local.allows(host), open.allows(host)), (by_local, by_open), "{host}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The history browser: the history of a table in the web browser.
 //!
 //! ```text
-//! request ─▶ guard ─▶ query of a page ─▶ library ─▶ view ─▶ HTML, or JSON if the request accepts only that
+//! request ─▶ guard ─▶ query parameters ─▶ library ─▶ view ─▶ HTML, or JSON if the request accepts only that
 //! ```
 //!
 //! `vzero console` starts it, and the local stack serves it. It reads through `shared` and `operations`; without write
@@ -11,8 +11,8 @@
 mod address;
 mod app;
 mod as_of;
-mod aside;
 mod assets;
+mod background;
 mod compare;
 mod entities;
 mod entity;
@@ -21,7 +21,6 @@ mod failures;
 mod guard;
 mod health;
 mod hosts;
-mod operator;
 mod page;
 mod query;
 mod redrive;
@@ -139,12 +138,12 @@ impl Console {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        let secrets = Arc::new(options.token.map_or_else(Secrets::fresh, Secrets::with_token));
+        let secrets = Arc::new(Secrets::new(options.token));
         let hosts = Hosts {
             bind: options.bind,
             names: options.hosts,
         };
-        let url = format!("http://{}/?token={}", hosts.shown(address), secrets.token());
+        let url = format!("http://{}/?token={}", hosts.authority(address), secrets.token());
         let guard = Guard::new(Arc::clone(&secrets), hosts, address.port());
         let app = App {
             connection,
@@ -156,7 +155,7 @@ impl Console {
             max_read_units: options.max_read_units,
             ordering: options.ordering,
             busy: Arc::default(),
-            repairs: repair::jobs::Repairs::default(),
+            plans: repair::plans::Plans::default(),
             audit: health::audit::Audit::default(),
             samples: tokio::sync::Mutex::default(),
         };

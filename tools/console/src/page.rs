@@ -1,4 +1,4 @@
-//! What every page has around its view, and the choice between HTML and JSON.
+//! Frame of all pages, and the choice between HTML and JSON.
 
 use std::{convert::Infallible, future::Future};
 
@@ -13,32 +13,31 @@ use serde_json::{Value, json};
 use shared::logging::chain;
 
 use super::{
-    address::{ASSETS, SIGN_IN},
+    address::{self, ASSETS, SIGN_IN},
     app::App,
     secrets::CSRF,
     value,
 };
 use crate::error::PageError;
 
-/// What is shown.
+/// Content of a page.
 pub(super) struct View {
     pub(super) title: String,
-    /// Which of the main pages it belongs to.
-    pub(super) place: Place,
+    pub(super) section: Section,
     pub(super) body: Markup,
-    /// The same for programs.
+    /// JSON form of the page.
     pub(super) json: Value,
 }
 
-/// The main pages.
+/// Section of the main navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Section {
     Entities,
     Failures,
     Health,
 }
 
-impl Place {
+impl Section {
     const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::Entities, "Entities", "/"),
         (Self::Failures, "Failures", "/failures"),
@@ -46,47 +45,47 @@ impl Place {
     ];
 }
 
-/// What a form ends in.
-pub(super) enum Answer {
+/// Response to a form.
+pub(super) enum FormResponse {
     View(View),
-    /// Somebody was faster: nothing was done.
+    /// Another update was applied first, and nothing was changed.
     Conflict(View),
-    /// Another page, and the outcome for programs.
+    /// Redirection to a page, or the outcome as JSON.
     SeeOther(String, Value),
 }
 
-/// In what form an answer is wanted.
+/// Format of a response, selected by the `Accept` header.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wants {
+pub(super) struct ResponseFormat {
     json: bool,
 }
 
-impl<S: Sync> FromRequestParts<S> for Wants {
+impl<S: Sync> FromRequestParts<S> for ResponseFormat {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Self {
-            json: wants_json(&parts.headers),
+            json: accepts_only_json(&parts.headers),
         })
     }
 }
 
-impl Wants {
-    /// Shows a view, or why there is none.
-    pub(super) async fn show(self, app: &App, view: impl Future<Output = Result<View, PageError>>) -> Response {
+impl ResponseFormat {
+    /// Renders a page or its error.
+    pub(super) async fn page(self, app: &App, view: impl Future<Output = Result<View, PageError>>) -> Response {
         match view.await {
             Ok(view) => self.view(app, view),
             Err(error) => self.error(app, &error),
         }
     }
 
-    /// Answers a form.
-    pub(super) async fn answer(self, app: &App, answer: impl Future<Output = Result<Answer, PageError>>) -> Response {
-        match answer.await {
-            Ok(Answer::View(view)) => self.view(app, view),
-            Ok(Answer::Conflict(view)) => (StatusCode::CONFLICT, self.view(app, view)).into_response(),
-            Ok(Answer::SeeOther(_, json)) if self.json => Json(json).into_response(),
-            Ok(Answer::SeeOther(to, _)) => Redirect::to(&to).into_response(),
+    /// Renders the response to a form or its error.
+    pub(super) async fn form(self, app: &App, form: impl Future<Output = Result<FormResponse, PageError>>) -> Response {
+        match form.await {
+            Ok(FormResponse::View(view)) => self.view(app, view),
+            Ok(FormResponse::Conflict(view)) => (StatusCode::CONFLICT, self.view(app, view)).into_response(),
+            Ok(FormResponse::SeeOther(_, json)) if self.json => Json(json).into_response(),
+            Ok(FormResponse::SeeOther(to, _)) => Redirect::to(&to).into_response(),
             Err(error) => self.error(app, &error),
         }
     }
@@ -94,23 +93,23 @@ impl Wants {
     fn view(self, app: &App, view: View) -> Response {
         match self.json {
             true => Json(view.json).into_response(),
-            false => page(app, &view.title, Some(view.place), &view.body).into_response(),
+            false => page(app, &view.title, Some(view.section), &view.body).into_response(),
         }
     }
 
     pub(super) fn error(self, app: &App, error: &PageError) -> Response {
         let status = error.status();
-        // The library's errors hold no attribute values.
+        // The library's errors contain no attribute values.
         let why = chain(error);
         if self.json {
             return (status, Json(json!({"Error": why}))).into_response();
         }
         let title = match status {
             StatusCode::NOT_FOUND => "Not found",
-            StatusCode::FORBIDDEN => "Not allowed",
-            StatusCode::BAD_REQUEST => "Not understood",
-            StatusCode::CONFLICT => "Not done",
-            _ => "Not to be had now",
+            StatusCode::FORBIDDEN => "Access denied",
+            StatusCode::BAD_REQUEST => "Invalid request",
+            StatusCode::CONFLICT => "Conflict",
+            _ => "Service unavailable",
         };
         let body = html! {
             h1 { (title) }
@@ -121,33 +120,33 @@ impl Wants {
     }
 }
 
-/// Whether JSON is asked for, and HTML is not.
-pub(super) fn wants_json(headers: &HeaderMap) -> bool {
+/// Returns `true` if a request accepts JSON and not HTML.
+pub(super) fn accepts_only_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
     let names = |kind: &str| accepted.iter().any(|value| value.contains(kind));
     names("application/json") && !names("text/html")
 }
 
-/// A page with its frame.
-fn page(app: &App, title: &str, place: Option<Place>, body: &Markup) -> Markup {
+/// Renders a page with its header and footer.
+fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Markup {
     let connection = &app.connection;
     html! {
         (DOCTYPE)
         html lang="en" {
             (head(title))
             body {
-                a.skip href="#main" { "Skip to the content" }
+                a.skip href="#main" { "Skip to main content" }
                 header {
                     nav aria-label="Main" {
                         a.brand href="/" { "vzero" }
-                        @for (each, name, path) in Place::ALL {
-                            a href=(path) aria-current=[(place == Some(each)).then_some("page")] { (name) }
+                        @for (each, name, path) in Section::ALL {
+                            a href=(path) aria-current=[(section == Some(each)).then_some("page")] { (name) }
                         }
                     }
                     form.find role="search" action="/" method="get" {
-                        label.hidden for="find" { "Find an entity by how its key begins" }
-                        input #find type="search" name="prefix" placeholder="Find an entity ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
+                        label.hidden for="find" { "Find entities by key prefix" }
+                        input #find type="search" name="prefix" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
                         button { "Find" }
                     }
                 }
@@ -179,7 +178,7 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// A page about no table: whoever reads it was not let in.
+/// Renders a page without data of the table, for clients that are not signed in.
 fn bare(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -190,31 +189,61 @@ fn bare(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// A refusal.
-pub(super) fn plain(status: StatusCode, why: &str, wants_json: bool) -> Response {
-    if wants_json {
+/// Returns the response to a rejected request.
+pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Response {
+    if is_json {
         return (status, Json(json!({"Error": why}))).into_response();
     }
-    let title = status.canonical_reason().unwrap_or("Refused");
+    let title = status.canonical_reason().unwrap_or("Error");
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
 }
 
-/// The form for the token.
+/// Returns the sign-in form.
 pub(super) fn sign_in(to: &str, is_wrong: bool) -> Response {
     let body = html! {
-        @if is_wrong { p.note role="alert" { "The token is not the one of this console." } }
-        p { "The console's token is in the address that it said when it was started." }
+        @if is_wrong { p.note role="alert" { "Invalid token." } }
+        p { "Enter the token of this console. It is part of the URL that the console printed when it started." }
         form method="post" action=(SIGN_IN) {
             input type="hidden" name="to" value=(to);
             label for="token" { "Token" }
             input #token type="password" name="token" autocomplete="current-password" required;
-            button { "Go on" }
+            button { "Sign in" }
         }
     };
     (StatusCode::UNAUTHORIZED, bare("Sign in", &body)).into_response()
 }
 
-/// The hidden fields that every form needs to be taken.
+/// Renders the hidden field that every form needs.
 pub(super) fn csrf(app: &App) -> Markup {
     html! { input type="hidden" name=(CSRF) value=(app.secrets.csrf()); }
+}
+
+/// Renders the note that replaces the form of a change in a read-only console.
+pub(super) fn read_only(command: &str) -> Markup {
+    html! {
+        p.note {
+            "The console is read-only. To apply this change, start the console with " code { "--allow-write" } " or run "
+            code { "vzero " (command) } "."
+        }
+    }
+}
+
+/// Renders a link to an entity.
+pub(super) fn entity_link(id: &str) -> Markup {
+    html! { a.key href=(address::of_entity("/entity", id)) { (value::word(id)) } }
+}
+
+/// Renders the members of a JSON object except one, as in `ID E#1, Version 7`, with a link to the entity.
+pub(super) fn members(object: &Value, except: &str) -> Markup {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let members = object.as_object().into_iter().flatten();
+    html! {
+        @for (at, (name, member)) in members.filter(|(name, _)| *name != except).enumerate() {
+            @if at > 0 { ", " }
+            @match (name.as_str(), member.as_str()) {
+                ("ID", Some(id)) => (entity_link(id)),
+                _ => { (name) " " (value::word(&text(member))) }
+            }
+        }
+    }
 }

@@ -1,19 +1,60 @@
-//! What an address asks for.
+//! Parameters of queries and forms.
+
+use std::ops::Deref;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use shared::domain::{entity::EntityId, version::Version};
 
 use crate::error::PageError;
 
-/// What stands as it is in the value of a query.
-const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// Characters of a query value that are percent-encoded.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A path of the console, with a query. What is none is left out.
+/// A parameter, `None` if it is missing or empty.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "Option<String>")]
+pub(super) struct Param(pub(super) Option<String>);
+
+impl From<Option<String>> for Param {
+    fn from(text: Option<String>) -> Self {
+        Self(text.filter(|text| !text.is_empty()))
+    }
+}
+
+impl Deref for Param {
+    type Target = Option<String>;
+
+    fn deref(&self) -> &Option<String> {
+        &self.0
+    }
+}
+
+impl Param {
+    /// Returns the value of a required parameter.
+    pub(super) fn required(&self, name: &'static str) -> Result<&str, PageError> {
+        self.as_deref().ok_or(PageError::Missing(name))
+    }
+
+    /// Parses the key of an entity.
+    pub(super) fn entity(&self) -> Result<EntityId, PageError> {
+        Ok(EntityId::new(self.required("id")?)?)
+    }
+
+    /// Parses a version.
+    pub(super) fn version(&self, field: &'static str) -> Result<Option<Version>, PageError> {
+        let Some(text) = self.as_deref() else { return Ok(None) };
+        let version = text.trim().parse().ok().and_then(Version::new);
+        let expected = "a version number, 1 or higher";
+        version.map(Some).ok_or(PageError::Unexpected { field, expected })
+    }
+}
+
+/// Returns a path with a query. Pairs without a value are left out.
 pub(super) fn link<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, Option<String>)>) -> String {
     let pairs = query.into_iter().filter_map(|(name, value)| {
         let value = value?;
-        Some(format!("{name}={}", utf8_percent_encode(&value, VALUE)))
+        Some(format!("{name}={}", utf8_percent_encode(&value, ENCODED)))
     });
     let pairs: Vec<_> = pairs.collect();
     match pairs.is_empty() {
@@ -22,32 +63,12 @@ pub(super) fn link<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, Opt
     }
 }
 
-/// A field that was left empty was not given.
-pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.filter(|text| !text.is_empty()))
-}
-
-/// The entity of an address.
-pub(super) fn entity(id: Option<&str>) -> Result<EntityId, PageError> {
-    let id = id.ok_or_else(|| PageError::Invalid("the address names no entity: id".to_owned()))?;
-    Ok(EntityId::new(id)?)
-}
-
-/// A version of an address, where there is one.
-pub(super) fn version(name: &str, text: Option<&str>) -> Result<Option<Version>, PageError> {
-    let Some(text) = text else { return Ok(None) };
-    let number = text.trim().parse().ok().and_then(Version::new);
-    let number = number.ok_or_else(|| PageError::Invalid(format!("{name}: versions are numbers, and count from 1")))?;
-    Ok(Some(number))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_link_keeps_what_is_in_a_key() {
+    fn links_encode_reserved_characters() {
         let id = "a/b?c&d=e#f%20g \"<ü>";
         let link = link("/entity", [("id", Some(id.to_owned())), ("before", None)]);
         assert_eq!(link, "/entity?id=a%2Fb%3Fc%26d%3De%23f%2520g%20%22%3C%C3%BC%3E");
@@ -55,10 +76,11 @@ mod tests {
 
     #[test]
     fn versions_count_from_one() {
+        let parse = |text: &str| Param::from(Some(text.to_owned())).version("version");
         for text in ["0", "-1", "x", "1.5", "18446744073709551616"] {
-            assert!(version("version", Some(text)).is_err(), "{text}");
+            assert!(parse(text).is_err(), "{text}");
         }
-        assert_eq!(version("version", Some(" 7")).unwrap(), Version::new(7));
-        assert_eq!(version("version", None).unwrap(), None);
+        assert_eq!(parse(" 7").unwrap(), Version::new(7));
+        assert_eq!(parse("").unwrap(), None);
     }
 }

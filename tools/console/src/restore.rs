@@ -1,4 +1,7 @@
-//! An old version brought back as a new one, and a deletion undone: first shown, then done, once.
+//! Restore of an old version, and undelete.
+//!
+//! A page previews the change. Its form names the latest version that the preview is based on, and a request id: the change
+//! is applied only if that version is still the latest, and only once.
 
 use std::collections::BTreeMap;
 
@@ -25,37 +28,33 @@ use super::{
         self,
         changes::{Change as Difference, Changes},
     },
-    page::{self, Answer, Place, View},
-    query::{self, given, link},
-    time, value,
+    page::{self, FormResponse, Section, View, entity_link},
+    query::{Param, link},
+    time,
+    value::{self, DisplayLimits},
 };
 use crate::error::PageError;
 
-/// What an address or a form asks for.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Parameters of the page and the form.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    version: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    expected: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    request: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    actor: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    reason: Option<String>,
+    id: Param,
+    version: Param,
+    expected: Param,
+    request: Param,
+    actor: Param,
+    reason: Param,
 }
 
-/// What is to be done.
+/// A change of the table.
 #[derive(Debug, Clone, Copy)]
-enum Deed {
+enum Action {
     Restore(Version),
     Undelete,
 }
 
-impl Deed {
+impl Action {
     fn path(self) -> &'static str {
         match self {
             Self::Restore(_) => "/restore",
@@ -63,22 +62,18 @@ impl Deed {
         }
     }
 
-    /// The page that shows what it would do.
-    fn address(self, entity: &EntityId) -> String {
-        let version = match self {
+    /// Returns the version to restore.
+    fn version(self) -> Option<String> {
+        match self {
             Self::Restore(version) => Some(version.to_string()),
             Self::Undelete => None,
-        };
-        link(
-            self.path(),
-            [("id", Some(entity.as_str().to_owned())), ("version", version)],
-        )
+        }
     }
 }
 
-/// What a restore would change.
+/// Previews a restore.
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query::entity(query.id.as_deref())?;
+    let entity = query.id.entity()?;
     let number = number(&query)?;
     let latest = latest(app, &entity).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
@@ -87,11 +82,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let is_same = changes.changed.is_empty() && latest.deleted == old.deleted;
     let lead = html! {
         @if is_same {
-            p.note { "Version " (number) " has what the latest version, " (latest.version) ", has." }
+            p.note { "Version " (number) " is equal to the latest version, " (latest.version) "." }
         } @else {
-            p { "The latest version is " (latest.version) ". The new one would have what version " (number) " has: what is in the right column." }
+            p { "The latest version is " (latest.version) ". A restore creates a new version with the attributes of version " (number) ", in the right column." }
         }
-        div.scroll role="region" aria-label="What would change" tabindex="0" { (compare::differences(&changes, &latest, &old)) }
+        div.scroll role="region" aria-label="Changes" tabindex="0" { (compare::differences(&changes, &latest, &old)) }
     };
     let mut json = json!({
         "ID": entity.as_str(), "Version": number, "Latest": latest.version,
@@ -103,34 +98,30 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         app,
         &title,
         &entity,
-        Deed::Restore(number),
+        Action::Restore(number),
         &latest,
         &lead,
         &mut json,
     ))
 }
 
-/// What undoing a deletion would do.
+/// Previews an undelete.
 pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query::entity(query.id.as_deref())?;
+    let entity = query.id.entity()?;
     let latest = latest(app, &entity).await?;
     if !latest.deleted {
         return Err(PageError::Conflict(format!("{} is not deleted", entity.as_str())));
     }
     let lead = html! {
-        p { "The latest version, " (latest.version) ", is a tombstone. The new one would have its attributes, and be none." }
-        dl.facts {
-            @let mut names: Vec<_> = latest.attributes.iter().collect();
-            @let () = names.sort_by_key(|(name, _)| *name);
-            @for (name, each) in names { dt { (value::name(name)) } dd { (value::value(each, value::Much::SOME)) } }
-        }
+        p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with its attributes that is not deleted." }
+        (value::attributes(&latest.attributes, DisplayLimits::ITEM, usize::MAX))
     };
     let mut json = json!({"ID": entity.as_str(), "Latest": latest.version, "Deleted": {"From": true, "To": false}});
     Ok(page(
         app,
         "Undelete",
         &entity,
-        Deed::Undelete,
+        Action::Undelete,
         &latest,
         &lead,
         &mut json,
@@ -141,122 +132,120 @@ fn page(
     app: &App,
     title: &str,
     entity: &EntityId,
-    deed: Deed,
+    action: Action,
     latest: &VersionView,
     lead: &Markup,
     json: &mut Value,
 ) -> View {
     let id = entity.as_str();
-    // A form that is sent twice makes one version.
+    // A form that is sent twice creates one version.
     let request = Uuid::new_v4().to_string();
     json["AllowWrite"] = json!(app.writes.is_some());
-    let version = match deed {
-        Deed::Restore(version) => Some(version),
-        Deed::Undelete => None,
-    };
+    let version = action.version();
     if app.writes.is_some() {
         json["Form"] = json!({
-            "Action": deed.path(), "csrf": app.secrets.csrf(), "id": id, "version": version.map(|version| version.to_string()),
+            "Action": action.path(), "csrf": app.secrets.csrf(), "id": id, "version": version,
             "expected": latest.version.to_string(), "request": request,
         });
     }
     let body = html! {
-        p { a href=(link("/entity", [("id", Some(id.to_owned()))])) { (value::word(id)) } }
+        p { (entity_link(id)) }
         h1 { (title) }
         (lead)
         @if app.writes.is_some() {
-            form method="post" action=(deed.path()) {
+            form method="post" action=(action.path()) {
                 (page::csrf(app))
                 input type="hidden" name="id" value=(id);
-                @if let Some(version) = version { input type="hidden" name="version" value=(version); }
+                @if let Some(version) = &version { input type="hidden" name="version" value=(version); }
                 input type="hidden" name="expected" value=(latest.version);
                 input type="hidden" name="request" value=(request);
                 label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
                 label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
-                p.muted { "Both may stay empty. What is given becomes an attribute of the new version." }
-                button { @match deed { Deed::Restore(version) => { "Make a new version with what version " (version) " has" }, Deed::Undelete => "Make a new version that is not deleted" } }
+                p.muted { "Optional. They become attributes of the new version." }
+                button { (title) }
             }
         } @else {
-            p.note { "The console is read-only: start it with " code { "--allow-write" } " to do this from here, or use "
-                code { "vzero " (deed.path().trim_start_matches('/')) } "." }
+            (page::read_only(action.path().trim_start_matches('/')))
         }
     };
     View {
         title: title.to_owned(),
-        place: Place::Entities,
+        section: Section::Entities,
         body,
         json: json.take(),
     }
 }
 
 /// Restores a version.
-pub(super) async fn post(app: &App, query: Query) -> Result<Answer, PageError> {
+pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let (entity, number) = (query::entity(query.id.as_deref())?, number(&query)?);
-    let (request, revision) = (request(&query)?, revision(app, &query)?);
-    let restored = app.store().restore(&entity, number, request, revision, options).await?;
-    Ok(answer(&entity, Deed::Restore(number), restored))
+    let (entity, number) = (query.id.entity()?, number(&query)?);
+    let (request, change_options) = (request(&query)?, change_options(app, &query)?);
+    let restored = app
+        .store()
+        .restore(&entity, number, request, change_options, options)
+        .await?;
+    Ok(response(&entity, Action::Restore(number), restored))
 }
 
-/// Undoes a deletion.
-pub(super) async fn undelete_post(app: &App, query: Query) -> Result<Answer, PageError> {
+/// Undeletes an entity.
+pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let entity = query::entity(query.id.as_deref())?;
-    let (request, revision) = (request(&query)?, revision(app, &query)?);
-    let done = app
+    let entity = query.id.entity()?;
+    let (request, change_options) = (request(&query)?, change_options(app, &query)?);
+    let outcome = app
         .store()
-        .set_deleted(&entity, false, request, revision, options)
+        .set_deleted(&entity, false, request, change_options, options)
         .await?;
-    let outcome = match done {
+    let outcome = match outcome {
         Some(outcome) => outcome,
         None => WriteOutcome::Unchanged {
             version: latest(app, &entity).await?.version,
         },
     };
-    Ok(answer(&entity, Deed::Undelete, outcome))
+    Ok(response(&entity, Action::Undelete, outcome))
 }
 
-fn answer(entity: &EntityId, deed: Deed, outcome: WriteOutcome) -> Answer {
+fn response(entity: &EntityId, action: Action, outcome: WriteOutcome) -> FormResponse {
     let id = entity.as_str();
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
         WriteOutcome::Duplicate { version } => ("Duplicate", version),
         WriteOutcome::Unchanged { version } => ("Unchanged", version),
-        WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => return refused(entity, deed, outcome),
+        WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => return conflict(entity, action, outcome),
     };
     let to = [
         ("id", Some(id.to_owned())),
         ("version", Some(version.to_string())),
         ("done", Some(name.to_owned())),
     ];
-    Answer::SeeOther(
+    FormResponse::SeeOther(
         link("/version", to),
         json!({"ID": id, "Version": version, "Outcome": name}),
     )
 }
 
-/// Somebody was faster.
-fn refused(entity: &EntityId, deed: Deed, outcome: WriteOutcome) -> Answer {
+/// Returns the response if another update was applied first.
+fn conflict(entity: &EntityId, action: Action, outcome: WriteOutcome) -> FormResponse {
     let why = OperationError::of_outcome(outcome)
         .map(|error| error.to_string())
         .unwrap_or_default();
     let body = html! {
-        p { a href=(link("/entity", [("id", Some(entity.as_str().to_owned()))])) { (value::word(entity.as_str())) } }
-        h1 { "Not done" }
-        p.note role="alert" { "Somebody was faster: " (why) ". Nothing was changed." }
-        p { a href=(deed.address(entity)) { "Look again at what would change" } }
+        p { (entity_link(entity.as_str())) }
+        h1 { "Conflict" }
+        p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
+        p { a href=(link(action.path(), [("id", Some(entity.as_str().to_owned())), ("version", action.version())])) { "Preview the change again" } }
     };
-    Answer::Conflict(View {
-        title: "Not done".to_owned(),
-        place: Place::Entities,
+    FormResponse::Conflict(View {
+        title: "Conflict".to_owned(),
+        section: Section::Entities,
         body,
         json: json!({"Error": why}),
     })
 }
 
 fn number(query: &Query) -> Result<Version, PageError> {
-    let number = query::version("version", query.version.as_deref())?;
-    number.ok_or_else(|| PageError::Invalid("the address names no version: version".to_owned()))
+    query.version.version("version")?.ok_or(PageError::Missing("version"))
 }
 
 async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
@@ -265,19 +254,21 @@ async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> 
 }
 
 fn request(query: &Query) -> Result<RequestId, PageError> {
-    let id = query.request.clone();
-    let id = id.ok_or_else(|| PageError::Invalid("the form names no request: request".to_owned()))?;
-    RequestId::new(id).map_err(|error| PageError::invalid("request", error))
+    RequestId::new(query.request.required("request")?).map_err(|error| PageError::Invalid {
+        field: "request",
+        source: error.into(),
+    })
 }
 
-/// What goes along with it, and only if the latest version is the one that was shown.
-fn revision(app: &App, query: &Query) -> Result<ChangeOptions, PageError> {
-    let expected = query::version("expected", query.expected.as_deref())?;
-    let expected =
-        expected.ok_or_else(|| PageError::Invalid("the form names no latest version: expected".to_owned()))?;
+/// Returns the actor, the reason and the expected latest version of the form.
+fn change_options(app: &App, query: &Query) -> Result<ChangeOptions, PageError> {
+    let expected = query
+        .expected
+        .version("expected")?
+        .ok_or(PageError::Missing("expected"))?;
     let changes = [("Actor", &query.actor), ("Reason", &query.reason)];
     let changes = changes.into_iter().filter_map(|(name, text)| {
-        let text = text.clone()?;
+        let text = text.0.clone()?;
         Some((name.to_owned(), Change::Set(AttributeValue::S(text))))
     });
     Ok(ChangeOptions {

@@ -1,4 +1,4 @@
-//! What lets in, and what a write must bring along.
+//! Access token, session cookie and CSRF token of a console.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// Form field of the CSRF token.
 pub(super) const CSRF: &str = "csrf";
 
-/// The secrets of one console. They end with it.
+/// The secrets of one console, valid while it runs.
 pub(super) struct Secrets {
     token: String,
     session: String,
@@ -16,31 +16,26 @@ pub(super) struct Secrets {
 }
 
 impl Secrets {
-    /// Secrets that nobody knows yet.
-    pub(super) fn fresh() -> Self {
-        Self::with_token(random())
-    }
-
-    /// The token is one that was agreed upon.
-    pub(super) fn with_token(token: String) -> Self {
+    /// Creates the secrets, with this access token or a random one.
+    pub(super) fn new(token: Option<String>) -> Self {
         Self {
-            token,
+            token: token.unwrap_or_else(random),
             session: random(),
             csrf: random(),
         }
     }
 
-    /// What lets in once: it is in the address that is opened.
+    /// Returns the access token of the console's URL.
     pub(super) fn token(&self) -> &str {
         &self.token
     }
 
-    /// What the cookie holds of who was let in.
+    /// Returns the value of the session cookie.
     pub(super) fn session(&self) -> &str {
         &self.session
     }
 
-    /// What is in each form.
+    /// Returns the CSRF token of the forms.
     pub(super) fn csrf(&self) -> &str {
         &self.csrf
     }
@@ -64,12 +59,12 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// 244 bits of the operating system's.
+/// Returns 244 random bits from the operating system.
 fn random() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// How long it takes tells nothing but the length.
+/// Compares in constant time. The duration reveals only the length.
 fn is_same(a: &str, b: &str) -> bool {
     a.as_bytes().ct_eq(b.as_bytes()).into()
 }

@@ -1,64 +1,95 @@
-//! Which address is answered by what.
+//! Routes of the console.
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
-    extract::{Query, State},
-    middleware,
+    Form, Router,
+    extract::{Query, Request, State},
+    middleware::{self, Next},
     response::Response,
-    routing::get,
+    routing::{get, post},
 };
 
 use super::{
     app::App,
-    as_of, assets, compare, entities, entity,
+    as_of, assets, compare, entities, entity, failures,
     guard::{self, Guard},
-    operator,
-    page::Wants,
-    version,
+    health,
+    page::ResponseFormat,
+    redrive, repair, restore, version,
 };
 use crate::error::PageError;
 
 type Shared = Arc<App>;
 
-/// All of the console.
+/// Returns the handler of a page.
+macro_rules! page {
+    ($view:path) => {
+        get(
+            async |State(app): State<Shared>, format: ResponseFormat, Query(query): Query<_>| {
+                Box::pin(format.page(&app, $view(&app, query))).await
+            },
+        )
+    };
+}
+
+/// Returns the handler of a form.
+macro_rules! form {
+    ($routes:expr, $submit:path) => {
+        $routes.post(
+            async |State(app): State<Shared>, format: ResponseFormat, Form(form): Form<_>| {
+                format.form(&app, $submit(&app, form)).await
+            },
+        )
+    };
+}
+
+/// Returns the router of the console.
 pub(super) fn router(app: App, guard: Guard) -> Router {
     let app = Arc::new(app);
     Router::new()
-        .route("/", get(entities))
-        .route("/entity", get(entity))
-        .route("/version", get(version))
-        .route("/compare", get(compare))
-        .route("/as-of", get(as_of))
-        .merge(operator::router())
+        .route("/", page!(entities::view))
+        .route("/entity", page!(entity::view))
+        .route("/version", page!(version::view))
+        .route("/compare", page!(compare::view))
+        .route("/as-of", page!(as_of::view))
+        .route("/failures", page!(failures::view))
+        .route("/redrive", form!(page!(redrive::view), redrive::post))
+        .route("/repair", form!(page!(repair::view), repair::post))
+        .route("/restore", form!(page!(restore::view), restore::post))
+        .route(
+            "/undelete",
+            form!(page!(restore::undelete_view), restore::undelete_post),
+        )
+        .route("/health", get(health))
+        .route("/health/audit", post(start_audit))
+        .route("/health/audit/stop", post(stop_audit))
         .merge(assets::router())
-        .fallback(nothing)
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), operator::clear_meters))
+        .fallback(not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), clear_meters))
         .with_state(app)
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
 }
 
-async fn entities(State(app): State<Shared>, wants: Wants, Query(query): Query<entities::Query>) -> Response {
-    wants.show(&app, entities::view(&app, query)).await
+/// Clears the capacity meters after each request, because pages do not report consumed capacity.
+async fn clear_meters(State(app): State<Shared>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    app.connection.clear_meters();
+    response
 }
 
-async fn entity(State(app): State<Shared>, wants: Wants, Query(query): Query<entity::Query>) -> Response {
-    Box::pin(wants.show(&app, entity::view(&app, query))).await
+async fn health(State(app): State<Shared>, format: ResponseFormat) -> Response {
+    format.page(&app, health::view(&app)).await
 }
 
-async fn version(State(app): State<Shared>, wants: Wants, Query(query): Query<version::Query>) -> Response {
-    wants.show(&app, version::view(&app, query)).await
+async fn start_audit(State(app): State<Shared>, format: ResponseFormat) -> Response {
+    format.form(&app, async { Ok(health::start(&app)) }).await
 }
 
-async fn compare(State(app): State<Shared>, wants: Wants, Query(query): Query<compare::Query>) -> Response {
-    wants.show(&app, compare::view(&app, query)).await
+async fn stop_audit(State(app): State<Shared>, format: ResponseFormat) -> Response {
+    format.form(&app, async { Ok(health::stop(&app)) }).await
 }
 
-async fn as_of(State(app): State<Shared>, wants: Wants, Query(query): Query<as_of::Query>) -> Response {
-    wants.show(&app, as_of::view(&app, query)).await
-}
-
-async fn nothing(State(app): State<Shared>, wants: Wants) -> Response {
-    wants.error(&app, &PageError::NotFound("there is no such page".to_owned()))
+async fn not_found(State(app): State<Shared>, format: ResponseFormat) -> Response {
+    format.error(&app, &PageError::NotFound("there is no such page".to_owned()))
 }

@@ -1,26 +1,26 @@
-//! Times for the eye.
+//! Display of times.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 use shared::{clock, domain::time::EpochMillis};
 
-/// ISO 8601, `2020-11-01T20:04:00Z`.
+/// Formats a time as in `2020-11-01T20:04:00Z`.
 pub(super) fn iso(time: EpochMillis) -> String {
     Timestamp::from_millisecond(time.get()).map_or_else(|_| time.get().to_string(), |time| time.to_string())
 }
 
-/// A time, and how long ago that was.
+/// Renders a time and its age.
 pub(super) fn shown(time: EpochMillis) -> Markup {
     let iso = iso(time);
     html! { time datetime=(iso) { (iso.replace('T', " ").trim_end_matches('Z')) } " " span.muted { (ago(now(), time)) } }
 }
 
-/// The time now.
+/// Returns the current time.
 pub(super) fn now() -> EpochMillis {
     EpochMillis::new(i64::try_from(clock::since_epoch().as_millis()).unwrap_or(i64::MAX))
 }
 
-/// `3 min ago`, `in 2 d`.
+/// Formats the distance to the current time, as in `3 min ago` or `in 2 d`.
 pub(super) fn ago(now: EpochMillis, time: EpochMillis) -> String {
     const UNITS: [(i64, &str); 5] = [(31_557_600, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let seconds = now.get().saturating_sub(time.get()) / 1000;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_ago() {
+    fn ages_use_the_largest_unit() {
         let at = EpochMillis::new;
         for (millis, text) in [
             (0, "now"),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_all_calendars_are_numbers() {
+    fn times_outside_the_calendar_are_numbers() {
         assert_eq!(iso(EpochMillis::new(1_604_261_040_000)), "2020-11-01T20:04:00Z");
         assert_eq!(iso(EpochMillis::new(i64::MAX)), i64::MAX.to_string());
     }

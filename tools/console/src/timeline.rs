@@ -1,13 +1,13 @@
-//! The versions of a page on a line, as SVG.
+//! Time line of the versions of a page, as SVG.
 
 use maud::{Markup, html};
 
-/// How wide the drawing is, in its own units, and how far the line is from its ends.
+/// Width of the drawing, and margin of the line, in units of the view box.
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
-/// Where the line is.
+/// Vertical position of the line.
 const LINE: f64 = 44.0;
-/// The strip that shows where in the whole history this page is.
+/// Vertical position of the strip that shows the part of the history on this page.
 const STRIP: f64 = 84.0;
 
 /// One version on the line.
@@ -15,22 +15,21 @@ const STRIP: f64 = 84.0;
 pub(super) struct Mark {
     pub(super) version: u64,
     pub(super) kind: Kind,
-    /// In epoch milliseconds, where it is known.
+    /// Epoch milliseconds, if known.
     pub(super) time: Option<i64>,
-    /// What is said of it.
     pub(super) title: String,
-    /// Where it leads to, if it is there.
+    /// Address of the version, if it exists.
     pub(super) link: Option<String>,
 }
 
-/// What a version is.
+/// State of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Live,
     Tombstone,
     /// Not in history yet.
     Lagging,
-    /// Not there, though later ones are.
+    /// Missing, although a later version exists.
     Gap,
     /// Below the floor.
     Pruned,
@@ -58,28 +57,28 @@ impl Kind {
     }
 }
 
-/// What the line is about.
+/// Range and scale of the time line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Whole {
+pub(super) struct Scale {
     /// The latest version.
-    pub(super) head: u64,
-    /// Where history begins.
+    pub(super) latest: u64,
+    /// First version that was not pruned.
     pub(super) floor: u64,
-    /// Whether versions stand where their times are, and not side by side.
+    /// `true` to place versions by their times, `false` to space them evenly.
     pub(super) by_time: bool,
 }
 
-/// Whether versions can stand where their times are: all that are there have one, and not all the same.
+/// Returns `true` if versions can be placed by their times: all versions that exist have a time, and the times differ.
 pub(super) fn has_times(marks: &[Mark]) -> bool {
-    let there = || marks.iter().filter(|mark| mark.link.is_some());
-    let times = || there().filter_map(|mark| mark.time);
-    there().count() > 1 && there().all(|mark| mark.time.is_some()) && times().min() != times().max()
+    let existing = || marks.iter().filter(|mark| mark.link.is_some());
+    let times = || existing().filter_map(|mark| mark.time);
+    existing().count() > 1 && existing().all(|mark| mark.time.is_some()) && times().min() != times().max()
 }
 
-/// Where each mark is, from 0 to 1, the oldest first. What has no time stands between its neighbours.
-fn places(marks: &[Mark], by_time: bool) -> Vec<f64> {
+/// Returns the position of each mark, from 0 to 1, oldest first. A mark without a time is placed between its neighbors.
+fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
     let count = marks.len();
-    #[allow(clippy::cast_precision_loss, reason = "a place in a drawing")]
+    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let even = |index: usize| match count {
         0 | 1 => 0.5,
         _ => index as f64 / (count - 1) as f64,
@@ -91,7 +90,7 @@ fn places(marks: &[Mark], by_time: bool) -> Vec<f64> {
     if !by_time || first == last {
         return (0..count).map(even).collect();
     }
-    #[allow(clippy::cast_precision_loss, reason = "a place in a drawing")]
+    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let at = |time: i64| time.saturating_sub(first) as f64 / last.saturating_sub(first) as f64;
     let known: Vec<_> = marks.iter().map(|mark| mark.time.map(at)).collect();
     (0..count)
@@ -100,7 +99,7 @@ fn places(marks: &[Mark], by_time: bool) -> Vec<f64> {
             let after = (index..count).find_map(|i| Some((i, known[i]?)));
             match (before, after) {
                 (Some((i, a)), Some((j, b))) if j > i => {
-                    #[allow(clippy::cast_precision_loss, reason = "a place in a drawing")]
+                    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
                     let share = (index - i) as f64 / (j - i) as f64;
                     a + (b - a) * share
                 }
@@ -111,14 +110,14 @@ fn places(marks: &[Mark], by_time: bool) -> Vec<f64> {
         .collect()
 }
 
-/// The drawing. The marks come with the oldest first.
-pub(super) fn drawing(marks: &[Mark], whole: Whole) -> Markup {
-    let x = |place: f64| MARGIN + place * (WIDTH - 2.0 * MARGIN);
-    let at: Vec<_> = places(marks, whole.by_time).into_iter().map(x).collect();
+/// Draws the time line. The marks are ordered from the oldest.
+pub(super) fn drawing(marks: &[Mark], scale: Scale) -> Markup {
+    let x = |position: f64| MARGIN + position * (WIDTH - 2.0 * MARGIN);
+    let at: Vec<_> = positions(marks, scale.by_time).into_iter().map(x).collect();
     let (first, last) = (marks.first(), marks.last());
     let lag = marks.iter().position(|mark| mark.kind == Kind::Lagging);
-    #[allow(clippy::cast_precision_loss, reason = "a place in a drawing")]
-    let strip = |version: u64| x((version.saturating_sub(1)) as f64 / whole.head.max(1) as f64);
+    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
+    let strip = |version: u64| x((version.saturating_sub(1)) as f64 / scale.latest.max(1) as f64);
     html! {
         svg.timeline viewBox={ "0 0 " (WIDTH) " 104" } role="group" aria-label="Time line" {
             line.axis x1=(MARGIN) x2=(WIDTH - MARGIN) y1=(LINE) y2=(LINE) {}
@@ -131,9 +130,9 @@ pub(super) fn drawing(marks: &[Mark], whole: Whole) -> Markup {
             @if let Some(first) = first { text.label x=(MARGIN) y="16" { (label(first)) } }
             @if let Some(last) = last.filter(|_| marks.len() > 1) { text.label.end x=(WIDTH - MARGIN) y="16" { (label(last)) } }
             g {
-                title { "This page in the whole history, 1 to " (whole.head) }
+                title { "Versions of this page within the history, 1 to " (scale.latest) }
                 rect.strip x=(MARGIN) width=(WIDTH - 2.0 * MARGIN) y=(STRIP) height="8" rx="4" {}
-                @if whole.floor > 1 { rect.strip.pruned x=(MARGIN) width=(round(strip(whole.floor) - MARGIN)) y=(STRIP) height="8" rx="4" {} }
+                @if scale.floor > 1 { rect.strip.pruned x=(MARGIN) width=(round(strip(scale.floor) - MARGIN)) y=(STRIP) height="8" rx="4" {} }
                 @if let (Some(first), Some(last)) = (first, last) {
                     rect.window x=(round(strip(first.version))) width=(round((strip(last.version + 1) - strip(first.version)).max(4.0))) y=(STRIP - 2.0) height="12" rx="4" {}
                 }
@@ -163,14 +162,14 @@ fn dot(mark: &Mark, x: f64) -> Markup {
         title { (mark.title) }
     };
     html! {
-        // The table below has the same links, for the keyboard.
+        // Keyboard users have the same links in the table below.
         @if let Some(link) = &mark.link { a href=(link) tabindex="-1" aria-label=(mark.title) { (shape) } } @else { g { (shape) } }
     }
 }
 
 /// A tenth of a unit is finer than a screen.
-fn round(place: f64) -> f64 {
-    (place * 10.0).round() / 10.0
+fn round(position: f64) -> f64 {
+    (position * 10.0).round() / 10.0
 }
 
 #[cfg(test)]
@@ -191,24 +190,28 @@ mod tests {
     fn versions_stand_where_their_times_are() {
         let marks = [(1, Some(0)), (2, Some(10)), (3, None), (4, Some(30)), (5, None)];
         let marks = marks.map(|(version, time)| mark(version, Kind::Live, time));
-        let close = |places: Vec<f64>, expected: [f64; 5]| {
-            let all = places.iter().zip(expected);
+        let close = |positions: Vec<f64>, expected: [f64; 5]| {
+            let all = positions.iter().zip(expected);
             assert!(
-                all.clone().count() == places.len() && all.into_iter().all(|(a, b)| (a - b).abs() < 1e-9),
-                "{places:?}"
+                all.clone().count() == positions.len() && all.into_iter().all(|(a, b)| (a - b).abs() < 1e-9),
+                "{positions:?}"
             );
         };
-        close(places(&marks, true), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 1.0]);
-        close(places(&marks, false), [0.0, 0.25, 0.5, 0.75, 1.0]);
-        assert_eq!(places(&marks[..1], true), [0.5]);
-        assert!(places(&[], true).is_empty());
-        // Times at the ends of what a number holds.
+        close(positions(&marks, true), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 1.0]);
+        close(positions(&marks, false), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(positions(&marks[..1], true), [0.5]);
+        assert!(positions(&[], true).is_empty());
+        // The lowest and the highest time.
         let ends = [i64::MIN, i64::MAX].map(|time| mark(1, Kind::Live, Some(time)));
-        assert!(places(&ends, true).iter().all(|place| (0.0..=1.0).contains(place)));
+        assert!(
+            positions(&ends, true)
+                .iter()
+                .all(|position| (0.0..=1.0).contains(position))
+        );
     }
 
     #[test]
-    fn times_are_used_where_all_have_one() {
+    fn times_are_used_if_all_versions_have_one() {
         let live = |version, time| mark(version, Kind::Live, time);
         assert!(has_times(&[live(1, Some(1)), live(2, Some(2))]));
         assert!(has_times(&[
@@ -228,16 +231,16 @@ mod tests {
             .zip(kinds)
             .map(|(version, kind)| mark(version, kind, None))
             .collect();
-        let whole = Whole {
-            head: 5,
+        let scale = Scale {
+            latest: 5,
             floor: 2,
             by_time: false,
         };
-        let svg = drawing(&marks, whole).into_string();
+        let svg = drawing(&marks, scale).into_string();
         for class in ["pruned", "live", "gap", "dead", "lag", "behind", "strip", "window"] {
             assert!(svg.contains(class), "{class}: {svg}");
         }
         assert_eq!(svg.matches("<a ").count(), 2, "{svg}");
-        assert!(drawing(&[], whole).into_string().contains("svg"));
+        assert!(drawing(&[], scale).into_string().contains("svg"));
     }
 }

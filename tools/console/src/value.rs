@@ -1,62 +1,62 @@
-//! Attribute values for the eye.
+//! Rendering of attribute values, as inert text.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
-use shared::domain::{AttributeValue, size};
+use shared::domain::{AttributeValue, Item, size};
 
-/// How much of a value is shown.
+/// Limits on the displayed part of a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Much {
-    /// The most characters of a text.
+pub(super) struct DisplayLimits {
+    /// Maximum number of characters of a string.
     pub(super) characters: usize,
-    /// The most members of a list, map or set.
+    /// Maximum number of members of a list, map or set.
     pub(super) members: usize,
-    /// Down to how many levels.
+    /// Maximum nesting depth.
     pub(super) levels: usize,
 }
 
-impl Much {
-    /// A line in a table.
-    pub(super) const LITTLE: Self = Self {
+impl DisplayLimits {
+    /// Limits of a table cell.
+    pub(super) const CELL: Self = Self {
         characters: 80,
         members: 4,
         levels: 2,
     };
-    /// One item among others on a page.
-    pub(super) const SOME: Self = Self {
+    /// Limits of an item on a page with other content.
+    pub(super) const ITEM: Self = Self {
         characters: 300,
         members: 30,
         levels: 5,
     };
-    /// All of it.
-    pub(super) const ALL: Self = Self {
+    /// No limits, except on the nesting depth.
+    pub(super) const FULL: Self = Self {
         characters: usize::MAX,
         members: usize::MAX,
         levels: 64,
     };
 }
 
-/// A value, with its type where that is not plain.
-pub(super) fn value(value: &AttributeValue, much: Much) -> Markup {
+/// Renders a value, with its type if it is not obvious.
+pub(super) fn value(value: &AttributeValue, limits: DisplayLimits) -> Markup {
     use AttributeValue::{B, Bool, Bs, L, M, N, Ns, Null, S, Ss};
-    let Some(levels) = much.levels.checked_sub(1) else {
+    let Some(levels) = limits.levels.checked_sub(1) else {
         return html! { span.more { "… " (bytes(size::of_value(value))) } };
     };
-    let inner = Much { levels, ..much };
+    let inner = DisplayLimits { levels, ..limits };
     match value {
-        S(string) => text(string, much),
+        S(string) => text(string, limits),
         N(number) => html! { span.number { (number) } },
         Bool(value) => html! { span.word { (value) } },
         Null(_) => html! { span.word { "null" } },
-        B(binary) => self::binary(binary, much),
-        Ss(texts) => set("strings", texts, much, |each| text(each, much)),
-        Ns(numbers) => set("numbers", numbers, much, |each| html! { span.number { (each) } }),
-        Bs(binaries) => set("binaries", binaries, much, |each| binary(each, much)),
+        B(binary) => self::binary(binary, limits),
+        Ss(texts) => set("strings", texts, limits, |each| text(each, limits)),
+        Ns(numbers) => set("numbers", numbers, limits, |each| html! { span.number { (each) } }),
+        Bs(binaries) => set("binaries", binaries, limits, |each| binary(each, limits)),
         L(values) if values.is_empty() => html! { span.word { "[ ]" } },
         L(values) => html! {
             ol.nested start="0" {
-                @for each in values.iter().take(much.members) { li { (self::value(each, inner)) } }
-                (more(values.len(), much))
+                @for each in values.iter().take(limits.members) { li { (self::value(each, inner)) } }
+                (more(values.len(), limits))
             }
         },
         M(members) if members.is_empty() => html! { span.word { "{ }" } },
@@ -65,32 +65,48 @@ pub(super) fn value(value: &AttributeValue, much: Much) -> Markup {
             sorted.sort_by_key(|(name, _)| *name);
             html! {
                 ul.nested {
-                    @for (name, each) in sorted.into_iter().take(much.members) {
+                    @for (name, each) in sorted.into_iter().take(limits.members) {
                         li { (self::name(name)) ": " (self::value(each, inner)) }
                     }
-                    (more(members.len(), much))
+                    (more(members.len(), limits))
                 }
             }
         }
     }
 }
 
-/// The name of an attribute or a member.
+/// Renders the name of an attribute or a map member.
 pub(super) fn name(name: &str) -> Markup {
     html! { bdi.name { (visible(name, 256)) } }
 }
 
-/// A key, an actor, or another text that stands by itself.
+/// Renders a key, or another single-line text.
 pub(super) fn word(word: &str) -> Markup {
     html! { bdi { (visible(word, 256)) } }
 }
 
-/// A text that stands where there is no markup, such as a title.
+/// Returns a text for a place without markup, such as a title.
 pub(super) fn plain(text: &str) -> String {
     visible(text, 512)
 }
 
-/// A number of bytes.
+/// Renders up to `max` attributes of an item, ordered by name.
+pub(super) fn attributes(item: &Item, limits: DisplayLimits, max: usize) -> Markup {
+    let mut sorted: Vec<_> = item.iter().collect();
+    sorted.sort_by_key(|(name, _)| *name);
+    html! {
+        @if sorted.is_empty() { p.muted { "No attributes." } }
+        dl.facts {
+            @for (name, value) in sorted.iter().take(max) {
+                dt { (self::name(name)) }
+                dd { (self::value(value, limits)) }
+            }
+        }
+        @if sorted.len() > max { p.muted { "and " (sorted.len() - max) " more" } }
+    }
+}
+
+/// Formats a number of bytes.
 pub(super) fn bytes(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
@@ -99,39 +115,38 @@ pub(super) fn bytes(bytes: usize) -> String {
     }
 }
 
-fn text(text: &str, much: Much) -> Markup {
-    html! { bdi.text { (visible(text, much.characters)) } @if text.is_empty() { span.word { "empty" } } }
+fn text(text: &str, limits: DisplayLimits) -> Markup {
+    html! { bdi.text { (visible(text, limits.characters)) } @if text.is_empty() { span.word { "empty" } } }
 }
 
-fn binary(binary: &[u8], much: Much) -> Markup {
-    let shown = binary.get(..much.characters / 4 * 3).unwrap_or(binary);
+fn binary(binary: &[u8], limits: DisplayLimits) -> Markup {
+    let shown = binary.get(..limits.characters / 4 * 3).unwrap_or(binary);
     html! {
         span.word { "binary, " (bytes(binary.len())) } " "
         span.binary { (STANDARD.encode(shown)) @if shown.len() < binary.len() { "…" } }
     }
 }
 
-fn set<T>(what: &str, values: &[T], much: Much, show: impl Fn(&T) -> Markup) -> Markup {
+fn set<T>(what: &str, values: &[T], limits: DisplayLimits, show: impl Fn(&T) -> Markup) -> Markup {
     html! {
         span.word { "set of " (values.len()) " " (what) }
         ul.nested.set {
-            @for each in values.iter().take(much.members) { li { (show(each)) } }
-            (more(values.len(), much))
+            @for each in values.iter().take(limits.members) { li { (show(each)) } }
+            (more(values.len(), limits))
         }
     }
 }
 
-fn more(members: usize, much: Much) -> Markup {
-    let more = members.saturating_sub(much.members);
+fn more(members: usize, limits: DisplayLimits) -> Markup {
+    let more = members.saturating_sub(limits.members);
     html! { @if more > 0 { li.more { "… and " (more) " more" } } }
 }
 
-/// A text of which nothing is hidden: control characters, and those that turn the writing around, are named. What is longer
-/// than that is cut.
-fn visible(text: &str, most: usize) -> String {
-    let mut shown = String::with_capacity(text.len().min(most.saturating_mul(4)));
+/// Escapes control characters, invisible characters and those that change the text direction, and truncates the text.
+fn visible(text: &str, max: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(max.saturating_mul(4)));
     for (at, character) in text.chars().enumerate() {
-        if at == most {
+        if at == max {
             shown.extend(["… ", &bytes(text.len()), " in all"]);
             break;
         }
@@ -151,16 +166,16 @@ mod tests {
 
     use super::*;
 
-    fn shown(json: serde_json::Value, much: Much) -> String {
+    fn shown(json: serde_json::Value, limits: DisplayLimits) -> String {
         value(
-            &serde_json::from_value::<shared::domain::Item>(json!({"A": json})).unwrap()["A"],
-            much,
+            &serde_json::from_value::<Item>(json!({"A": json})).unwrap()["A"],
+            limits,
         )
         .into_string()
     }
 
     #[test]
-    fn markup_in_a_value_is_a_text() {
+    fn markup_in_a_value_is_escaped() {
         const SCRIPT: &str = "<script>alert(1)</script>";
         for value in [
             json!({"S": SCRIPT}),
@@ -169,11 +184,11 @@ mod tests {
             json!({"M": {SCRIPT: {"S": SCRIPT}}}),
             json!({"M": {"a": {"L": [{"M": {SCRIPT: {"NULL": true}}}]}}}),
         ] {
-            for much in [Much::LITTLE, Much::SOME, Much::ALL] {
-                let html = shown(value.clone(), much);
-                let is_cut = html.contains("class=\"more\"");
+            for limits in [DisplayLimits::CELL, DisplayLimits::ITEM, DisplayLimits::FULL] {
+                let html = shown(value.clone(), limits);
+                let is_truncated = html.contains("class=\"more\"");
                 assert!(
-                    !html.contains("<script") && (is_cut || html.contains("&lt;script")),
+                    !html.contains("<script") && (is_truncated || html.contains("&lt;script")),
                     "{html}"
                 );
             }
@@ -181,28 +196,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_or_deep_is_cut() {
+    fn long_and_deep_values_are_truncated() {
         let long = "x".repeat(100_000);
-        assert!(shown(json!({"S": long}), Much::LITTLE).len() < 200);
-        assert!(shown(json!({"S": long}), Much::ALL).contains(&long));
-        assert!(shown(json!({"B": "AAAA".repeat(9999)}), Much::LITTLE).len() < 300);
+        assert!(shown(json!({"S": long}), DisplayLimits::CELL).len() < 200);
+        assert!(shown(json!({"S": long}), DisplayLimits::FULL).contains(&long));
+        assert!(shown(json!({"B": "AAAA".repeat(9999)}), DisplayLimits::CELL).len() < 300);
         let many: Vec<_> = (0..1000).map(|n| json!({"N": n.to_string()})).collect();
-        assert!(shown(json!({"L": many}), Much::LITTLE).contains("996 more"));
+        assert!(shown(json!({"L": many}), DisplayLimits::CELL).contains("996 more"));
         let deep = (0..30).fold(json!({"N": "7"}), |inner, _| json!({"L": [inner]}));
-        assert!(!shown(deep.clone(), Much::SOME).contains('7'));
-        assert!(shown(deep, Much::ALL).contains('7'));
+        assert!(!shown(deep.clone(), DisplayLimits::ITEM).contains('7'));
+        assert!(shown(deep, DisplayLimits::FULL).contains('7'));
     }
 
     #[test]
-    fn nothing_is_hidden_in_a_text() {
-        assert!(shown(json!({"S": "a\u{202e}b\u{0}c\u{200b}"}), Much::ALL).contains("a\\u{202e}b\\u{0}c\\u{200b}"));
-        assert!(shown(json!({"S": ""}), Much::ALL).contains("empty"));
+    fn invisible_characters_are_escaped() {
+        assert!(
+            shown(json!({"S": "a\u{202e}b\u{0}c\u{200b}"}), DisplayLimits::FULL)
+                .contains("a\\u{202e}b\\u{0}c\\u{200b}")
+        );
+        assert!(shown(json!({"S": ""}), DisplayLimits::FULL).contains("empty"));
     }
 
     #[test]
     fn numbers_keep_their_digits() {
         let digits = "12345678901234567890.123456789012345678";
-        assert!(shown(json!({"N": digits}), Much::LITTLE).contains(digits));
+        assert!(shown(json!({"N": digits}), DisplayLimits::CELL).contains(digits));
     }
 
     #[test]

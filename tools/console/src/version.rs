@@ -1,59 +1,57 @@
-//! One version, whole.
+//! Page of a single version.
 
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
-use shared::domain::{Item, entity::EntityId, size, version::Version, view::VersionView};
+use shared::domain::{entity::EntityId, size, version::Version, view::VersionView};
 
 use super::{
     address,
     app::App,
-    page::{Place, View},
-    query::{self, given, link},
+    page::{Section, View, entity_link},
+    query::Param,
     time,
-    value::{self, Much},
+    value::{self, DisplayLimits},
 };
 use crate::error::PageError;
 
-/// What an address asks for.
+/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    version: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    done: Option<String>,
+    id: Param,
+    version: Param,
+    done: Param,
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query::entity(query.id.as_deref())?;
-    let latest = latest(app, &entity).await?;
-    let head = latest.version;
-    let view = match query::version("version", query.version.as_deref())? {
-        Some(version) if version != head => one(app, &entity, version).await?,
-        _ => latest,
+    let entity = query.id.entity()?;
+    let newest = latest(app, &entity).await?;
+    let latest = newest.version;
+    let view = match query.version.version("version")? {
+        Some(version) if version != latest => one(app, &entity, version).await?,
+        _ => newest,
     };
     let mut json = view.to_json();
     json["Time"] = json!(view.time().ok().map(time::iso));
     json["RequestID"] = json!(view.request_id);
     json["Size"] = json!(size::of_item(&view.attributes));
-    json["Latest"] = json!(head);
+    json["Latest"] = json!(latest);
     Ok(View {
         title: format!("Version {} of {}", view.version, entity.as_str()),
-        place: Place::Entities,
-        body: body(app, &view, head, query.done.as_deref()),
+        section: Section::Entities,
+        body: body(app, &view, latest, query.done.as_deref()),
         json,
     })
 }
 
-/// The latest version of an entity that has to be there.
+/// Returns the latest version of an entity, or an error if the entity does not exist.
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let latest = app.store().latest(entity, app.consistent()).await?;
     latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))
 }
 
-/// A version that has to be there.
+/// Returns a version, or an error if it does not exist.
 pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Result<VersionView, PageError> {
     if let Some(view) = app.store().version(entity, version, app.consistent()).await? {
         return Ok(view);
@@ -66,64 +64,48 @@ pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Resul
     }))
 }
 
-/// The way back to the entity.
-pub(super) fn crumbs(entity: &EntityId) -> Markup {
+/// Renders the breadcrumbs of a page of an entity.
+pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
     html! {
         p.crumbs {
             a href="/" { "Entities" } " › "
-            a.key href=(link("/entity", [("id", Some(entity.as_str().to_owned()))])) { (value::word(entity.as_str())) }
+            (entity_link(entity.as_str()))
         }
     }
 }
 
-fn body(app: &App, view: &VersionView, head: Version, done: Option<&str>) -> Markup {
+fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>) -> Markup {
     let (entity, version) = (&view.entity, view.version.get());
     let done = match done {
-        Some("Written") => Some("was written"),
-        Some("Duplicate") => Some("was written before, by this very form"),
-        Some("Unchanged") => Some("is already so: nothing was written"),
+        Some("Written") => Some("was created"),
+        Some("Duplicate") => Some("was already created by this form"),
+        Some("Unchanged") => Some("is already in this state: no version was created"),
         _ => None,
     };
     html! {
-        (crumbs(entity))
-        h1 { "Version " (version) @if view.version == head { ", the latest" } @if view.deleted { " " span.tag.dead { "deleted" } } }
+        (breadcrumbs(entity))
+        h1 { "Version " (version) @if view.version == latest { " (latest)" } @if view.deleted { " " span.tag.dead { "deleted" } } }
         @if let Some(done) = done { p.note.good role="status" { "Version " (version) " " (done) "." } }
-        nav.pages aria-label="Neighbours" {
-            @if version > 1 { a rel="prev" href=(address::version(entity.as_str(), version - 1)) { "Version " (version - 1) } }
-            @if view.version < head { a rel="next" href=(address::version(entity.as_str(), version + 1)) { "Version " (version + 1) } }
-            @if version > 1 { a href=(address::compare(entity, version - 1, version)) { "What it changed" } }
-            @if view.version < head {
-                a href=(address::compare(entity, version, head.get())) { "What changed since" }
+        nav.pages aria-label="Versions" {
+            @if version > 1 { a rel="prev" href=(address::version("/version", entity.as_str(), version - 1)) { "Version " (version - 1) } }
+            @if view.version < latest { a rel="next" href=(address::version("/version", entity.as_str(), version + 1)) { "Version " (version + 1) } }
+            @if version > 1 { a href=(address::compare(entity, version - 1, version)) { "Compare with previous" } }
+            @if view.version < latest {
+                a href=(address::compare(entity, version, latest.get())) { "Compare with latest" }
                 @if app.writes.is_some() {
-                    a href=(link("/restore", [("id", Some(entity.as_str().to_owned())), ("version", Some(version.to_string()))])) { "Restore…" }
+                    a href=(address::version("/restore", entity.as_str(), version)) { "Restore…" }
                 }
             }
         }
         dl.facts {
-            dt { "Time" } dd { @match view.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "not said" } } }
+            dt { "Time" } dd { @match view.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "Unknown" } } }
             @for name in ["Actor", "Reason"] {
-                @if let Some(said) = view.attributes.get(name) { dt { (name) } dd { (value::value(said, Much::SOME)) } }
+                @if let Some(value) = view.attributes.get(name) { dt { (name) } dd { (value::value(value, DisplayLimits::ITEM)) } }
             }
-            @if let Some(request) = &view.request_id { dt { "Request" } dd { (value::word(request)) } }
+            @if let Some(request) = &view.request_id { dt { "Request ID" } dd { (value::word(request)) } }
             dt { "Size" } dd { (value::bytes(size::of_item(&view.attributes))) ", " (view.attributes.len()) " attributes" }
         }
         h2 { "Attributes" }
-        (attributes(&view.attributes, Much::ALL))
-    }
-}
-
-/// The attributes of an item, by name.
-pub(super) fn attributes(item: &Item, much: Much) -> Markup {
-    let mut sorted: Vec<_> = item.iter().collect();
-    sorted.sort_by_key(|(name, _)| *name);
-    html! {
-        @if sorted.is_empty() { p.muted { "It has none." } }
-        dl.facts {
-            @for (name, value) in sorted.iter().take(much.members) {
-                dt { (value::name(name)) }
-                dd { (value::value(value, much)) }
-            }
-        }
-        @if sorted.len() > much.members { p.muted { "and " (sorted.len() - much.members) " more" } }
+        (value::attributes(&view.attributes, DisplayLimits::FULL, usize::MAX))
     }
 }

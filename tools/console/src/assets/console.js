@@ -1,6 +1,6 @@
 "use strict";
-// Keys: pages are reached by one letter, neighbours by arrows. Not while something is typed.
-const PLACES = { e: "/", f: "/failures", h: "/health" };
+// Keyboard shortcuts: a letter opens a section, an arrow key the previous or next page. They are off in input fields.
+const SECTIONS = { e: "/", f: "/failures", h: "/health" };
 
 function follow(rel) {
   const link = document.querySelector(`main a[rel="${rel}"]`);
@@ -14,12 +14,12 @@ document.addEventListener("keydown", (event) => {
   if (key === "/") document.getElementById("find")?.focus();
   else if (key === "ArrowLeft" && !target.closest(".scroll")) { if (!follow("prev")) return; }
   else if (key === "ArrowRight" && !target.closest(".scroll")) { if (!follow("next")) return; }
-  else if (PLACES[key]) location.assign(PLACES[key]);
+  else if (SECTIONS[key]) location.assign(SECTIONS[key]);
   else return;
   event.preventDefault();
 });
 
-// The slider goes where it is let go.
+// Releasing the slider submits its form.
 for (const form of document.querySelectorAll("form[data-slider]")) {
   const range = form.querySelector("input[type=range]");
   const output = form.querySelector("output");
@@ -27,34 +27,34 @@ for (const form of document.querySelectorAll("form[data-slider]")) {
   range.addEventListener("change", () => form.requestSubmit());
 }
 
-// What goes on is looked at again without a reload: an element that says so becomes what the page says of it now.
+// An element with data-refresh (milliseconds) is updated from the page, without a reload.
 function refresh(id) {
   const region = document.getElementById(id);
   const every = Number(region?.dataset.refresh);
   if (!every) return;
   setTimeout(async () => {
     try {
-      const answer = document.hidden ? null
+      const response = document.hidden ? null
         : await fetch(region.dataset.refreshFrom || location.href, { headers: { Accept: "text/html" } });
-      if (answer?.ok) {
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (response?.ok) {
+        const page = new DOMParser().parseFromString(await response.text(), "text/html");
         const fresh = page.getElementById(id);
-        if (fresh) become(region, fresh);
+        if (fresh) update(region, fresh);
       }
     } catch {
-      // The console may come back.
+      // The next attempt may succeed.
     }
     refresh(id);
   }, every);
 }
 
-function become(region, fresh) {
+function update(region, fresh) {
   const focused = region.contains(document.activeElement) ? document.activeElement.id : "";
   const open = [...region.querySelectorAll("details[open][id]")].map((details) => details.id);
   const status = region.querySelector(":scope > [role=status][id]");
   const next = status && fresh.querySelector(`#${status.id}`);
   if (next) {
-    // It stays where it is, so that it is read out when it changes, and only then.
+    // The status element stays in the document, so that screen readers announce its changes.
     if (status.textContent !== next.textContent) status.textContent = next.textContent;
     for (const child of [...region.childNodes]) if (child !== status) child.remove();
     let isAfter = false;

@@ -1,27 +1,27 @@
-//! What differs between two versions, down to the members of lists and maps.
+//! Differences between two versions, down to the members of lists and maps.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use shared::domain::{AttributeValue, Item, attributes::same_value, plain};
 
-/// One difference.
+/// A difference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change<'a> {
-    /// The attribute, and the members of it down to what differs.
+    /// Path of the value: an attribute, then members of maps and lists.
     pub(crate) path: Vec<Step<'a>>,
     pub(crate) from: Option<&'a AttributeValue>,
     pub(crate) to: Option<&'a AttributeValue>,
 }
 
-/// A member on the way to what differs.
+/// A step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     Name(&'a str),
     Index(usize),
 }
 
-/// What differs, in the order of names, and the names of what is the same.
+/// Differences in the order of names, and the names of equal attributes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Changes<'a> {
     pub(crate) changed: Vec<Change<'a>>,
@@ -80,7 +80,7 @@ impl<'a> Changes<'a> {
 }
 
 impl Change<'_> {
-    /// `{"Path": ["Address", "City"], "From": …, "To": …}`, without what is not there.
+    /// Returns `{"Path": ["Address", "City"], "From": …, "To": …}`, without values that do not exist.
     pub(crate) fn to_json(&self) -> Value {
         let path = self.path.iter().map(|step| match step {
             Step::Name(name) => json!(name),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_values_are_opened() {
+    fn nested_values_are_compared() {
         let from = json!({
             "Same": {"N": "1"}, "Gone": {"S": "x"}, "Set": {"SS": ["a", "b"]},
             "M": {"M": {"a": {"N": "1"}, "b": {"M": {"c": {"S": "old"}, "d": {"NULL": true}}}}},
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_the_same() {
+    fn equal_items_have_no_differences() {
         let item = json!({"A": {"L": []}, "B": {"M": {}}, "C": {"L": [{"M": {"x": {"L": []}}}]}});
         assert_eq!(
             changes(item.clone(), item),

@@ -1,4 +1,4 @@
-//! Two versions side by side: what changed first, what did not folded away.
+//! Two versions side by side: the differences first, equal attributes collapsed.
 
 pub(super) mod changes;
 
@@ -11,39 +11,37 @@ use self::changes::{Change, Changes, Step};
 use super::{
     address,
     app::App,
-    page::{Place, View},
-    query::{self, given},
+    page::{Section, View},
+    query::Param,
     time,
-    value::{self, Much},
+    value::{self, DisplayLimits},
     version,
 };
 use crate::error::PageError;
 
-/// The most differences that are shown. JSON has all.
-const MOST: usize = 300;
-/// The most attributes that are shown of what is the same.
-const MOST_SAME: usize = 200;
+/// Maximum number of displayed differences. JSON contains all.
+const MAX_CHANGES: usize = 300;
+/// Maximum number of displayed equal attributes.
+const MAX_SAME: usize = 200;
 
-/// What an address asks for.
+/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    from: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    to: Option<String>,
+    id: Param,
+    from: Param,
+    to: Param,
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query::entity(query.id.as_deref())?;
-    let to = match query::version("to", query.to.as_deref())? {
+    let entity = query.id.entity()?;
+    let to = match query.to.version("to")? {
         Some(to) => version::one(app, &entity, to).await?,
         None => version::latest(app, &entity).await?,
     };
-    // Without another, it is compared with the one before.
-    let before = Version::new(to.version.get().saturating_sub(1)).unwrap_or(to.version);
-    let from = query::version("from", query.from.as_deref())?.unwrap_or(before);
+    // By default, the version before.
+    let previous = Version::new(to.version.get().saturating_sub(1)).unwrap_or(to.version);
+    let from = query.from.version("from")?.unwrap_or(previous);
     let from = version::one(app, &entity, from).await?;
     let changes = Changes::between(&from.attributes, &to.attributes);
     let side = |view: &VersionView| json!({"Version": view.version, "Deleted": view.deleted, "Time": view.time().ok().map(time::iso)});
@@ -55,8 +53,8 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         "Same": changes.same,
     });
     Ok(View {
-        title: format!("{} and {} of {}", from.version, to.version, entity.as_str()),
-        place: Place::Entities,
+        title: format!("Versions {} and {} of {}", from.version, to.version, entity.as_str()),
+        section: Section::Entities,
         body: body(&entity, &from, &to, &changes),
         json,
     })
@@ -65,42 +63,42 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Changes<'_>) -> Markup {
     let (a, b) = (from.version.get(), to.version.get());
     html! {
-        (version::crumbs(entity))
-        h1 { "Version " (a) " and version " (b) }
+        (version::breadcrumbs(entity))
+        h1 { "Compare versions " (a) " and " (b) }
         form.row method="get" action="/compare" {
             input type="hidden" name="id" value=(entity.as_str());
             label { "From version " input type="number" name="from" min="1" value=(a) required; }
-            label { "to version " input type="number" name="to" min="1" value=(b) required; }
+            label { "To version " input type="number" name="to" min="1" value=(b) required; }
             button { "Compare" }
             a href=(address::compare(entity, b, a)) { "Swap" }
         }
-        nav.pages aria-label="Neighbours" {
-            @if a > 1 && b > 1 { a rel="prev" href=(address::compare(entity, a - 1, b - 1)) { "Both one older" } }
-            a rel="next" href=(address::compare(entity, a + 1, b + 1)) { "Both one newer" }
+        nav.pages aria-label="Version pairs" {
+            @if a > 1 && b > 1 { a rel="prev" href=(address::compare(entity, a - 1, b - 1)) { "Previous pair" } }
+            a rel="next" href=(address::compare(entity, a + 1, b + 1)) { "Next pair" }
         }
-        div.scroll role="region" aria-label="What changed" tabindex="0" {
+        div.scroll role="region" aria-label="Changes" tabindex="0" {
             (differences(changes, from, to))
         }
         @if !changes.same.is_empty() {
             details {
-                summary { @match changes.same.len() { 1 => "1 attribute is the same", same => { (same) " attributes are the same" } } }
+                summary { @match changes.same.len() { 1 => "1 unchanged attribute", same => { (same) " unchanged attributes" } } }
                 dl.facts {
-                    @for name in changes.same.iter().take(MOST_SAME) {
+                    @for name in changes.same.iter().take(MAX_SAME) {
                         dt { (value::name(name)) }
-                        dd { @if let Some(same) = to.attributes.get(*name) { (value::value(same, Much::LITTLE)) } }
+                        dd { @if let Some(same) = to.attributes.get(*name) { (value::value(same, DisplayLimits::CELL)) } }
                     }
                 }
-                @if changes.same.len() > MOST_SAME { p.muted { "and " (changes.same.len() - MOST_SAME) " more" } }
+                @if changes.same.len() > MAX_SAME { p.muted { "and " (changes.same.len() - MAX_SAME) " more" } }
             }
         }
     }
 }
 
-/// What differs, a row each.
+/// Renders the table of differences.
 pub(super) fn differences(changes: &Changes<'_>, from: &VersionView, to: &VersionView) -> Markup {
     let side = |view: &VersionView| {
         html! {
-            a href=(address::version(view.entity.as_str(), view.version.get())) { "Version " (view.version) }
+            a href=(address::version("/version", view.entity.as_str(), view.version.get())) { "Version " (view.version) }
             @if view.deleted { " " span.tag.dead { "deleted" } }
             @if let Ok(time) = view.time() { br; small { (time::shown(time)) } }
         }
@@ -109,30 +107,30 @@ pub(super) fn differences(changes: &Changes<'_>, from: &VersionView, to: &Versio
     html! {
         table.compare {
             caption { @match (is_same, changes.changed.len()) {
-                (true, _) => "Nothing differs",
+                (true, _) => "No differences",
                 (false, 1) => "1 difference",
                 (false, count) => { (count) " differences" }
             } }
             thead { tr { th scope="col" { "Attribute" } th scope="col" { (side(from)) } th scope="col" { (side(to)) } } }
             tbody {
-                @for change in changes.changed.iter().take(MOST) { (row(change)) }
+                @for change in changes.changed.iter().take(MAX_CHANGES) { (row(change)) }
             }
         }
-        @if changes.changed.len() > MOST { p.muted { "and " (changes.changed.len() - MOST) " more differences" } }
+        @if changes.changed.len() > MAX_CHANGES { p.muted { "and " (changes.changed.len() - MAX_CHANGES) " more differences" } }
     }
 }
 
 fn row(change: &Change<'_>) -> Markup {
-    let what = match (change.from, change.to) {
+    let kind = match (change.from, change.to) {
         (None, _) => "added",
         (_, None) => "removed",
         _ => "changed",
     };
     html! {
-        tr class=(what) {
-            th scope="row" { (path(&change.path)) " " span.tag { (what) } }
-            td.from { @match change.from { Some(from) => (value::value(from, Much::SOME)), None => span.muted { "not there" } } }
-            td.to { @match change.to { Some(to) => (value::value(to, Much::SOME)), None => span.muted { "not there" } } }
+        tr class=(kind) {
+            th scope="row" { (path(&change.path)) " " span.tag { (kind) } }
+            td.from { @match change.from { Some(from) => (value::value(from, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
+            td.to { @match change.to { Some(to) => (value::value(to, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
         }
     }
 }

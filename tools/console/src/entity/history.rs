@@ -1,4 +1,4 @@
-//! A page of the versions of an entity.
+//! A page of the history of an entity.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -21,30 +21,30 @@ use crate::{
     error::PageError,
     time,
     timeline::{self, Kind, Mark},
-    value::{self, Much},
+    value::{self, DisplayLimits},
 };
 
-/// The versions of a page.
+/// Maximum number of versions of a page.
 const PAGE: u64 = 50;
-/// The most requests of a page.
-const REQUESTS: usize = 2;
-/// A longer key than this is not written down for each dot of the time line.
-const LONG_KEY: usize = 256;
+/// Maximum number of requests of a page.
+const MAX_REQUESTS: usize = 2;
+/// Maximum length of a key for which the dots of the time line are links, to limit the size of the page.
+const MAX_LINKED_KEY: usize = 256;
 
-/// A page of the versions of an entity.
+/// A page of the history of an entity.
 #[derive(Debug)]
 pub(super) struct History {
     entity: EntityId,
-    head: u64,
+    latest: u64,
     floor: u64,
-    /// The lowest and the highest version of the page.
+    /// Lowest and highest version of the page.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The newest first.
+    /// Versions, newest first.
     pub(super) rows: Vec<Row>,
-    /// How many versions up to the latest are not in history yet.
+    /// Number of versions of the page, up to the latest, that are not in history yet.
     pub(super) behind: u64,
-    /// Whether there may be more of them than this page shows.
+    /// `true` if there may be more of them on earlier pages.
     pub(super) is_behind_further: bool,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct History {
 pub(super) struct Row {
     version: u64,
     kind: Kind,
-    /// What is there of it.
-    seen: Option<Seen>,
+    /// Details, if the version exists.
+    details: Option<Details>,
 }
 
-/// What is told of a version.
-struct Seen {
+/// Displayed details of a version.
+struct Details {
     time: Option<EpochMillis>,
     actor: Option<AttributeValue>,
     reason: Option<AttributeValue>,
@@ -67,33 +67,35 @@ struct Seen {
     is_pinned: bool,
 }
 
-impl std::fmt::Debug for Seen {
+impl std::fmt::Debug for Details {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seen").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Details")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
 impl History {
-    /// Reads the page that ends with this version, or with the latest.
+    /// Reads the page that ends with version `to`, by default with the latest.
     pub(super) async fn read(
         app: &App,
-        latest: &VersionView,
+        newest: &VersionView,
         floor: Version,
         to: Option<Version>,
     ) -> Result<Self, PageError> {
-        let head = latest.version;
-        let to = to.map_or(head, |to| to.min(head));
+        let latest = newest.version;
+        let to = to.map_or(latest, |to| to.min(latest));
         let from = Version::new(to.get().saturating_sub(PAGE - 1)).unwrap_or(Version::FIRST);
         let run = app
             .store()
-            .version_run(&latest.entity, from, to, REQUESTS, app.consistent())
+            .version_run(&newest.entity, from, to, MAX_REQUESTS, app.consistent())
             .await?;
         let now = clock::since_epoch();
         let mut items = run.items;
         items.retain(|_, item| !is_expired(item, now));
         let mut history = Self {
-            entity: latest.entity.clone(),
-            head: head.get(),
+            entity: newest.entity.clone(),
+            latest: latest.get(),
             floor: floor.get(),
             from: run.from,
             to: to.get(),
@@ -101,8 +103,8 @@ impl History {
             behind: 0,
             is_behind_further: false,
         };
-        // From the latest downward, what is missing is on its way. Further down, it is a gap.
-        let mut is_lagging = to == head;
+        // Missing versions directly below the latest are not in history yet. Any other missing version is a gap.
+        let mut is_lagging = to == latest;
         for number in (run.from..=to.get()).rev() {
             let item = items.remove(&number);
             is_lagging &= item.is_none() && number >= history.floor;
@@ -114,13 +116,13 @@ impl History {
                 None => Kind::Gap,
             };
             history.behind += u64::from(is_lagging);
-            let seen = item.map(Seen::of);
-            // The latest item answers for the version it is.
-            let seen = seen.or_else(|| (number == head.get()).then(|| Seen::of_latest(latest)));
+            let details = item.map(Details::of);
+            // If the latest version is missing, its details come from the latest item.
+            let details = details.or_else(|| (number == latest.get()).then(|| Details::of_latest(newest)));
             history.rows.push(Row {
                 version: number,
                 kind,
-                seen,
+                details,
             });
         }
         history.is_behind_further = is_lagging && history.from > history.floor;
@@ -135,23 +137,28 @@ impl History {
         timeline::has_times(&self.marks())
     }
 
-    /// For the time line, the oldest first.
+    /// Returns the marks of the time line, oldest first.
     pub(super) fn marks(&self) -> Vec<Mark> {
-        let has_links = self.entity.as_str().len() <= LONG_KEY;
+        let has_links = self.entity.as_str().len() <= MAX_LINKED_KEY;
         let mark = |row: &Row| Mark {
             version: row.version,
             kind: row.kind,
-            time: row.seen.as_ref().and_then(|seen| seen.time).map(EpochMillis::get),
+            time: row
+                .details
+                .as_ref()
+                .and_then(|details| details.time)
+                .map(EpochMillis::get),
             title: row.title(),
-            link: (has_links && row.seen.is_some()).then(|| address::version(self.entity.as_str(), row.version)),
+            link: (has_links && row.details.is_some())
+                .then(|| address::version("/version", self.entity.as_str(), row.version)),
         };
         self.rows.iter().rev().map(mark).collect()
     }
 
-    /// The ways to other pages, of which there are none where all is on this one.
+    /// Renders the links to other pages, if there are any.
     pub(super) fn pages(&self, by_time: bool, label: &str) -> Markup {
-        let (newest, first) = (self.to >= self.head, self.from <= 1);
-        let newer = (self.to + PAGE).min(self.head);
+        let (newest, first) = (self.to >= self.latest, self.from <= 1);
+        let newer = (self.to + PAGE).min(self.latest);
         if newest && first {
             return Markup::default();
         }
@@ -163,47 +170,47 @@ impl History {
                 }
                 @if !first {
                     a rel="prev" href=(address::entity(&self.entity, Some(self.from - 1), by_time)) { "Older" }
-                    a href=(address::entity(&self.entity, Some(PAGE.min(self.head)), by_time)) { "First version" }
+                    a href=(address::entity(&self.entity, Some(PAGE.min(self.latest)), by_time)) { "Oldest" }
                 }
             }
         }
     }
 
-    /// The versions, a row each, and the form that compares two of them.
+    /// Renders the table of versions, and the form that compares two of them.
     pub(super) fn table(&self) -> Markup {
-        let there: Vec<_> = self.rows.iter().filter(|row| row.seen.is_some()).collect();
-        let newest = there.first().map(|row| row.version);
-        let before = there.get(1).map(|row| row.version);
+        let existing: Vec<_> = self.rows.iter().filter(|row| row.details.is_some()).collect();
+        let newest = existing.first().map(|row| row.version);
+        let previous = existing.get(1).map(|row| row.version);
         html! {
             form method="get" action="/compare" {
                 input type="hidden" name="id" value=(self.entity.as_str());
                 div.scroll role="region" aria-label="Versions" tabindex="0" {
                     table {
-                        caption.hidden { "Versions, the newest first" }
+                        caption.hidden { "Versions, newest first" }
                         thead { tr {
                             th scope="col" { "Version" }
                             th scope="col" { "State" }
                             th scope="col" { "Time (UTC)" }
-                            th scope="col" { "Who" }
-                            th scope="col" { "Why" }
+                            th scope="col" { "Actor" }
+                            th scope="col" { "Reason" }
                             th.right scope="col" { "Size" }
                             th scope="col" { "From" }
                             th scope="col" { "To" }
                         } }
-                        tbody { @for row in &self.rows { (self.row(row, before, newest)) } }
+                        tbody { @for row in &self.rows { (self.row(row, previous, newest)) } }
                     }
                 }
-                @if there.len() > 1 { button { "Compare the two" } }
+                @if existing.len() > 1 { button { "Compare selected" } }
             }
         }
     }
 
-    fn row(&self, row: &Row, before: Option<u64>, newest: Option<u64>) -> Markup {
+    fn row(&self, row: &Row, previous: Option<u64>, newest: Option<u64>) -> Markup {
         let number = row.version;
-        let choice = |name: &str, what: &str, chosen: Option<u64>| {
-            html! { input type="radio" name=(name) value=(number) aria-label={ (what) " version " (number) } checked[chosen == Some(number)]; }
+        let choice = |name: &str, label: &str, selected: Option<u64>| {
+            html! { input type="radio" name=(name) value=(number) aria-label={ (label) " version " (number) } checked[selected == Some(number)]; }
         };
-        let Some(seen) = &row.seen else {
+        let Some(details) = &row.details else {
             return html! {
                 tr class=(row.kind.class()) {
                     th scope="row" { (number) }
@@ -214,17 +221,17 @@ impl History {
         };
         html! {
             tr class=(row.kind.class()) {
-                th scope="row" { a href=(address::version(self.entity.as_str(), number)) { (number) } }
+                th scope="row" { a href=(address::version("/version", self.entity.as_str(), number)) { (number) } }
                 td {
                     span.tag class=(row.kind.class()) { (row.kind.name()) }
-                    @if seen.is_pinned { " " span.tag { "pinned" } }
+                    @if details.is_pinned { " " span.tag { "pinned" } }
                     @if number > 1 { " " a href=(address::compare(&self.entity, number - 1, number)) { "changes" } }
                 }
-                td { @if let Some(time) = seen.time { (time::shown(time)) } }
-                td { @if let Some(actor) = &seen.actor { (value::value(actor, Much::LITTLE)) } }
-                td { @if let Some(reason) = &seen.reason { (value::value(reason, Much::LITTLE)) } }
-                td.right { (value::bytes(seen.size)) }
-                td { (choice("from", "From", before)) }
+                td { @if let Some(time) = details.time { (time::shown(time)) } }
+                td { @if let Some(actor) = &details.actor { (value::value(actor, DisplayLimits::CELL)) } }
+                td { @if let Some(reason) = &details.reason { (value::value(reason, DisplayLimits::CELL)) } }
+                td.right { (value::bytes(details.size)) }
+                td { (choice("from", "From", previous)) }
                 td { (choice("to", "To", newest)) }
             }
         }
@@ -233,28 +240,28 @@ impl History {
 
 impl Row {
     fn title(&self) -> String {
-        let time = self.seen.as_ref().and_then(|seen| seen.time).map(time::iso);
+        let time = self.details.as_ref().and_then(|details| details.time).map(time::iso);
         let time = time.map_or(String::new(), |time| format!(", {time}"));
         format!("Version {}, {}{time}", self.version, self.kind.name())
     }
 
-    /// `{"Version": 7, "State": "live", "Time": …, "Actor": …, "Reason": …, "RequestID": …, "Size": 120, "Pinned": false}`.
+    /// Returns `{"Version": 7, "State": "live", "Time": …, "Actor": …, "Reason": …, "RequestID": …, "Size": 120, "Pinned": false}`.
     pub(super) fn to_json(&self) -> Value {
         let mut json = json!({"Version": self.version, "State": self.kind.name()});
-        if let Some(seen) = &self.seen {
+        if let Some(details) = &self.details {
             let plain = |value: &Option<AttributeValue>| value.as_ref().map(shared::domain::plain::attribute);
-            json["Time"] = json!(seen.time.map(time::iso));
-            json["Actor"] = json!(plain(&seen.actor));
-            json["Reason"] = json!(plain(&seen.reason));
-            json["RequestID"] = json!(seen.request_id);
-            json["Size"] = json!(seen.size);
-            json["Pinned"] = json!(seen.is_pinned);
+            json["Time"] = json!(details.time.map(time::iso));
+            json["Actor"] = json!(plain(&details.actor));
+            json["Reason"] = json!(plain(&details.reason));
+            json["RequestID"] = json!(details.request_id);
+            json["Size"] = json!(details.size);
+            json["Pinned"] = json!(details.is_pinned);
         }
         json
     }
 }
 
-impl Seen {
+impl Details {
     fn of(mut item: Item) -> Self {
         let request_id = match item.get(shared::domain::names::REQUEST_ID) {
             Some(AttributeValue::S(id)) => Some(id.clone()),

@@ -1,7 +1,7 @@
-//! Failure documents: why records were given up, and what they were.
+//! Failure documents of the on-failure destination: causes and records.
 
+mod document_view;
 mod show;
-pub(super) mod told;
 
 use maud::{Markup, html};
 use operations::{
@@ -13,51 +13,47 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::{
-    show::{RECORDS, next},
-    told::{Outcome, Told},
+    document_view::{DocumentView, Outcome, RecordView},
+    show::{MAX_RECORDS, next},
 };
 use super::{
     app::App,
-    aside,
-    page::{Place, View},
-    query::given,
+    background,
+    page::{Section, View},
+    query::Param,
 };
 use crate::error::PageError;
 
-/// The most documents of a page.
-const DOCUMENTS: usize = 50;
-/// The most of each source, where there are several.
-const OF_EACH: usize = 10;
-/// The most records that are shown of a document among others.
-const FEW_RECORDS: usize = 10;
+/// Maximum number of documents of a page.
+const MAX_DOCUMENTS: usize = 50;
+/// Maximum number of documents of each source on the page of all sources.
+const MAX_OF_EACH: usize = 10;
+/// Maximum number of records of each document in a list.
+const MAX_LISTED_RECORDS: usize = 10;
+/// Maximum visibility timeout of messages that are only displayed, in seconds.
+const MAX_VISIBILITY_TIMEOUT: u16 = 120;
 
-/// How long a look at a queue hides its messages from others at most, in seconds.
-const LOOK_SECONDS: u16 = 120;
-
-/// What an address asks for.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Query parameters of the page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    source: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    document: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    after: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    from: Option<String>,
+    source: Param,
+    document: Param,
+    after: Param,
+    from: Param,
 }
 
-/// A source of the command line: no request names another.
-pub(super) fn source<'a>(app: &'a App, number: Option<&str>) -> Result<(usize, &'a Source), PageError> {
-    let number = number.ok_or_else(|| PageError::Invalid("the address names no source: source".to_owned()))?;
+/// Returns a source of the command line by its number. A request cannot name any other.
+pub(super) fn source<'a>(app: &'a App, number: &Param) -> Result<(usize, &'a Source), PageError> {
+    let number = number.required("source")?;
     let index: Option<usize> = number.parse().ok();
     let found = index.and_then(|index| Some((index, app.sources.get(index)?)));
     found.ok_or_else(|| PageError::NotFound("there is no such source".to_owned()))
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    match (&query.source, &query.document) {
-        (None, Some(_)) => Err(PageError::Invalid("the address names no source: source".to_owned())),
+    match (&*query.source, &*query.document) {
+        (None, Some(_)) => Err(PageError::Missing("source")),
         (None, None) => all(app).await,
         (Some(_), None) => one_source(app, &query).await,
         (Some(_), Some(name)) => one_document(app, &query, name).await,
@@ -65,20 +61,24 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 }
 
 async fn all(app: &App) -> Result<View, PageError> {
-    let most = if app.sources.len() > 1 { OF_EACH } else { DOCUMENTS };
+    let max = if app.sources.len() > 1 {
+        MAX_OF_EACH
+    } else {
+        MAX_DOCUMENTS
+    };
     let (mut sections, mut sources): (Vec<Markup>, Vec<Value>) = (Vec::new(), Vec::new());
     for (index, source) in app.sources.iter().enumerate() {
-        let listed = list(app, source, None, most).await;
+        let listed = list(app, source, None, max).await;
         sources.push(to_json(index, source, listed.as_ref()));
         sections.push(show::source(app, index, source, listed.as_ref()));
     }
     Ok(View {
         title: "Failures".to_owned(),
-        place: Place::Failures,
+        section: Section::Failures,
         body: html! {
             h1 { "Failure documents" }
             @if app.sources.is_empty() {
-                p.note { "The console was told of no failure documents: start it with " code { "--from SOURCE" } ", a folder, "
+                p.note { "No source of failure documents is configured. Start the console with " code { "--from SOURCE" } ": a folder, "
                     code { "s3://bucket/prefix" } ", or the URL of the dead-letter queue." }
             }
             @for section in sections { (section) }
@@ -88,11 +88,11 @@ async fn all(app: &App) -> Result<View, PageError> {
 }
 
 async fn one_source(app: &App, query: &Query) -> Result<View, PageError> {
-    let (index, source) = source(app, query.source.as_deref())?;
-    let listed = list(app, source, query.after.clone(), DOCUMENTS).await?;
+    let (index, source) = source(app, &query.source)?;
+    let listed = list(app, source, query.after.0.clone(), MAX_DOCUMENTS).await?;
     Ok(View {
         title: "Failures".to_owned(),
-        place: Place::Failures,
+        section: Section::Failures,
         body: html! {
             p { a href="/failures" { "All failure documents" } }
             h1 { "Failure documents" }
@@ -103,47 +103,60 @@ async fn one_source(app: &App, query: &Query) -> Result<View, PageError> {
 }
 
 async fn one_document(app: &App, query: &Query, name: &str) -> Result<View, PageError> {
-    let (index, source) = source(app, query.source.as_deref())?;
+    let (index, source) = source(app, &query.source)?;
     let from = query.from.as_deref().unwrap_or("0").parse();
-    let from: usize = from.map_err(|_| PageError::Invalid("from: it is the number of a record".to_owned()))?;
-    let told = document(app, source, name.to_owned(), from).await?;
-    let told = told.ok_or_else(|| PageError::NotFound("there is no such document, or no longer".to_owned()))?;
-    let mut json = told.to_json(true);
+    let from: usize = from.map_err(|_| PageError::Unexpected {
+        field: "from",
+        expected: "the number of a record",
+    })?;
+    let shown = document(app, source, name.to_owned(), from).await?;
+    let shown = shown.ok_or_else(no_document)?;
+    let mut json = shown.to_json(true);
     json["Source"] = json!(index);
     json["ShownFrom"] = json!(from);
     Ok(View {
         title: "Failure document".to_owned(),
-        place: Place::Failures,
-        body: show::document(app, index, source, &told, from),
+        section: Section::Failures,
+        body: show::document(app, index, source, &shown, from),
         json,
     })
 }
 
-/// A page of a source. What hides messages goes on to the end though nobody waits for it any more.
-async fn list(app: &App, source: &Source, after: Option<String>, most: usize) -> Result<Listed<Told>, PageError> {
-    let (connection, services, source) = (app.connection.clone(), for_a_look(app), source.clone());
+/// Returns the error of a document that is not in its source.
+pub(super) fn no_document() -> PageError {
+    PageError::NotFound("there is no such document: it may have been deleted".to_owned())
+}
+
+/// Reads a page of a source. It runs in the background, because messages that it hides must become visible again.
+async fn list(
+    app: &App,
+    source: &Source,
+    after: Option<String>,
+    max: usize,
+) -> Result<Listed<DocumentView>, PageError> {
+    let (connection, services, source) = (app.connection.clone(), display_services(app), source.clone());
     let digits = app.store().digits();
-    aside::run(async move || {
+    background::run(async move || {
         let feed = Feed::new(&connection, &services, &Silent);
-        let tell = |entry| Told::of(entry, digits, 0, FEW_RECORDS);
-        Ok(feed.page(&source, after.as_deref(), most, tell).await?)
+        let view = |entry| DocumentView::new(entry, digits, MAX_LISTED_RECORDS);
+        Ok(feed.page(&source, after.as_deref(), max, view).await?)
     })
     .await
 }
 
-/// Messages are hidden for a moment only: if the console is ended meanwhile, they come back soon.
-fn for_a_look(app: &App) -> Services {
-    let visibility_timeout = app.services.visibility_timeout.min(LOOK_SECONDS);
+/// Returns the services with a short visibility timeout, so that messages reappear soon if the console is stopped.
+fn display_services(app: &App) -> Services {
+    let visibility_timeout = app.services.visibility_timeout.min(MAX_VISIBILITY_TIMEOUT);
     Services {
         visibility_timeout,
         ..app.services.clone()
     }
 }
 
-async fn document(app: &App, source: &Source, name: String, from: usize) -> Result<Option<Told>, PageError> {
-    let (connection, services, source) = (app.connection.clone(), for_a_look(app), source.clone());
+async fn document(app: &App, source: &Source, name: String, from: usize) -> Result<Option<DocumentView>, PageError> {
+    let (connection, services, source) = (app.connection.clone(), display_services(app), source.clone());
     let digits = app.store().digits();
-    aside::run(async move || {
+    background::run(async move || {
         let feed = Feed::new(&connection, &services, &Silent);
         let Some(mut entry) = feed.entry(&source, &name).await? else {
             return Ok(None);
@@ -155,38 +168,39 @@ async fn document(app: &App, source: &Source, name: String, from: usize) -> Resu
             is_own = replay.reader.is_own(stream_arn);
             records = match (&mut document.records, &document.batch) {
                 (Some(own), _) => std::mem::take(own),
-                // A document that has no records says where in the stream they were.
+                // A document without records refers to a range of the stream.
                 (None, Some(batch)) if is_own => replay.reader.stream.fetch(batch).await?.records,
                 (None, _) => Vec::new(),
             };
         }
         let count = records.len() as u64;
-        let mut told = Told::of(entry, digits, 0, 0);
-        if let Ok(document) = &mut told.document {
+        let mut shown = DocumentView::new(entry, digits, 0);
+        if let Ok(document) = &mut shown.document {
             if document.has_records {
                 document.size = count;
             }
-            let records = told::part(&records, from, RECORDS);
-            document.records = told::of_records(records, digits);
+            let records = records.get(from..).unwrap_or_default();
+            let records = records.get(..MAX_RECORDS).unwrap_or(records);
+            document.records = records.iter().map(|raw| RecordView::new(raw, digits)).collect();
             if is_own {
-                let done = replay.try_all(records).await;
-                for (record, done) in document.records.iter_mut().zip(&done) {
-                    record.outcome = Some(Outcome::of(done));
+                let processed = replay.try_all(records).await;
+                for (record, processed) in document.records.iter_mut().zip(&processed) {
+                    record.outcome = Some(Outcome::of(processed));
                 }
             }
         }
-        Ok(Some(told))
+        Ok(Some(shown))
     })
     .await
 }
 
-fn to_json(index: usize, source: &Source, listed: Result<&Listed<Told>, &PageError>) -> Value {
+fn to_json(index: usize, source: &Source, listed: Result<&Listed<DocumentView>, &PageError>) -> Value {
     let mut json = json!({"Source": index, "Name": source.to_string()});
     match listed {
         Err(error) => json["Error"] = json!(shared::logging::chain(error)),
         Ok(listed) => {
             json["Absent"] = json!(listed.is_absent);
-            json["Documents"] = listed.entries.iter().map(|told| told.to_json(false)).collect();
+            json["Documents"] = listed.entries.iter().map(|document| document.to_json(false)).collect();
             json["More"] = json!(listed.has_more);
             json["Next"] = json!(next(index, source, listed));
         }

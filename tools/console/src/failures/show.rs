@@ -4,43 +4,49 @@ use maud::{Markup, html};
 use operations::{failures::source::Source, redrive::Listed};
 use shared::logging::chain;
 
-use super::told::{Document, Image, Kind, Outcome, TheRecord, Told};
+use super::document_view::{Document, DocumentView, Image, Kind, Outcome, RecordView};
 use crate::{
     address,
     app::App,
     error::PageError,
+    page::entity_link,
     query::link,
     time,
-    value::{self, Much},
+    value::{self, DisplayLimits},
 };
 
-/// The most records of a document's own page.
-pub(super) const RECORDS: usize = 50;
-/// What is shown of a value that no item can have.
-const ODD: usize = 2000;
+/// Maximum number of records on the page of a document.
+pub(super) const MAX_RECORDS: usize = 50;
+/// Maximum number of displayed characters of an invalid image.
+const MAX_INVALID_IMAGE: usize = 2000;
 
-/// A source, with some of its documents.
-pub(super) fn source(app: &App, index: usize, source: &Source, listed: Result<&Listed<Told>, &PageError>) -> Markup {
+/// Renders a source and a page of its documents.
+pub(super) fn source(
+    app: &App,
+    index: usize,
+    source: &Source,
+    listed: Result<&Listed<DocumentView>, &PageError>,
+) -> Markup {
     let heading = format!("source-{index}");
     html! {
         section aria-labelledby=(heading) {
             h2 id=(heading) { (value::word(&source.to_string())) }
             @match listed {
-                Err(error) => p.note.bad role="alert" { "It cannot be read now: " (chain(error)) },
+                Err(error) => p.note.bad role="alert" { "Cannot read this source: " (chain(error)) },
                 Ok(listed) if listed.is_absent || listed.entries.is_empty() => p.good {
-                    "There are no failure documents" @if listed.is_absent { " yet" } "."
+                    "No failure documents" @if listed.is_absent { " yet" } "."
                 },
                 Ok(listed) => {
                     p {
                         a href=(address::document("/redrive", index, None)) {
-                            @if app.writes.is_some() { "Redrive all of it…" } @else { "What would redriving all of it do?" }
+                            @if app.writes.is_some() { "Redrive all documents…" } @else { "Preview a redrive of all documents" }
                         }
                     }
-                    @for told in &listed.entries { (one(index, told)) }
+                    @for document in &listed.entries { (article(index, document)) }
                     @if let Some(next) = next(index, source, listed) {
-                        p { a rel="next" href=(next) { "The next documents" } }
+                        p { a rel="next" href=(next) { "Next documents" } }
                     } @else if listed.has_more {
-                        p.note { "These are the first messages that came. There may be more: a queue cannot be paged through." }
+                        p.note { "The list contains only the messages received first. A queue cannot be read page by page." }
                     }
                 }
             }
@@ -48,26 +54,26 @@ pub(super) fn source(app: &App, index: usize, source: &Source, listed: Result<&L
     }
 }
 
-/// A document among others.
-fn one(index: usize, told: &Told) -> Markup {
+/// Renders a document in a list.
+fn article(index: usize, shown: &DocumentView) -> Markup {
     html! {
         article.document {
-            h3 { a href=(address::document("/failures", index, Some(&told.name))) { (value::word(&told.name)) } }
-            @match &told.document {
-                Err(why) => p.bad { "No failure document: " (why) },
+            h3 { a href=(address::document("/failures", index, Some(&shown.name))) { (value::word(&shown.name)) } }
+            @match &shown.document {
+                Err(why) => p.bad { "Not a failure document: " (why) },
                 Ok(document) => {
                     p {
-                        (value::word(document.context.condition.as_deref().unwrap_or("No reason is given"))) ", "
-                        (records(document.size)) ", " (value::bytes(told.bytes))
+                        (value::word(document.context.condition.as_deref().unwrap_or("Unknown cause"))) ", "
+                        (records(document.size)) ", " (value::bytes(shown.bytes))
                         @if let Some(time) = &document.context.time { ", " (value::word(time)) }
                     }
                     @if document.has_records {
-                        (table(&format!("Records of {}", told.name), &document.records, false))
+                        (table(&format!("Records of {}", shown.name), &document.records, false))
                         @if document.size > document.records.len() as u64 {
                             p.muted { "and " (document.size - document.records.len() as u64) " more" }
                         }
                     } @else {
-                        p.muted { "Its records are in the stream: the page of the document looks them up." }
+                        p.muted { "Open the document to read its records from the stream." }
                     }
                 }
             }
@@ -82,28 +88,28 @@ fn records(count: u64) -> String {
     }
 }
 
-/// A document's own page.
-pub(super) fn document(app: &App, index: usize, source: &Source, told: &Told, from: usize) -> Markup {
+/// Renders the page of a document.
+pub(super) fn document(app: &App, index: usize, source: &Source, shown: &DocumentView, from: usize) -> Markup {
     html! {
-        p { a href=(address::document("/failures", index, None)) { "All of " (value::word(&source.to_string())) } }
-        h1 { (value::word(&told.name)) }
-        @match &told.document {
-            Err(why) => p.note.bad { "It is no failure document: " (why) },
+        p { a href=(address::document("/failures", index, None)) { "All documents of " (value::word(&source.to_string())) } }
+        h1 { (value::word(&shown.name)) }
+        @match &shown.document {
+            Err(why) => p.note.bad { "Not a failure document: " (why) },
             Ok(document) => {
-                (facts(told.bytes, document))
+                (facts(shown.bytes, document))
                 p {
-                    a href=(address::document("/redrive", index, Some(&told.name))) {
-                        @if app.writes.is_some() { "Redrive it…" } @else { "What would redriving it do?" }
+                    a href=(address::document("/redrive", index, Some(&shown.name))) {
+                        @if app.writes.is_some() { "Redrive…" } @else { "Preview a redrive" }
                     }
                 }
                 h2 #records { "Records" }
                 @if document.records.is_empty() {
-                    p { @if document.has_records { "There are none here." } @else { "The stream no longer has them." } }
+                    p { @if document.has_records { "No records on this page." } @else { "The records are no longer in the stream." } }
                 } @else {
-                    @if !document.has_records { p.muted { "Looked up in the stream." } }
+                    @if !document.has_records { p.muted { "Read from the stream." } }
                     (table("Records of the document", &document.records, true))
                 }
-                (pages(index, &told.name, document, from))
+                (pages(index, &shown.name, document, from))
             }
         }
     }
@@ -120,12 +126,12 @@ fn pages(index: usize, name: &str, document: &Document, from: usize) -> Markup {
             ],
         )
     };
-    let shown = from.saturating_add(document.records.len());
+    let end = from.saturating_add(document.records.len());
     html! {
         nav.pages aria-label="Records" {
-            @if from > 0 { a rel="prev" href=(page(from.saturating_sub(RECORDS))) { "The records before" } " " }
-            @if document.records.len() == RECORDS && (shown as u64) < document.size {
-                a rel="next" href=(page(shown)) { "The records after" }
+            @if from > 0 { a rel="prev" href=(page(from.saturating_sub(MAX_RECORDS))) { "Previous records" } " " }
+            @if document.records.len() == MAX_RECORDS && (end as u64) < document.size {
+                a rel="next" href=(page(end)) { "Next records" }
             }
         }
     }
@@ -134,18 +140,18 @@ fn pages(index: usize, name: &str, document: &Document, from: usize) -> Markup {
 fn facts(bytes: usize, document: &Document) -> Markup {
     let context = &document.context;
     let facts = [
-        ("Why", &context.condition),
+        ("Cause", &context.condition),
         ("Function", &context.function_arn),
-        ("It failed with", &context.function_error),
-        ("Last request", &context.request_id),
-        ("Written", &context.time),
+        ("Function error", &context.function_error),
+        ("Last request ID", &context.request_id),
+        ("Time", &context.time),
     ];
     html! {
         dl.facts {
             @for (name, fact) in facts {
                 @if let Some(fact) = fact { dt { (name) } dd { (value::word(fact)) } }
             }
-            @if let Some(count) = context.invoke_count { dt { "Tried" } dd { "about " (count) " times" } }
+            @if let Some(count) = context.invoke_count { dt { "Approximate invoke count" } dd { (count) } }
             @if let Some(batch) = &document.batch {
                 dt { "Stream" } dd { (value::word(&batch.stream_arn)) }
                 dt { "Shard" } dd { (value::word(&batch.shard)) }
@@ -157,7 +163,7 @@ fn facts(bytes: usize, document: &Document) -> Markup {
     }
 }
 
-fn table(caption: &str, records: &[TheRecord], with_images: bool) -> Markup {
+fn table(caption: &str, records: &[RecordView], with_images: bool) -> Markup {
     html! {
         div.scroll role="region" aria-label=(caption) tabindex="0" {
             table {
@@ -167,7 +173,7 @@ fn table(caption: &str, records: &[TheRecord], with_images: bool) -> Markup {
                     th scope="col" { "Version" }
                     th scope="col" { "Event" }
                     th scope="col" { "Sequence number" }
-                    @if with_images { th scope="col" { "A redrive" } th scope="col" { "When" } th scope="col" { "Image" } }
+                    @if with_images { th scope="col" { "Redrive result" } th scope="col" { "Time (UTC)" } th scope="col" { "Image" } }
                 } }
                 tbody { @for record in records { (row(record, with_images)) } }
             }
@@ -175,28 +181,28 @@ fn table(caption: &str, records: &[TheRecord], with_images: bool) -> Markup {
     }
 }
 
-fn row(record: &TheRecord, with_image: bool) -> Markup {
+fn row(record: &RecordView, with_image: bool) -> Markup {
     html! {
         tr {
             td { @match &record.id {
-                Some(id) => a href=(link("/entity", [("id", Some(id.clone()))])) { (value::word(id)) },
-                None => span.muted { "not named" },
+                Some(id) => (entity_link(id)),
+                None => span.muted { "Unknown" },
             } }
             td { @match (&record.kind, record.version, &record.id) {
-                (_, Some(version), Some(id)) => a href=(address::version(id, version.get())) { "version " (version) },
+                (_, Some(version), Some(id)) => a href=(address::version("/version", id, version.get())) { "version " (version) },
                 (Kind::Malformed(why), ..) => span.bad { "Malformed: " (why) },
-                _ => span.muted { "makes no version" },
+                _ => span.muted { "No version" },
             } }
             td { @if let Some(event) = &record.event { (value::word(event)) } }
             td { @if let Some(number) = &record.number { (value::word(number.as_str())) } }
             @if with_image {
                 td { @match &record.outcome {
-                    Some(Outcome::Recorded) => span.good { "would write it down" },
-                    Some(Outcome::AlreadyRecorded) => "finds it in history",
-                    Some(Outcome::Conflict) => span.bad { "meets a different item" },
-                    Some(Outcome::Skipped) => "would leave it out",
+                    Some(Outcome::Recorded) => span.good { "Would be stored" },
+                    Some(Outcome::AlreadyRecorded) => "Already in history",
+                    Some(Outcome::Conflict) => span.bad { "Conflicts with a different item" },
+                    Some(Outcome::Skipped) => "Would be skipped",
                     Some(Outcome::Failed(why)) => span.bad { (why) },
-                    None => span.muted { "leaves it: it is of another table" },
+                    None => span.muted { "Not processed: record of another table" },
                 } }
                 td { @if let Some(created) = record.created { (time::shown(created)) } }
                 td { (image(&record.image)) }
@@ -205,8 +211,8 @@ fn row(record: &TheRecord, with_image: bool) -> Markup {
     }
 }
 
-/// The address of the next page. A queue has none: it has no order.
-pub(super) fn next(index: usize, source: &Source, listed: &Listed<Told>) -> Option<String> {
+/// Returns the address of the next page. A queue has none, because it has no order.
+pub(super) fn next(index: usize, source: &Source, listed: &Listed<DocumentView>) -> Option<String> {
     let last = listed.entries.last().filter(|_| listed.has_more)?;
     match source {
         Source::Queue(_) => None,
@@ -218,19 +224,10 @@ pub(super) fn next(index: usize, source: &Source, listed: &Listed<Told>) -> Opti
 }
 
 fn image(image: &Image) -> Markup {
-    let short = |text: &str| text.chars().take(ODD).collect::<String>();
+    let short = |text: &str| text.chars().take(MAX_INVALID_IMAGE).collect::<String>();
     match image {
-        Image::None => html! { span.muted { "none" } },
-        Image::Odd(text) => html! { span.muted { "no item: " } code { (value::word(&short(text))) } },
-        Image::Item(item) => {
-            let mut sorted: Vec<_> = item.iter().collect();
-            sorted.sort_by_key(|(name, _)| *name);
-            html! {
-                dl.facts { @for (name, each) in sorted {
-                    dt { (value::name(name)) }
-                    dd { (value::value(each, Much::SOME)) }
-                } }
-            }
-        }
+        Image::None => html! { span.muted { "None" } },
+        Image::Invalid(text) => html! { span.muted { "Not an item: " } code { (value::word(&short(text))) } },
+        Image::Item(item) => value::attributes(item, DisplayLimits::ITEM, usize::MAX),
     }
 }

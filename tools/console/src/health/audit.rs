@@ -1,4 +1,4 @@
-//! The audit of the table, one at a time, in the background.
+//! Audit of the table, in the background. At most one runs at a time.
 
 use std::{
     num::NonZeroU32,
@@ -10,6 +10,7 @@ use futures::TryStreamExt as _;
 use operations::{
     audit::{SEGMENTS, segments},
     connection::Connection,
+    error::OperationError,
     repair::Findings,
 };
 use serde_json::{Value, json};
@@ -28,19 +29,19 @@ use shared::{
 };
 use tokio::sync::Notify;
 
-use crate::{aside, time};
+use crate::{background, time};
 
-/// How many findings are kept. The others are counted.
-const KEPT: usize = 1000;
+/// Maximum number of findings that are kept. The others are only counted.
+const MAX_FINDINGS: usize = 1000;
 
-/// The audit of a table: the one that runs, or the last one.
+/// The running audit of a table, or the last one.
 #[derive(Default)]
 pub(crate) struct Audit(Mutex<Option<Run>>);
 
 struct Run {
-    seen: Arc<Mutex<Seen>>,
+    report: Arc<Mutex<Report>>,
     stop: Arc<Notify>,
-    pace: RateLimiter,
+    limiter: RateLimiter,
 }
 
 impl Drop for Run {
@@ -49,32 +50,32 @@ impl Drop for Run {
     }
 }
 
-/// What is known of an audit.
+/// Progress and findings of an audit.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) began: EpochMillis,
-    /// About how many items the table has: DynamoDB counts them every six hours.
-    pub(super) about: u64,
+pub(super) struct Report {
+    pub(super) started: EpochMillis,
+    /// Approximate number of items of the table. DynamoDB updates it about every six hours.
+    pub(super) approximate_items: u64,
     segments: Vec<Counts>,
     pub(super) read_units: f64,
-    /// The first findings.
+    /// First findings.
     pub(super) findings: Vec<(EntityId, Finding)>,
     pub(super) end: Option<(EpochMillis, End)>,
 }
 
-/// What an audit came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Outcome of an audit.
+#[derive(Debug, Clone)]
 pub(super) enum End {
     Done,
     Stopped,
-    Failed(String),
+    Failed(Arc<OperationError>),
 }
 
-impl Seen {
+impl Report {
     fn new() -> Self {
         Self {
-            began: time::now(),
-            about: 0,
+            started: time::now(),
+            approximate_items: 0,
             segments: vec![Counts::default(); SEGMENTS as usize],
             read_units: 0.0,
             findings: Vec::new(),
@@ -88,8 +89,8 @@ impl Seen {
         counts
     }
 
-    /// How many findings are not kept.
-    pub(super) fn unkept(&self) -> u64 {
+    /// Returns the number of findings that are not kept.
+    pub(super) fn findings_not_kept(&self) -> u64 {
         let all: u64 = self.counts().findings.values().sum();
         all.saturating_sub(self.findings.len() as u64)
     }
@@ -102,7 +103,7 @@ impl Seen {
                 .map(|finding| (audited.entity.clone(), *finding))
         });
         self.findings
-            .extend(found.take(KEPT.saturating_sub(self.findings.len())));
+            .extend(found.take(MAX_FINDINGS.saturating_sub(self.findings.len())));
         if let Some(segment) = self.segments.get_mut(index) {
             *segment = counts;
         }
@@ -120,75 +121,75 @@ impl Seen {
     pub(super) fn to_json(&self) -> Value {
         let counts = self.counts();
         let mut json = json!({
-            "State": self.state(), "Began": time::iso(self.began), "Ended": self.end.as_ref().map(|(ended, _)| time::iso(*ended)),
-            "Items": counts.items, "AboutItems": self.about, "Entities": counts.entities, "Versions": counts.versions,
+            "State": self.state(), "Began": time::iso(self.started), "Ended": self.end.as_ref().map(|(ended, _)| time::iso(*ended)),
+            "Items": counts.items, "AboutItems": self.approximate_items, "Entities": counts.entities, "Versions": counts.versions,
             "ReadUnits": self.read_units, "Findings": counts.findings,
             "Found": self.findings.iter().map(|(entity, finding)| finding.to_json(entity)).collect::<Vec<_>>(),
-            "NotKept": self.unkept(),
+            "NotKept": self.findings_not_kept(),
         });
-        if let Some((_, End::Failed(why))) = &self.end {
-            json["Error"] = json!(why);
+        if let Some((_, End::Failed(error))) = &self.end {
+            json["Error"] = json!(chain(error));
         }
         json
     }
 }
 
 impl Audit {
-    /// Begins an audit, unless one runs.
-    pub(super) fn begin(&self, connection: &Connection, lag: Duration, max_read_units: Option<NonZeroU32>) {
+    /// Starts an audit, unless one is running.
+    pub(super) fn start(&self, connection: &Connection, lag: Duration, max_read_units: Option<NonZeroU32>) {
         let mut run = lock(&self.0);
-        if run.as_ref().is_some_and(|run| lock(&run.seen).end.is_none()) {
+        if run.as_ref().is_some_and(|run| lock(&run.report).end.is_none()) {
             return;
         }
-        let seen = Arc::new(Mutex::new(Seen::new()));
+        let report = Arc::new(Mutex::new(Report::new()));
         let stop = Arc::new(Notify::new());
-        // Its pace is that of its own requests.
+        // A separate meter, so that only the requests of the audit are limited.
         let (store, meter) = connection.metered();
         let limits = Limits {
             read: max_read_units,
             write: None,
         };
-        let pace = RateLimiter::new(meter, limits);
-        let (connection, its_pace) = (connection.clone(), pace.clone());
-        let (to, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
-        drop(aside::begin(async move || {
+        let limiter = RateLimiter::new(meter, limits);
+        let (connection, audit_limiter) = (connection.clone(), limiter.clone());
+        let (target, stopped) = (Arc::clone(&report), Arc::clone(&stop));
+        drop(background::spawn(async move || {
             let end = tokio::select! {
-                done = work(&connection, &store, &its_pace, lag, &to) => match done {
+                result = work(&connection, &store, &audit_limiter, lag, &target) => match result {
                     Ok(()) => End::Done,
-                    Err(error) => End::Failed(chain(&error)),
+                    Err(error) => End::Failed(Arc::new(error.into())),
                 },
                 () = stopped.notified() => End::Stopped,
             };
-            lock(&to).end.get_or_insert((time::now(), end));
+            lock(&target).end.get_or_insert((time::now(), end));
         }));
-        *run = Some(Run { seen, stop, pace });
+        *run = Some(Run { report, stop, limiter });
     }
 
-    /// Breaks off the audit that runs.
+    /// Stops the running audit.
     pub(super) fn stop(&self) {
         if let Some(run) = &*lock(&self.0) {
             run.stop.notify_one();
-            lock(&run.seen).end.get_or_insert((time::now(), End::Stopped));
+            lock(&run.report).end.get_or_insert((time::now(), End::Stopped));
         }
     }
 
-    /// What is known of it.
-    pub(super) fn seen(&self) -> Option<Seen> {
+    /// Returns the report of the running or last audit.
+    pub(super) fn report(&self) -> Option<Report> {
         lock(&self.0).as_ref().map(|run| {
-            let mut seen = lock(&run.seen).clone();
-            seen.read_units = run.pace.consumed().read;
-            seen
+            let mut report = lock(&run.report).clone();
+            report.read_units = run.limiter.consumed().read;
+            report
         })
     }
 
-    /// What an audit found that went through the whole table.
+    /// Returns the findings of the last audit, if it is complete.
     pub(crate) fn findings(&self) -> Option<Findings> {
-        let seen = self.seen()?;
-        if !matches!(seen.end, Some((_, End::Done))) {
+        let report = self.report()?;
+        if !matches!(report.end, Some((_, End::Done))) {
             return None;
         }
         let mut findings = Findings::new();
-        for (entity, finding) in seen.findings {
+        for (entity, finding) in report.findings {
             findings.entry(entity).or_default().push(finding);
         }
         Some(findings)
@@ -198,16 +199,16 @@ impl Audit {
 async fn work(
     connection: &Connection,
     store: &Store,
-    pace: &RateLimiter,
+    limiter: &RateLimiter,
     lag: Duration,
-    seen: &Mutex<Seen>,
+    report: &Mutex<Report>,
 ) -> Result<(), ServiceError> {
-    lock(seen).about = store.describe().await.map_or(0, |table| table.items);
-    let begun = vec![Progress::default(); SEGMENTS as usize];
-    let mut steps = segments(store, pace, lag, begun);
+    lock(report).approximate_items = store.describe().await.map_or(0, |table| table.items);
+    let start = vec![Progress::default(); SEGMENTS as usize];
+    let mut steps = segments(store, limiter, lag, start);
     while let Some((index, Step { audited, progress })) = steps.try_next().await? {
         connection.clear_meters();
-        lock(seen).add(index, &audited, progress.counts);
+        lock(report).add(index, &audited, progress.counts);
     }
     Ok(())
 }
@@ -225,8 +226,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_much_is_counted() {
-        let mut seen = Seen::new();
+    fn findings_beyond_the_limit_are_counted() {
+        let mut report = Report::new();
         let finding = Finding::Gap {
             from: Version::FIRST,
             to: Version::FIRST,
@@ -241,16 +242,16 @@ mod tests {
                 findings: BTreeMap::from([("Gap".to_owned(), total as u64)]),
                 ..Counts::default()
             };
-            seen.add(index, &[audited], counts);
+            report.add(index, &[audited], counts);
         }
         assert_eq!(
-            (seen.findings.len(), seen.unkept(), seen.counts().items),
-            (KEPT, 400, 2)
+            (report.findings.len(), report.findings_not_kept(), report.counts().items),
+            (MAX_FINDINGS, 400, 2)
         );
-        let json = seen.to_json();
+        let json = report.to_json();
         assert_eq!(json["Findings"], json!({"Gap": 1400}));
         assert_eq!((&json["State"], &json["NotKept"]), (&json!("Running"), &json!(400)));
-        seen.end = Some((time::now(), End::Failed("why".to_owned())));
-        assert_eq!(seen.to_json()["Error"], "why");
+        report.end = Some((time::now(), End::Failed(Arc::new(OperationError::NoVersion))));
+        assert_eq!(report.to_json()["Error"], "there is no such version");
     }
 }

@@ -1,4 +1,4 @@
-//! The table's health: an audit of all of it, and how fast versions are made and written down.
+//! Health of the table: an audit, and plots of the write rate and the lag of history.
 
 pub(super) mod audit;
 mod plot;
@@ -6,224 +6,222 @@ pub(super) mod sampler;
 
 use maud::{Markup, html};
 use serde_json::{Number, Value, json};
-use shared::domain::{audit::Finding, entity::EntityId, time::EpochMillis};
+use shared::{
+    domain::{audit::Finding, entity::EntityId, time::EpochMillis},
+    logging::chain,
+};
 
 use self::{
-    audit::{End, Seen},
+    audit::{End, Report},
     plot::{Plot, thousandths},
-    sampler::{Point, Sampled},
+    sampler::{Point, Snapshot},
 };
 use super::{
+    address,
     app::App,
-    page::{self, Answer, Place, View},
-    query::link,
-    redrive::named,
+    page::{self, FormResponse, Section, View},
     time,
 };
 use crate::error::PageError;
 
-/// How often the audit is looked at again, in milliseconds.
+/// Interval at which the page updates a running audit, in milliseconds.
 const AUDIT_REFRESH: u32 = 1000;
-/// How often the plots are.
+/// Interval at which the page updates the plots, in milliseconds.
 const PLOTS_REFRESH: u32 = 4000;
-/// How many samples the table has.
-const ROWS: usize = 20;
-/// The most findings of a page. JSON has all that are kept.
-const FINDINGS: usize = 200;
+/// Maximum number of samples in the table.
+const MAX_ROWS: usize = 20;
+/// Maximum number of displayed findings. JSON contains all that are kept.
+const MAX_FINDINGS: usize = 200;
 
 pub(super) async fn view(app: &App) -> Result<View, PageError> {
-    let sampled = app.samples.lock().await.look(&app.connection).await;
-    let seen = app.audit.seen();
+    let snapshot = app.samples.lock().await.snapshot(&app.connection).await;
+    let report = app.audit.report();
     let json = json!({
-        "Audit": seen.as_ref().map(Seen::to_json),
-        "Sampled": samples_json(&sampled),
+        "Audit": report.as_ref().map(Report::to_json),
+        "Sampled": samples_json(&snapshot),
         "csrf": app.secrets.csrf(),
     });
     Ok(View {
         title: "Health".to_owned(),
-        place: Place::Health,
+        section: Section::Health,
         body: html! {
             h1 { "Health" }
-            p { a href="/health" { "Look again" } }
-            (plots(&sampled))
-            (audit(app, seen.as_ref()))
+            p { a href="/health" { "Refresh" } }
+            (plots(&snapshot))
+            (audit(app, report.as_ref()))
         },
         json,
     })
 }
 
-/// Begins an audit. It writes nothing, and is for everybody who may look.
-pub(super) fn begin(app: &App) -> Answer {
-    app.audit.begin(&app.connection, app.lag, app.max_read_units);
+/// Starts an audit. Read-only consoles allow it, because it writes nothing.
+pub(super) fn start(app: &App) -> FormResponse {
+    app.audit.start(&app.connection, app.lag, app.max_read_units);
     to_health(app)
 }
 
-/// Breaks the audit off.
-pub(super) fn stop(app: &App) -> Answer {
+/// Stops the audit.
+pub(super) fn stop(app: &App) -> FormResponse {
     app.audit.stop();
     to_health(app)
 }
 
-fn to_health(app: &App) -> Answer {
-    let seen = app.audit.seen();
-    Answer::SeeOther(
+fn to_health(app: &App) -> FormResponse {
+    let report = app.audit.report();
+    FormResponse::SeeOther(
         "/health#audit".to_owned(),
-        json!({"Audit": seen.as_ref().map(Seen::to_json)}),
+        json!({"Audit": report.as_ref().map(Report::to_json)}),
     )
 }
 
-fn audit(app: &App, seen: Option<&Seen>) -> Markup {
-    let is_running = seen.is_some_and(|seen| seen.end.is_none());
+fn audit(app: &App, report: Option<&Report>) -> Markup {
+    let is_running = report.is_some_and(|report| report.end.is_none());
     html! {
         section aria-labelledby="audit-heading" {
             h2 #audit-heading { "Audit" }
             p {
-                "An audit reads the whole table, and says which versions are missing or should not be there, and which latest items differ "
-                "from theirs. It writes nothing. It costs half a read unit for each 4 KB of the table"
-                @if let Some(units) = app.max_read_units { ", and takes at most " (units) " of them a second" }
+                "An audit reads the whole table and reports missing versions, unexpected versions, and latest items that differ from their "
+                "version. It writes nothing. It consumes half a read unit per 4 KB of the table"
+                @if let Some(units) = app.max_read_units { ", at most " (units) " read units per second" }
                 "."
             }
             div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
-                @if let Some(seen) = seen { (progress(app, seen)) }
+                @if let Some(report) = report { (progress(app, report)) }
                 @if is_running {
                     form.inline method="post" action="/health/audit/stop" { (page::csrf(app)) button #audit-button { "Stop" } }
                 } @else {
                     form.inline method="post" action="/health/audit" {
                         (page::csrf(app))
-                        button #audit-button { @if seen.is_some() { "Audit again" } @else { "Begin an audit" } }
+                        button #audit-button { "Start audit" }
                     }
                 }
-                @if let Some(seen) = seen { (findings(seen)) }
+                @if let Some(report) = report { (findings(report)) }
             }
         }
     }
 }
 
-fn progress(app: &App, seen: &Seen) -> Markup {
-    let counts = seen.counts();
+fn progress(app: &App, report: &Report) -> Markup {
+    let counts = report.counts();
     let found: u64 = counts.findings.values().sum();
-    let until = seen.end.as_ref().map_or_else(time::now, |(ended, _)| *ended);
+    let until = report.end.as_ref().map_or_else(time::now, |(ended, _)| *ended);
     html! {
         p #audit-state role="status" {
-            @match (&seen.end, found) {
+            @match (&report.end, found) {
                 (None, _) => "The audit is running.",
                 (Some((_, End::Stopped)), _) => "The audit was stopped.",
-                (Some((_, End::Failed(why))), _) => { "The audit failed: " (why) },
-                (Some((_, End::Done)), 0) => "The audit is done: it found nothing.",
-                (Some((_, End::Done)), 1) => "The audit is done: 1 finding.",
-                (Some((_, End::Done)), found) => { "The audit is done: " (found) " findings." },
+                (Some((_, End::Failed(error))), _) => { "The audit failed: " (chain(error)) },
+                (Some((_, End::Done)), 0) => "The audit is complete: no findings.",
+                (Some((_, End::Done)), 1) => "The audit is complete: 1 finding.",
+                (Some((_, End::Done)), found) => { "The audit is complete: " (found) " findings." },
             }
         }
-        @if seen.end.is_none() && seen.about > 0 {
-            progress max=(seen.about.max(counts.items)) value=(counts.items) aria-label="Items read" {}
+        @if report.end.is_none() && report.approximate_items > 0 {
+            progress max=(report.approximate_items.max(counts.items)) value=(counts.items) aria-label="Items read" {}
         }
         dl.facts {
-            dt { "Items read" } dd { (counts.items) @if seen.about > 0 { " of about " (seen.about) } }
+            dt { "Items read" } dd { (counts.items) @if report.approximate_items > 0 { " of about " (report.approximate_items) } }
             dt { "Entities" } dd { (counts.entities) }
             dt { "Versions" } dd { (counts.versions) }
-            dt { "Read units" } dd { (format!("{:.1}", seen.read_units)) }
-            dt { "Began" } dd { (time::iso(seen.began)) }
-            @if let Some((ended, _)) = &seen.end { dt { "Ended" } dd { (time::iso(*ended)) } }
-            dt { @if seen.end.is_some() { "Took" } @else { "Takes" } } dd { (between(seen.began, until)) }
+            dt { "Read units" } dd { (format!("{:.1}", report.read_units)) }
+            dt { "Started" } dd { (time::iso(report.started)) }
+            @if let Some((ended, _)) = &report.end { dt { "Ended" } dd { (time::iso(*ended)) } }
+            dt { "Duration" } dd { (duration(report.started, until)) }
         }
-        @if seen.end.is_none() {
-            p.muted { "What is missing may be on its way: it is waited for " (app.lag.as_secs()) " seconds before it counts." }
+        @if report.end.is_none() {
+            p.muted { "A missing version becomes a finding after " (app.lag.as_secs()) " seconds, because it may still arrive." }
         }
     }
 }
 
-fn findings(seen: &Seen) -> Markup {
-    let counts = seen.counts();
-    let is_done = matches!(seen.end, Some((_, End::Done)));
+fn findings(report: &Report) -> Markup {
+    let counts = report.counts();
+    let is_done = matches!(report.end, Some((_, End::Done)));
     html! {
         @if !counts.findings.is_empty() {
             h3 { "Findings" }
             dl.facts { @for (kind, count) in &counts.findings { dt { (kind) } dd { (count) } } }
-            @if is_done { p { a href="/repair?all=1" { "What would a repair of all of them do?" } } }
+            @if is_done { p { a href="/repair?all=1" { "Preview a repair of all findings" } } }
             div #findings-table .scroll role="region" aria-label="Findings" tabindex="0" {
                 table {
-                    caption { "What was found" }
-                    thead { tr { th scope="col" { "Finding" } th scope="col" { "Of what" } th scope="col" { "What to do" } } }
-                    tbody { @for (entity, one) in seen.findings.iter().take(FINDINGS) { (finding(entity, one)) } }
+                    caption { "Findings" }
+                    thead { tr { th scope="col" { "Finding" } th scope="col" { "Details" } th scope="col" { "Action" } } }
+                    tbody { @for (entity, one) in report.findings.iter().take(MAX_FINDINGS) { (finding(entity, one)) } }
                 }
             }
-            @let more = seen.unkept() + seen.findings.len().saturating_sub(FINDINGS) as u64;
+            @let more = report.findings_not_kept() + report.findings.len().saturating_sub(MAX_FINDINGS) as u64;
             @if more > 0 { p.muted { "and " (more) " more" } }
         }
     }
 }
 
 fn finding(entity: &EntityId, finding: &Finding) -> Markup {
-    let json = finding.to_json(entity);
-    let members = json.as_object().into_iter().flatten();
-    let members = members.filter(|(name, _)| *name != "Finding");
-    let about = Value::Object(members.map(|(name, value)| (name.clone(), value.clone())).collect());
-    let repair = link("/repair", [("id", Some(entity.as_str().to_owned()))]);
+    let repair = address::of_entity("/repair", entity.as_str());
     html! {
         tr {
             th scope="row" class=[finding.is_wrong().then_some("bad")] { (finding.name()) }
-            td { (named(&about)) }
+            td { (page::members(&finding.to_json(entity), "Finding")) }
             td {
                 @if finding.is_wrong() {
                     a href=(repair) aria-label={ "Repair " (entity.as_str()) } { "Repair…" }
                 } @else {
-                    span.muted { "nothing: it came late" }
+                    span.muted { "None: the version arrived late" }
                 }
             }
         }
     }
 }
 
-fn plots(sampled: &Sampled) -> Markup {
-    let now = sampled.points.last().map_or_else(time::now, |last| last.at);
+fn plots(snapshot: &Snapshot) -> Markup {
+    let now = snapshot.points.last().map_or_else(time::now, |last| last.at);
     let before = |point: &Point| u64::try_from(now.get().saturating_sub(point.at.get())).unwrap_or(0);
-    let rates: Vec<_> = sampled
+    let rates: Vec<_> = snapshot
         .points
         .iter()
         .filter_map(|point| Some((before(point), point.rate?)))
         .collect();
-    let lags: Vec<_> = sampled
+    let lags: Vec<_> = snapshot
         .points
         .iter()
         .map(|point| (before(point), point.lag.saturating_mul(1000)))
         .collect();
-    let last = sampled.points.last();
+    let last = snapshot.points.last();
     let rate = last
         .and_then(|last| last.rate)
-        .map_or_else(|| "not known yet".to_owned(), thousandths);
-    let lag = last.map_or_else(|| "not known yet".to_owned(), |last| last.lag.to_string());
+        .map_or_else(|| "unknown".to_owned(), thousandths);
+    let lag = last.map_or_else(|| "unknown".to_owned(), |last| last.lag.to_string());
     html! {
         section aria-labelledby="rate-heading" {
             h2 #rate-heading { "Write rate and lag" }
             div #plots data-refresh=(PLOTS_REFRESH) {
-                @if let Some(why) = &sampled.error { p.note.bad { "No sample could be taken: " (why) } }
-                h3 { "Versions a second: " (rate) }
+                @if let Some(why) = &snapshot.error { p.note.bad { "Cannot take a sample: " (why) } }
+                h3 { "Versions per second: " (rate) }
                 (Plot {
                     id: "rate",
-                    title: "Versions a second",
-                    description: &format!("The last sample says {rate}."),
+                    title: "Versions per second",
+                    description: &format!("Last sample: {rate}"),
                     points: &rates,
                 }.svg())
-                h3 { "Versions that history does not have yet: " (lag) }
+                h3 { "Versions not in history yet: " (lag) }
                 (Plot {
                     id: "lag",
-                    title: "Versions that history does not have yet",
-                    description: &format!("The last sample says {lag}."),
+                    title: "Versions not in history yet",
+                    description: &format!("Last sample: {lag}"),
                     points: &lags,
                 }.svg())
-                (of_what(sampled))
-                (values(&sampled.points))
+                (coverage(snapshot))
+                (values(&snapshot.points))
             }
         }
     }
 }
 
-fn of_what(sampled: &Sampled) -> Markup {
+fn coverage(snapshot: &Snapshot) -> Markup {
     html! {
         p.muted {
-            @if sampled.is_all { "Of all " (sampled.entities) " entities" } @else { "Of " (sampled.entities) " of the entities" }
-            ". A sample is taken while somebody looks at this page, at most one in 2 seconds, and kept for half an hour. The last one cost "
-            (format!("{:.1}", sampled.units)) " read units."
+            @if snapshot.is_all { "Based on all " (snapshot.entities) " entities" } @else { "Based on " (snapshot.entities) " of the entities" }
+            ". While this page is open, a sample is taken at most every 2 seconds, and kept for 30 minutes. The last sample consumed "
+            (format!("{:.1}", snapshot.units)) " read units."
         }
     }
 }
@@ -231,17 +229,17 @@ fn of_what(sampled: &Sampled) -> Markup {
 fn values(points: &[Point]) -> Markup {
     html! {
         details #samples {
-            summary #samples-summary { "The last samples as a table" }
-            div #samples-table .scroll role="region" aria-label="The last samples" tabindex="0" {
+            summary #samples-summary { "Show the last samples as a table" }
+            div #samples-table .scroll role="region" aria-label="Last samples" tabindex="0" {
                 table {
-                    caption { "The last samples" }
+                    caption { "Last samples" }
                     thead { tr {
-                        th scope="col" { "When" } th scope="col" { "Versions a second" } th scope="col" { "Not in history yet" }
+                        th scope="col" { "Time (UTC)" } th scope="col" { "Versions per second" } th scope="col" { "Not in history yet" }
                     } }
-                    tbody { @for point in points.iter().rev().take(ROWS) {
+                    tbody { @for point in points.iter().rev().take(MAX_ROWS) {
                         tr {
                             th scope="row" { (time::iso(point.at)) }
-                            td { @if let Some(rate) = point.rate { (thousandths(rate)) } @else { "not known" } }
+                            td { @if let Some(rate) = point.rate { (thousandths(rate)) } @else { "Unknown" } }
                             td { (point.lag) }
                         }
                     } }
@@ -251,18 +249,18 @@ fn values(points: &[Point]) -> Markup {
     }
 }
 
-fn samples_json(sampled: &Sampled) -> Value {
+fn samples_json(snapshot: &Snapshot) -> Value {
     let rate = |rate: u64| thousandths(rate).parse::<Number>().ok();
     json!({
-        "Entities": sampled.entities, "All": sampled.is_all, "ReadUnits": sampled.units, "Error": sampled.error,
-        "Samples": sampled.points.iter().map(|point| json!({
+        "Entities": snapshot.entities, "All": snapshot.is_all, "ReadUnits": snapshot.units, "Error": snapshot.error,
+        "Samples": snapshot.points.iter().map(|point| json!({
             "Time": time::iso(point.at), "VersionsPerSecond": point.rate.and_then(rate), "Lag": point.lag,
         })).collect::<Vec<_>>(),
     })
 }
 
-/// How long something took, or takes.
-fn between(from: EpochMillis, to: EpochMillis) -> String {
+/// Formats the time between two points in time.
+fn duration(from: EpochMillis, to: EpochMillis) -> String {
     let seconds = to.get().saturating_sub(from.get()).max(0) / 1000;
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -276,14 +274,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long() {
+    fn durations_have_two_units() {
         for (millis, text) in [
             (999, "0 s"),
             (-5, "0 s"),
             (61_000, "1 min 1 s"),
             (3_660_000, "1 h 1 min"),
         ] {
-            assert_eq!(between(EpochMillis::new(0), EpochMillis::new(millis)), text);
+            assert_eq!(duration(EpochMillis::new(0), EpochMillis::new(millis)), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers over time as a line: pure SVG, without style of its own.
+//! Line plot of values over time, as SVG without inline styles.
 
 use maud::{Markup, html};
 
@@ -8,16 +8,16 @@ const LEFT: u64 = 56;
 const RIGHT: u64 = 12;
 const TOP: u64 = 14;
 const BOTTOM: u64 = 30;
-/// No line is drawn over a time without samples.
-const BREAK: u64 = 30_000;
+/// Gap between samples, in milliseconds, above which the line is interrupted.
+const MAX_GAP: u64 = 30_000;
 
-/// What is drawn.
+/// A plot.
 pub(super) struct Plot<'a> {
-    /// What its elements are called.
+    /// Prefix of element ids.
     pub(super) id: &'a str,
     pub(super) title: &'a str,
     pub(super) description: &'a str,
-    /// Milliseconds before now, the oldest first, and a number in thousandths.
+    /// Milliseconds before now, oldest first, and a value in thousandths.
     pub(super) points: &'a [(u64, u64)],
 }
 
@@ -48,7 +48,7 @@ impl Plot<'_> {
                 @for line in lines(self.points, span, top) {
                     @match line.split_once(' ') {
                         Some(_) => polyline.line points=(line) fill="none" {},
-                        // A single sample is a dot.
+                        // A single sample is drawn as a dot.
                         None => { @if let Some((x, y)) = line.split_once(',') { circle.dot cx=(x) cy=(y) r="2" {} } }
                     }
                 }
@@ -57,13 +57,13 @@ impl Plot<'_> {
     }
 }
 
-/// `1.25`, of 1250.
+/// Formats thousandths: `1.25` for 1250.
 pub(super) fn thousandths(value: u64) -> String {
     let text = format!("{}.{:03}", value / 1000, value % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A round number that is not less: 1, 2 or 5 and noughts. At least one.
+/// Returns the lowest round number that is not below a value: 1, 2 or 5 times a power of ten, at least 1.
 fn ceiling(value: u64) -> u64 {
     let decades = (0..).map_while(|decade| 1000_u64.checked_mul(10_u64.checked_pow(decade)?));
     let mut rounds = decades.flat_map(|decade| {
@@ -93,7 +93,7 @@ fn x(before: u64, span: u64) -> u64 {
     WIDTH - RIGHT - u64::try_from(back).unwrap_or(0)
 }
 
-/// The points of each line.
+/// Returns the points of each line.
 fn lines(points: &[(u64, u64)], span: u64, top: u64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut last: Option<u64> = None;
@@ -101,7 +101,7 @@ fn lines(points: &[(u64, u64)], span: u64, top: u64) -> Vec<String> {
         let point = format!("{},{}", x(*before, span), y(*value, top));
         match lines
             .last_mut()
-            .filter(|_| last.is_some_and(|last| last.saturating_sub(*before) <= BREAK))
+            .filter(|_| last.is_some_and(|last| last.saturating_sub(*before) <= MAX_GAP))
         {
             Some(line) => {
                 line.push(' ');
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_from_left_to_right_and_breaks() {
+    fn lines_are_interrupted_by_gaps() {
         let drawn = lines(&[(60_000, 0), (58_000, 1000), (10_000, 500), (0, 500)], 60_000, 1000);
         assert_eq!(drawn, ["56,170 76,14", "533,92 628,92"]);
         assert_eq!(lines(&[], 60_000, 1000), Vec::<String>::new());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_drawn_is_within_the_picture() {
+    fn points_are_within_the_drawing() {
         for (before, value) in [(0, 0), (u64::MAX, u64::MAX), (1, u64::MAX), (u64::MAX, 1)] {
             let (x, y) = (x(before, 60_000), y(value, 1000));
             assert!((LEFT..=WIDTH - RIGHT).contains(&x) && (TOP..=HEIGHT - BOTTOM).contains(&y));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_names_itself() {
+    fn plots_have_a_title_and_a_description() {
         let plot = Plot {
             id: "rate",
             title: "Versions <a second>",

@@ -1,4 +1,6 @@
-//! Samples of some entities: how many versions they make, and how far history is behind. Taken only while somebody looks.
+//! Samples of the write rate and the lag of history, of up to 100 entities.
+//!
+//! A sample is taken only when the page is requested. It compares the latest versions with those of the sample before.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,66 +21,70 @@ use shared::{
 
 use crate::time;
 
-/// How many entities are looked at.
-pub(super) const ENTITIES: usize = 100;
-/// How many of those that are behind are looked at closely.
-const BEHIND: usize = 5;
-/// No sample is taken sooner after another.
-const BETWEEN: Duration = Duration::from_secs(2);
-/// How long samples are kept.
-pub(super) const KEPT: Duration = Duration::from_secs(30 * 60);
-/// How long the same entities are looked at.
-const SAME: Duration = Duration::from_secs(60);
-/// Entities are looked for in so many parts of the table, in the first items of each: so many a page, so many pages.
+/// Maximum number of entities of a sample.
+const MAX_ENTITIES: usize = 100;
+/// Maximum number of entities whose exact lag is read.
+const MAX_LAGS: usize = 5;
+/// Minimum time between two samples.
+const MIN_INTERVAL: Duration = Duration::from_secs(2);
+/// Time for which samples are kept.
+const RETENTION: Duration = Duration::from_secs(30 * 60);
+/// Time after which entities are selected again.
+const SELECTION_AGE: Duration = Duration::from_secs(60);
+/// Entities are selected from the first items of each segment of the table.
 const SEGMENTS: u32 = 16;
-const ITEMS: i32 = 64;
-const PAGES: usize = 4;
+/// Number of items of a page of a segment.
+const PAGE_ITEMS: i32 = 64;
+/// Maximum number of pages of a segment.
+const MAX_PAGES: usize = 4;
 
-/// One sample.
+/// A sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) at: EpochMillis,
-    /// Versions in a thousand seconds since the sample before.
+    /// Versions per 1,000 seconds since the sample before.
     pub(super) rate: Option<u64>,
-    /// How many versions the latest items count that history does not have.
+    /// Number of versions that are not in history yet.
     pub(super) lag: u64,
 }
 
-/// The samples so far.
+/// Samples so far, and the state for the next one.
 #[derive(Default)]
 pub(crate) struct Samples {
-    way: Option<(Store, Meter)>,
+    metered: Option<(Store, Meter)>,
     entities: Vec<EntityId>,
-    /// Whether there are no others.
+    /// `true` if the table has no other entities.
     is_all: bool,
-    found: Option<EpochMillis>,
+    /// Time at which the entities were selected.
+    selected: Option<EpochMillis>,
     latest: HashMap<EntityId, Version>,
+    /// Time of the last attempt.
     tried: Option<EpochMillis>,
     points: VecDeque<Point>,
     units: f64,
     error: Option<String>,
 }
 
-/// What there is to be shown of them.
+/// Samples for display.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sampled {
+pub(super) struct Snapshot {
     pub(super) points: Vec<Point>,
     pub(super) entities: usize,
     pub(super) is_all: bool,
-    /// What the last sample cost.
+    /// Read units that the last sample consumed.
     pub(super) units: f64,
     pub(super) error: Option<String>,
 }
 
 impl Samples {
-    /// Takes a sample, if the last one is old enough, and says what there is.
-    pub(super) async fn look(&mut self, connection: &Connection) -> Sampled {
+    /// Takes a sample if the last one is old enough, and returns all samples.
+    pub(super) async fn snapshot(&mut self, connection: &Connection) -> Snapshot {
         let now = time::now();
-        if is_older(self.tried, now, BETWEEN) {
+        if is_older(self.tried, now, MIN_INTERVAL) {
             self.tried = Some(now);
             self.error = self.take(connection, now).await.err().map(|error| chain(&error));
         }
-        Sampled {
+        Snapshot {
             points: self.points.iter().copied().collect(),
             entities: self.entities.len(),
             is_all: self.is_all,
@@ -88,14 +94,14 @@ impl Samples {
     }
 
     async fn take(&mut self, connection: &Connection, now: EpochMillis) -> Result<(), OperationError> {
-        let (store, meter) = self.way.get_or_insert_with(|| connection.metered()).clone();
-        if is_older(self.found, now, SAME) {
-            self.find(&store).await?;
-            self.found = Some(now);
+        let (store, meter) = self.metered.get_or_insert_with(|| connection.metered()).clone();
+        if is_older(self.selected, now, SELECTION_AGE) {
+            self.select(&store).await?;
+            self.selected = Some(now);
         }
         let latest = store.latest_versions(&self.entities, false).await?;
         let lag = lag(&store, &latest).await?;
-        // When the answer was there is closer to what it says than when it was asked for.
+        // The time of the response is closer to the measured values than the time of the request.
         let at = time::now();
         let rate = self
             .points
@@ -106,7 +112,7 @@ impl Samples {
         while self
             .points
             .front()
-            .is_some_and(|first| is_older(Some(first.at), at, KEPT))
+            .is_some_and(|first| is_older(Some(first.at), at, RETENTION))
         {
             self.points.pop_front();
         }
@@ -114,55 +120,55 @@ impl Samples {
         Ok(())
     }
 
-    /// Finds entities to look at.
-    async fn find(&mut self, store: &Store) -> Result<(), OperationError> {
-        let wanted = LatestFilter::default();
+    /// Selects the entities.
+    async fn select(&mut self, store: &Store) -> Result<(), OperationError> {
+        let filter = LatestFilter::default();
         let mut next: Vec<_> = (0..SEGMENTS).map(|index| (index, None)).collect();
         let mut found: Vec<EntityId> = Vec::new();
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES {
             let pages = next.drain(..).map(async |(index, cursor)| {
                 let segment = Segment { index, total: SEGMENTS };
-                let page = store.scan_latest(segment, &wanted, cursor, Some(ITEMS)).await?;
+                let page = store.scan_latest(segment, &filter, cursor, Some(PAGE_ITEMS)).await?;
                 Ok::<_, OperationError>((index, page))
             });
             for (index, page) in try_join_all(pages).await? {
-                let heads = page.items.into_iter().filter(|head| head.version.is_some());
-                found.extend(heads.map(|head| head.entity));
+                let latest = page.items.into_iter().filter(|latest| latest.version.is_some());
+                found.extend(latest.map(|latest| latest.entity));
                 next.extend(page.next.map(|cursor| (index, Some(cursor))));
             }
-            if next.is_empty() || found.len() >= ENTITIES {
+            if next.is_empty() || found.len() >= MAX_ENTITIES {
                 break;
             }
         }
-        let is_whole = next.is_empty();
-        // Those of before are looked at further, as far as there is room.
-        let known: Vec<_> = self
+        let is_complete = next.is_empty();
+        // Entities selected before are kept while there is room.
+        let previous: Vec<_> = self
             .entities
             .drain(..)
             .filter(|entity| !found.contains(entity))
             .collect();
-        if !is_whole {
-            found.extend(known);
+        if !is_complete {
+            found.extend(previous);
         }
-        self.is_all = is_whole && found.len() <= ENTITIES;
-        found.truncate(ENTITIES);
+        self.is_all = is_complete && found.len() <= MAX_ENTITIES;
+        found.truncate(MAX_ENTITIES);
         self.entities = found;
         Ok(())
     }
 }
 
-/// How many versions are not in history yet.
+/// Returns the number of versions that are not in history yet.
 async fn lag(store: &Store, latest: &HashMap<EntityId, Version>) -> Result<u64, OperationError> {
-    let heads: Vec<_> = latest
+    let versions: Vec<_> = latest
         .iter()
         .map(|(entity, version)| (entity.clone(), *version))
         .collect();
-    let recorded = store.versions_in_history(&heads, false).await?;
-    let (mut lag, mut looked_at) = (0, 0);
-    for (entity, _) in heads.iter().filter(|(entity, _)| !recorded.contains(entity)) {
-        looked_at += 1;
-        // At least that one is not there.
-        lag += match looked_at <= BEHIND {
+    let recorded = store.versions_in_history(&versions, false).await?;
+    let (mut lag, mut lags_read) = (0, 0);
+    for (entity, _) in versions.iter().filter(|(entity, _)| !recorded.contains(entity)) {
+        lags_read += 1;
+        // Beyond the limit, only the latest version counts.
+        lag += match lags_read <= MAX_LAGS {
             false => 1,
             true => store.lag(entity).await?.map_or(0, |lag| {
                 lag.latest.get().saturating_sub(lag.through.map_or(0, Version::get))
@@ -176,23 +182,23 @@ fn is_older(time: Option<EpochMillis>, now: EpochMillis, than: Duration) -> bool
     time.is_none_or(|time| u128::from(now.get().abs_diff(time.get())) >= than.as_millis())
 }
 
-/// Versions in a thousand seconds, of the entities that both samples have.
+/// Returns the versions per 1,000 seconds of the entities that are in both samples.
 fn rate(
     before: &HashMap<EntityId, Version>,
     after: &HashMap<EntityId, Version>,
     from: EpochMillis,
     to: EpochMillis,
 ) -> Option<u64> {
-    let took = u64::try_from(to.get().checked_sub(from.get())?)
+    let elapsed = u64::try_from(to.get().checked_sub(from.get())?)
         .ok()
-        .filter(|took| *took > 0)?;
-    let made = before.iter().filter_map(|(entity, before)| {
+        .filter(|elapsed| *elapsed > 0)?;
+    let created = before.iter().filter_map(|(entity, before)| {
         let after = after.get(entity)?;
-        // A counter that was set back makes no versions.
+        // A counter that was decreased counts as no versions.
         Some(after.get().saturating_sub(before.get()))
     });
-    let made = made.fold(0_u64, u64::saturating_add);
-    Some(made.saturating_mul(1_000_000) / took)
+    let created = created.fold(0_u64, u64::saturating_add);
+    Some(created.saturating_mul(1_000_000) / elapsed)
 }
 
 #[cfg(test)]
@@ -205,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_of_the_same_entities() {
+    fn the_rate_counts_entities_of_both_samples() {
         let at = EpochMillis::new;
         for (before, after, millis, expected) in [
             (latest(&[("a", 1)]), latest(&[("a", 5)]), 2000, Some(2000)),
@@ -231,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_old() {
+    fn ages_are_compared() {
         let at = EpochMillis::new;
-        assert!(is_older(None, at(0), BETWEEN));
-        assert!(!is_older(Some(at(0)), at(1999), BETWEEN));
-        assert!(is_older(Some(at(0)), at(2000), BETWEEN));
-        // A clock that was set back is waited for no longer than that.
-        assert!(is_older(Some(at(9000)), at(0), BETWEEN));
+        assert!(is_older(None, at(0), MIN_INTERVAL));
+        assert!(!is_older(Some(at(0)), at(1999), MIN_INTERVAL));
+        assert!(is_older(Some(at(0)), at(2000), MIN_INTERVAL));
+        // If the clock was set back, a sample is taken at once.
+        assert!(is_older(Some(at(9000)), at(0), MIN_INTERVAL));
     }
 }

@@ -1,8 +1,8 @@
-//! What a repair would do, and the repair: of the plan that was shown, and no other.
+//! Preview of a repair, and the repair. Only a plan that was displayed is executed.
 
-pub(super) mod jobs;
+pub(super) mod plans;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use maud::{Markup, html};
 use operations::{
@@ -12,88 +12,78 @@ use operations::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::jobs::{Look, Ready, State, Work};
+use self::plans::{Planner, Ready, Scope, State};
 use super::{
     app::App,
-    aside,
-    page::{self, Answer, Place, View},
-    query::{self, given, link},
-    redrive::{alone, named},
-    value,
+    background,
+    page::{self, FormResponse, Section, View, entity_link},
+    query::{Param, link},
 };
 use crate::error::PageError;
 
-/// The most steps that are shown. JSON has all.
-const STEPS: usize = 200;
-/// How long a request waits for a plan before it says that it takes longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum number of displayed steps. JSON contains all.
+const MAX_STEPS: usize = 200;
+/// Maximum time for which a request waits for a plan.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What an address or a form asks for.
-#[derive(Debug, Clone, Default, Deserialize)]
+/// Parameters of the page and the form.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Query {
-    #[serde(default, deserialize_with = "given")]
-    id: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    all: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    stream: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    revive: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    plan: Option<String>,
+    id: Param,
+    all: Param,
+    stream: Param,
+    revive: Param,
+    plan: Param,
 }
 
-/// The plan, or that it is being made.
+/// Shows a plan, or its progress.
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let plan = match &query.plan {
-        Some(plan) => plan.clone(),
-        None => app.repairs.begin(Work {
+    let plan = match query.plan.0.clone() {
+        Some(plan) => plan,
+        None => app.plans.start(Planner {
             connection: app.connection.clone(),
             services: app.services.clone(),
             sources: app.sources.clone(),
             lag: app.lag,
-            look: look(app, &query)?,
+            scope: scope(app, &query)?,
         }),
     };
-    app.repairs.wait(&plan, PATIENCE).await;
-    let shown = app.repairs.show(&plan, |look, state| show(app, &plan, look, state));
-    shown.ok_or_else(|| {
-        PageError::NotFound("there is no such plan, or no longer: it was carried out, or others came since".to_owned())
-    })?
+    app.plans.wait(&plan, PLAN_TIMEOUT).await;
+    let shown = app.plans.show(&plan, |scope, state| show(app, &plan, scope, state));
+    shown.ok_or_else(no_plan)?
 }
 
-fn look(app: &App, query: &Query) -> Result<Look, PageError> {
-    let (stream, revive) = (query.stream.is_some(), query.revive.is_some());
-    let findings = match (&query.id, &query.all) {
-        (Some(id), _) => {
-            query::entity(Some(id))?;
-            None
-        }
-        (None, Some(_)) => {
-            let findings = app.audit.findings();
-            let why = "what to repair is known from an audit that has ended: begin one on the page Health";
-            Some(findings.ok_or_else(|| PageError::Conflict(why.to_owned()))?)
-        }
-        (None, None) => return Err(PageError::Invalid("the address names no entity: id".to_owned())),
+fn no_plan() -> PageError {
+    PageError::NotFound("there is no such plan: it was executed, or newer plans replaced it".to_owned())
+}
+
+fn scope(app: &App, query: &Query) -> Result<Scope, PageError> {
+    let findings = if query.id.is_none() && query.all.is_some() {
+        let why = "there is no complete audit: start one on the page Health";
+        let findings = app.audit.findings();
+        Some(findings.ok_or_else(|| PageError::Conflict(why.to_owned()))?)
+    } else {
+        query.id.entity()?;
+        None
     };
-    Ok(Look {
-        id: query.id.clone(),
+    Ok(Scope {
+        id: query.id.0.clone(),
         findings,
-        stream,
-        revive,
+        stream: query.stream.is_some(),
+        revive: query.revive.is_some(),
     })
 }
 
-fn show(app: &App, plan: &str, look: &Look, state: &State) -> Result<View, PageError> {
-    let mut json = json!({"Plan": plan, "ID": look.id, "AllowWrite": app.writes.is_some(), "State": state.name()});
+fn show(app: &App, plan: &str, scope: &Scope, state: &State) -> Result<View, PageError> {
+    let mut json = json!({"Plan": plan, "ID": scope.id, "AllowWrite": app.writes.is_some(), "State": state.name()});
     let region = match state {
-        State::Failed(why) => return Err(PageError::Unavailable(why.clone())),
-        State::NotFound(why) => return Err(PageError::NotFound(why.clone())),
+        State::Failed(error) => return Err(Arc::clone(error).into()),
         State::Looking => html! {
-            div #repair data-refresh="1000" data-refresh-from=(address(plan)) {
-                p #repair-state role="status" { "Looking." }
-                p { "A version that is missing may be on its way: it is waited for " (app.lag.as_secs()) " seconds." }
-                p { a href=(address(plan)) { "Look again" } }
+            div #repair data-refresh="1000" data-refresh-from=(plan_address(plan)) {
+                p #repair-state role="status" { "The plan is being created." }
+                p { "The plan waits up to " (app.lag.as_secs()) " seconds for missing versions, because they may still arrive." }
+                p { a href=(plan_address(plan)) { "Refresh" } }
             }
         },
         State::Ready(ready) => {
@@ -102,124 +92,112 @@ fn show(app: &App, plan: &str, look: &Look, state: &State) -> Result<View, PageE
             if app.writes.is_some() && !ready.plan.is_empty() {
                 json["Form"] = json!({"Action": "/repair", "csrf": app.secrets.csrf(), "plan": plan});
             }
-            html! { div #repair { (shown_plan(app, plan, look, ready)) } }
+            html! { div #repair { (shown_plan(app, plan, scope, ready)) } }
         }
     };
     let body = html! {
-        @if let Some(id) = &look.id {
-            p { a href=(link("/entity", [("id", Some(id.clone()))])) { (value::word(id)) } }
+        @if let Some(id) = &scope.id {
+            p { (entity_link(id)) }
         } @else {
             p { a href="/health" { "Health" } }
         }
-        h1 { "What a repair would do" }
+        h1 { "Repair preview" }
         (region)
     };
     Ok(View {
         title: "Repair".to_owned(),
-        place: Place::Health,
+        section: Section::Health,
         body,
         json,
     })
 }
 
-fn address(plan: &str) -> String {
+fn plan_address(plan: &str) -> String {
     link("/repair", [("plan", Some(plan.to_owned()))])
 }
 
-fn shown_plan(app: &App, plan: &str, look: &Look, ready: &Ready) -> Markup {
+fn shown_plan(app: &App, plan: &str, scope: &Scope, ready: &Ready) -> Markup {
     let lines = ready.plan.to_json();
     let left = ready.plan.left.len();
     html! {
         p #repair-state role="status" {
             @match (ready.plan.steps.len(), left) {
                 (0, 0) => "There is nothing to repair.",
-                (0, _) => "Nothing of it can be repaired from here.",
+                (0, _) => "None of the findings can be repaired.",
                 (1, _) => "1 step.",
                 (steps, _) => { (steps) " steps." }
             }
         }
         @if !lines.is_empty() { (table(&lines)) }
-        (further(look, ready))
+        (options(scope, ready))
         @if !ready.plan.is_empty() {
             @if app.writes.is_some() {
                 form method="post" action="/repair" {
                     (page::csrf(app))
                     input type="hidden" name="plan" value=(plan);
-                    button { "Carry it out" }
+                    button { "Repair" }
                 }
             } @else {
-                p.note { "The console is read-only: start it with " code { "--allow-write" } " to carry this out from here, or use "
-                    code { "vzero repair" } "." }
+                (page::read_only("repair"))
             }
         }
     }
 }
 
-/// Where else it can be looked.
-fn further(look: &Look, ready: &Ready) -> Markup {
-    let again = |stream: bool, revive: bool| {
+/// Renders links to plans with more options.
+fn options(scope: &Scope, ready: &Ready) -> Markup {
+    let with = |stream: bool, revive: bool| {
         link(
             "/repair",
             [
-                ("id", look.id.clone()),
-                ("all", look.id.is_none().then(|| "1".to_owned())),
+                ("id", scope.id.clone()),
+                ("all", scope.id.is_none().then(|| "1".to_owned())),
                 ("stream", stream.then(|| "1".to_owned())),
                 ("revive", revive.then(|| "1".to_owned())),
             ],
         )
     };
-    let is = |name: &str, text: &str| ready.plan.left.iter().any(|left| left[name] == text);
+    let has = |name: &str, text: &str| ready.plan.left.iter().any(|left| left[name] == text);
     html! {
-        @if !look.stream && is("Why", NOWHERE) {
-            p { a href=(again(true, look.revive)) { "Look for what is missing in the table's stream as well" } }
+        @if !scope.stream && has("Why", NOWHERE) {
+            p { a href=(with(true, scope.revive)) { "Also search the table's stream for missing versions" } }
         }
-        @if !look.revive && is("Finding", "Orphan") {
-            p { a href=(again(look.stream, true)) { "Make the latest item again, of the highest version" } }
+        @if !scope.revive && has("Finding", "Orphan") {
+            p { a href=(with(scope.stream, true)) { "Recreate the latest item from the highest version" } }
         }
     }
 }
 
 fn table(lines: &[Value]) -> Markup {
     html! {
-        div.scroll role="region" aria-label="The plan" tabindex="0" {
+        div.scroll role="region" aria-label="Plan" tabindex="0" {
             table {
-                caption { "The plan" }
-                thead { tr { th scope="col" { "Step" } th scope="col" { "Of what" } } }
+                caption { "Plan" }
+                thead { tr { th scope="col" { "Step" } th scope="col" { "Details" } } }
                 tbody {
-                    @for line in lines.iter().take(STEPS) {
+                    @for line in lines.iter().take(MAX_STEPS) {
                         @let step = line["Step"].as_str().unwrap_or_default();
                         tr {
-                            th scope="row" class=[(step == "None").then_some("bad")] { @if step == "None" { "Left as it is" } @else { (step) } }
-                            td { (named(&without_step(line))) }
+                            th scope="row" class=[(step == "None").then_some("bad")] { @if step == "None" { "Not repaired" } @else { (step) } }
+                            td { (page::members(line, "Step")) }
                         }
                     }
                 }
             }
         }
-        @if lines.len() > STEPS { p.muted { "and " (lines.len() - STEPS) " more" } }
+        @if lines.len() > MAX_STEPS { p.muted { "and " (lines.len() - MAX_STEPS) " more" } }
     }
 }
 
-fn without_step(line: &Value) -> Value {
-    let members = line.as_object().into_iter().flatten();
-    let members = members.filter(|(name, _)| *name != "Step");
-    Value::Object(members.map(|(name, value)| (name.clone(), value.clone())).collect())
-}
-
-/// Carries out a plan that was shown, once.
-pub(super) async fn post(app: &App, query: Query) -> Result<Answer, PageError> {
+/// Executes a displayed plan, once.
+pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     app.writes()?;
-    let plan = query.plan.as_deref();
-    let plan = plan.ok_or_else(|| PageError::Invalid("the form names no plan: plan".to_owned()))?;
-    let guard = alone(app)?;
-    let gone = "there is no such plan, or no longer: it was carried out, or others came since";
-    let (look, ready) = app
-        .repairs
-        .take(plan)
-        .ok_or_else(|| PageError::NotFound(gone.to_owned()))?;
+    let plan = query.plan.required("plan")?;
+    let guard = app.lock()?;
+    let (scope, ready) = app.plans.take(plan).ok_or_else(no_plan)?;
     let (entities, left) = (ready.entities, ready.plan.left.len());
     let connection = app.connection.clone();
-    let done = aside::run(async move || {
+    let done = background::run(async move || {
         let _guard = guard;
         let mut done = Done::default();
         done.execute(&connection.store, ready.plan.steps, &Silent).await;
@@ -230,26 +208,26 @@ pub(super) async fn post(app: &App, query: Query) -> Result<Answer, PageError> {
     summary["Entities"] = json!(entities);
     summary["Left"] = json!(left);
     done.add_lists(&mut summary);
-    Ok(Answer::View(View {
+    Ok(FormResponse::View(View {
         title: "Repaired".to_owned(),
-        place: Place::Health,
-        body: carried_out(&look, &done, left, &summary),
+        section: Section::Health,
+        body: result(&scope, &done, left, &summary),
         json: summary,
     }))
 }
 
-fn carried_out(look: &Look, done: &Done, left: usize, summary: &Value) -> Markup {
+fn result(scope: &Scope, done: &Done, left: usize, summary: &Value) -> Markup {
     let members: Vec<_> = summary.as_object().into_iter().flatten().collect();
     html! {
-        h1 { "What the repair did" }
+        h1 { "Repair result" }
         @match done.verdict(left) {
-            Ok(()) => p.good role="status" { "All is repaired." },
+            Ok(()) => p.good role="status" { "All findings are repaired." },
             Err(error) => p.bad role="status" { (error) },
         }
         div.scroll role="region" aria-label="Counts" tabindex="0" {
             table {
-                caption { "What became of the steps" }
-                thead { tr { th scope="col" { "What" } th scope="col" { "How many" } } }
+                caption { "Results" }
+                thead { tr { th scope="col" { "Result" } th scope="col" { "Count" } } }
                 tbody {
                     @for (name, count) in members.iter().filter(|(_, count)| count.is_number()) {
                         tr { th scope="row" { (name) } td { (count) } }
@@ -260,12 +238,12 @@ fn carried_out(look: &Look, done: &Done, left: usize, summary: &Value) -> Markup
         @for (name, list) in members {
             @if let Some(list) = list.as_array().filter(|list| !list.is_empty()) {
                 h2 { (name) }
-                ul { @for one in list.iter().take(STEPS) { li { (named(one)) } } }
+                ul { @for entry in list.iter().take(MAX_STEPS) { li { (page::members(entry, "")) } } }
             }
         }
         p {
-            @if let Some(id) = &look.id {
-                a href=(link("/entity", [("id", Some(id.clone()))])) { (value::word(id)) } ", "
+            @if let Some(id) = &scope.id {
+                (entity_link(id)) ", "
             }
             a href="/health" { "Health" }
         }

@@ -1,4 +1,4 @@
-//! Plans that are made, and kept until they are carried out: a few.
+//! Repair plans. They are created in the background, and kept until they are executed: at most 16, the newest.
 
 use std::{
     collections::VecDeque,
@@ -8,44 +8,45 @@ use std::{
 
 use operations::{
     connection::Connection,
-    error::{Kind, OperationError},
+    error::OperationError,
     failures::source::Source,
     progress::Silent,
     redrive::{Feed, Services},
     repair::{Findings, Plan, of_entities},
 };
-use shared::logging::chain;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::aside;
+use crate::background;
 
-/// How many plans are kept. The oldest goes when another comes.
-const KEPT: usize = 16;
+/// Maximum number of plans. A new plan replaces the oldest.
+const MAX_PLANS: usize = 16;
 
-/// The plans of a console.
+/// The repair plans of a console.
 #[derive(Default)]
-pub(crate) struct Repairs(Mutex<VecDeque<Job>>);
+pub(crate) struct Plans(Mutex<VecDeque<Job>>);
 
-/// What is looked for.
+/// Scope and options of a plan.
 #[derive(Clone)]
-pub(super) struct Look {
+pub(super) struct Scope {
+    /// Key of the entity, `None` for all findings of the audit.
     pub(super) id: Option<String>,
-    /// What an audit found, where it is not about one entity.
+    /// Findings of the audit.
     pub(super) findings: Option<Findings>,
+    /// `true` to search the table's stream for missing versions.
     pub(super) stream: bool,
+    /// `true` to recreate missing latest items.
     pub(super) revive: bool,
 }
 
-/// How far a plan is.
+/// State of a plan.
 pub(super) enum State {
     Looking,
     Ready(Ready),
-    NotFound(String),
-    Failed(String),
+    Failed(Arc<OperationError>),
 }
 
-/// A plan, and of how many entities it is.
+/// A plan, and the number of its entities.
 pub(super) struct Ready {
     pub(super) plan: Plan,
     pub(super) entities: usize,
@@ -53,7 +54,7 @@ pub(super) struct Ready {
 
 struct Job {
     id: String,
-    look: Look,
+    scope: Scope,
     state: Arc<Mutex<State>>,
     done: Arc<Notify>,
 }
@@ -63,34 +64,32 @@ impl State {
         match self {
             Self::Looking => "Looking",
             Self::Ready(_) => "Ready",
-            Self::NotFound(_) => "NotFound",
             Self::Failed(_) => "Failed",
         }
     }
 }
 
-impl Repairs {
-    /// Begins to make a plan, and says what it is called.
-    pub(super) fn begin(&self, mut work: Work) -> String {
+impl Plans {
+    /// Starts the creation of a plan, and returns the id of the plan.
+    pub(super) fn start(&self, mut planner: Planner) -> String {
         let state = Arc::new(Mutex::new(State::Looking));
         let done = Arc::new(Notify::new());
-        // A folder without failures may not be there yet.
-        work.sources.retain(is_there);
-        let look = work.look.clone();
-        let (to, told) = (Arc::clone(&state), Arc::clone(&done));
-        drop(aside::begin(async move || {
-            let came_to = match work.plan().await {
+        // A folder does not exist before the first failure.
+        planner.sources.retain(exists);
+        let scope = planner.scope.clone();
+        let (target, notify) = (Arc::clone(&state), Arc::clone(&done));
+        drop(background::spawn(async move || {
+            let result = match planner.plan().await {
                 Ok(ready) => State::Ready(ready),
-                Err(error) if error.kind() == Kind::NotFound => State::NotFound(chain(&error)),
-                Err(error) => State::Failed(chain(&error)),
+                Err(error) => State::Failed(Arc::new(error)),
             };
-            *lock(&to) = came_to;
-            told.notify_one();
+            *lock(&target) = result;
+            notify.notify_one();
         }));
         let id = Uuid::new_v4().simple().to_string();
         self.keep(Job {
             id: id.clone(),
-            look,
+            scope,
             state,
             done,
         });
@@ -99,14 +98,14 @@ impl Repairs {
 
     fn keep(&self, job: Job) {
         let mut jobs = lock(&self.0);
-        while jobs.len() >= KEPT {
+        while jobs.len() >= MAX_PLANS {
             jobs.pop_front();
         }
         jobs.push_back(job);
     }
 
-    /// Waits for a plan, but not for long.
-    pub(super) async fn wait(&self, id: &str, patience: Duration) {
+    /// Waits until a plan is created, at most for `timeout`.
+    pub(super) async fn wait(&self, id: &str, timeout: Duration) {
         let done = {
             let jobs = lock(&self.0);
             let job = jobs.iter().find(|job| job.id == id);
@@ -114,19 +113,19 @@ impl Repairs {
             job.map(|job| Arc::clone(&job.done))
         };
         if let Some(done) = done {
-            let _ = tokio::time::timeout(patience, done.notified()).await;
+            let _ = tokio::time::timeout(timeout, done.notified()).await;
         }
     }
 
-    /// Shows a plan.
-    pub(super) fn show<T>(&self, id: &str, show: impl FnOnce(&Look, &State) -> T) -> Option<T> {
+    /// Returns the view of a plan, or `None` if it does not exist.
+    pub(super) fn show<T>(&self, id: &str, show: impl FnOnce(&Scope, &State) -> T) -> Option<T> {
         let jobs = lock(&self.0);
         let job = jobs.iter().find(|job| job.id == id)?;
-        Some(show(&job.look, &lock(&job.state)))
+        Some(show(&job.scope, &lock(&job.state)))
     }
 
-    /// Takes a plan that is made. Nobody else gets it then.
-    pub(super) fn take(&self, id: &str) -> Option<(Look, Ready)> {
+    /// Removes and returns a plan that is ready, so that it is executed at most once.
+    pub(super) fn take(&self, id: &str) -> Option<(Scope, Ready)> {
         let mut jobs = lock(&self.0);
         let at = jobs
             .iter()
@@ -134,25 +133,25 @@ impl Repairs {
         let job = jobs.remove(at)?;
         let state = std::mem::replace(&mut *lock(&job.state), State::Looking);
         match state {
-            State::Ready(ready) => Some((job.look.clone(), ready)),
+            State::Ready(ready) => Some((job.scope.clone(), ready)),
             _ => None,
         }
     }
 }
 
-/// All that a plan is made of.
-pub(super) struct Work {
+/// Creates a plan.
+pub(super) struct Planner {
     pub(super) connection: Connection,
     pub(super) services: Services,
     pub(super) sources: Vec<Source>,
     pub(super) lag: Duration,
-    pub(super) look: Look,
+    pub(super) scope: Scope,
 }
 
-impl Work {
+impl Planner {
     async fn plan(self) -> Result<Ready, OperationError> {
         let connection = &self.connection;
-        let found = match (self.look.findings, &self.look.id) {
+        let found = match (self.scope.findings, &self.scope.id) {
             (None, Some(id)) => {
                 let ids = std::slice::from_ref(id);
                 match of_entities(&connection.store, ids, self.lag).await? {
@@ -162,9 +161,9 @@ impl Work {
             }
             (findings, _) => findings.unwrap_or_default(),
         };
-        let mut plan = Plan::of(&connection.store, &found, self.look.revive).await?;
+        let mut plan = Plan::of(&connection.store, &found, self.scope.revive).await?;
         let feed = Feed::new(connection, &self.services, &Silent);
-        plan.add_missing(connection, &feed, &self.sources, self.look.stream)
+        plan.add_missing(connection, &feed, &self.sources, self.scope.stream)
             .await?;
         Ok(Ready {
             plan,
@@ -173,7 +172,7 @@ impl Work {
     }
 }
 
-fn is_there(source: &Source) -> bool {
+fn exists(source: &Source) -> bool {
     match source {
         Source::Path(path) => path.exists(),
         Source::Bucket { .. } | Source::Queue(_) => true,
@@ -191,7 +190,7 @@ mod tests {
     fn job(id: &str, state: State) -> Job {
         Job {
             id: id.to_owned(),
-            look: Look {
+            scope: Scope {
                 id: None,
                 findings: None,
                 stream: false,
@@ -210,28 +209,28 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_taken_once() {
-        let repairs = Repairs::default();
-        repairs.keep(job("a", ready(7)));
-        repairs.keep(job("b", State::Looking));
-        repairs.keep(job("c", State::Failed("why".to_owned())));
-        assert_eq!(repairs.take("a").map(|(_, ready)| ready.entities), Some(7));
-        assert!(repairs.take("a").is_none() && repairs.show("a", |_, _| ()).is_none());
-        // What is not there yet is not taken, and is still there.
+    fn plans_are_taken_once() {
+        let plans = Plans::default();
+        plans.keep(job("a", ready(7)));
+        plans.keep(job("b", State::Looking));
+        plans.keep(job("c", State::Failed(Arc::new(OperationError::NoVersion))));
+        assert_eq!(plans.take("a").map(|(_, ready)| ready.entities), Some(7));
+        assert!(plans.take("a").is_none() && plans.show("a", |_, _| ()).is_none());
+        // Plans that are not ready are not taken, and are kept.
         for id in ["b", "c", "d", ""] {
-            assert!(repairs.take(id).is_none(), "{id}");
+            assert!(plans.take(id).is_none(), "{id}");
         }
-        assert_eq!(repairs.show("b", |_, state| state.name()), Some("Looking"));
+        assert_eq!(plans.show("b", |_, state| state.name()), Some("Looking"));
     }
 
     #[test]
-    fn the_oldest_plan_goes() {
-        let repairs = Repairs::default();
-        for number in 0..=KEPT {
-            repairs.keep(job(&number.to_string(), ready(number)));
+    fn a_new_plan_replaces_the_oldest() {
+        let plans = Plans::default();
+        for number in 0..=MAX_PLANS {
+            plans.keep(job(&number.to_string(), ready(number)));
         }
-        assert!(repairs.take("0").is_none());
-        assert!(repairs.take("1").is_some());
-        assert_eq!(lock(&repairs.0).len(), KEPT - 1);
+        assert!(plans.take("0").is_none());
+        assert!(plans.take("1").is_some());
+        assert_eq!(lock(&plans.0).len(), MAX_PLANS - 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What a failure document says, for the eye and for programs.
+//! Views of failure documents and their records, for HTML and JSON.
 
 use operations::{
     failures::document::{Batch, Context},
@@ -16,27 +16,28 @@ use stream_fn::{
 
 use crate::time;
 
-/// A document, or what should be one.
-pub(crate) struct Told {
+/// An entry of a source.
+pub(crate) struct DocumentView {
     pub(crate) name: String,
     pub(crate) bytes: usize,
+    /// The document, or the reason why the content is none.
     pub(crate) document: Result<Document, String>,
 }
 
-/// What a document says.
+/// A failure document.
 pub(crate) struct Document {
     pub(crate) context: Context,
     pub(crate) batch: Option<Batch>,
-    /// How many records it has, or how many it points to.
+    /// Number of records that it contains or refers to.
     pub(crate) size: u64,
-    /// Whether it has them itself.
+    /// `true` if it contains the records.
     pub(crate) has_records: bool,
-    /// Some of them.
-    pub(crate) records: Vec<TheRecord>,
+    /// Displayed records.
+    pub(crate) records: Vec<RecordView>,
 }
 
-/// A record of it.
-pub(crate) struct TheRecord {
+/// A stream record of a document.
+pub(crate) struct RecordView {
     pub(crate) id: Option<String>,
     pub(crate) version: Option<Version>,
     pub(crate) event: Option<String>,
@@ -44,14 +45,13 @@ pub(crate) struct TheRecord {
     pub(crate) created: Option<EpochMillis>,
     pub(crate) kind: Kind,
     pub(crate) image: Image,
-    /// What a redrive would come to, where that was asked for.
+    /// Outcome of a redrive, if it was determined.
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// What a redrive of a record would come to.
+/// Outcome of a redrive of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It would be written down.
     Recorded,
     AlreadyRecorded,
     Conflict,
@@ -83,36 +83,37 @@ impl Outcome {
     }
 }
 
-/// What stream-fn makes of a record.
+/// Classification of a record by stream-fn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     Version,
-    /// It makes no version, and should not.
+    /// Not a new version.
     Skipped,
-    /// It can make none, and why.
+    /// Not a valid version, and the reason.
     Malformed(String),
 }
 
-/// What an item was after the change.
+/// New image of a record.
 pub(crate) enum Image {
     None,
     Item(Item),
-    /// Nothing that an item can be.
-    Odd(String),
+    /// JSON that is not an item.
+    Invalid(String),
 }
 
-impl Told {
-    /// With so many of its records.
-    pub(crate) fn of(entry: Entry, digits: VersionDigits, from: usize, most: usize) -> Self {
+impl DocumentView {
+    /// Creates a view with up to `max` records.
+    pub(crate) fn new(entry: Entry, digits: VersionDigits, max: usize) -> Self {
         let document = entry.document.map(|document| {
             let records = document.records.as_deref();
+            let shown = records.unwrap_or_default().iter().take(max);
             Document {
                 size: match (records, &document.batch) {
                     (Some(records), _) => records.len() as u64,
                     (None, batch) => batch.as_ref().map_or(0, |batch| batch.size),
                 },
                 has_records: records.is_some(),
-                records: of_records(part(records.unwrap_or_default(), from, most), digits),
+                records: shown.map(|raw| RecordView::new(raw, digits)).collect(),
                 context: document.context,
                 batch: document.batch,
             }
@@ -125,9 +126,9 @@ impl Told {
     }
 
     pub(crate) fn to_json(&self, with_images: bool) -> Value {
-        let mut told = json!({"Document": self.name, "Bytes": self.bytes});
+        let mut json = json!({"Document": self.name, "Bytes": self.bytes});
         match &self.document {
-            Err(why) => told["Reason"] = json!(why),
+            Err(why) => json["Reason"] = json!(why),
             Ok(document) => {
                 let (context, batch) = (&document.context, document.batch.as_ref());
                 for (name, value) in [
@@ -152,65 +153,54 @@ impl Told {
                             .collect(),
                     ),
                 ] {
-                    told[name] = value;
+                    json[name] = value;
                 }
             }
         }
-        told
+        json
     }
 }
 
-/// So many records, from one on.
-pub(crate) fn part(records: &[Box<RawValue>], from: usize, most: usize) -> &[Box<RawValue>] {
-    let records = records.get(from..).unwrap_or_default();
-    records.get(..most).unwrap_or(records)
-}
-
-/// What these records say.
-pub(crate) fn of_records(records: &[Box<RawValue>], digits: VersionDigits) -> Vec<TheRecord> {
-    records.iter().map(|raw| TheRecord::of(raw, digits)).collect()
-}
-
-impl TheRecord {
-    fn of(raw: &RawValue, digits: VersionDigits) -> Self {
+impl RecordView {
+    pub(crate) fn new(raw: &RawValue, digits: VersionDigits) -> Self {
         let parsed = record::parse(raw, digits);
-        let seen = Seen::of(raw);
+        let fields = Fields::of(raw);
         let (kind, version) = match parsed.content {
             Ok(Content::Version(version)) => (Kind::Version, Some(version.version())),
             Ok(Content::Skipped) => (Kind::Skipped, None),
             Err(failure) => (Kind::Malformed(failure.chain()), None),
         };
         Self {
-            id: seen.id,
+            id: fields.id,
             version,
-            event: seen.event,
+            event: fields.event,
             number: parsed.sequence_number,
             created: parsed.created,
             kind,
-            image: seen.image,
+            image: fields.image,
             outcome: None,
         }
     }
 
     fn to_json(&self, with_image: bool) -> Value {
-        let mut told = json!({
+        let mut json = json!({
             "ID": self.id, "Version": self.version, "Event": self.event, "SequenceNumber": self.number,
             "Created": self.created.map(time::iso), "Record": self.kind.name(),
         });
         if let Kind::Malformed(why) = &self.kind {
-            told["Reason"] = json!(why);
+            json["Reason"] = json!(why);
         }
         if let Some(outcome) = &self.outcome {
-            told["Outcome"] = json!(outcome.name());
+            json["Outcome"] = json!(outcome.name());
         }
         if with_image {
-            told["Image"] = match &self.image {
+            json["Image"] = match &self.image {
                 Image::None => Value::Null,
                 Image::Item(item) => Value::Object(plain::attributes(item)),
-                Image::Odd(text) => json!(text),
+                Image::Invalid(text) => json!(text),
             };
         }
-        told
+        json
     }
 }
 
@@ -224,23 +214,23 @@ impl Kind {
     }
 }
 
-/// What can be seen of a record, whatever stream-fn makes of it.
-struct Seen {
+/// Fields that are displayed even if the record is malformed.
+struct Fields {
     id: Option<String>,
     event: Option<String>,
     image: Image,
 }
 
-impl Seen {
+impl Fields {
     fn of(raw: &RawValue) -> Self {
         let json: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let json = carried(&json).unwrap_or(json);
+        let json = unwrapped(&json).unwrap_or(json);
         let (change, text) = (&json["dynamodb"], |value: &Value| value.as_str().map(str::to_owned));
         let image = match &change["NewImage"] {
             Value::Null => Image::None,
             image => match serde_json::from_value::<Item>(image.clone()) {
                 Ok(item) => Image::Item(item),
-                Err(_) => Image::Odd(image.to_string()),
+                Err(_) => Image::Invalid(image.to_string()),
             },
         };
         Self {
@@ -251,8 +241,8 @@ impl Seen {
     }
 }
 
-/// The record that Kinesis carries.
-fn carried(json: &Value) -> Option<Value> {
+/// Returns the record inside a Kinesis record.
+fn unwrapped(json: &Value) -> Option<Value> {
     serde_json::from_str(&unwrap_kinesis(json["kinesis"]["data"].as_str()?)?).ok()
 }
 
@@ -263,14 +253,14 @@ mod tests {
 
     use super::*;
 
-    fn records(records: &Value) -> Vec<TheRecord> {
+    fn records(records: &Value) -> Vec<RecordView> {
         let text = json!({"payload": {"Records": records}}).to_string();
         let entry = Entry {
             name: "d".to_owned(),
             bytes: text.len(),
             document: operations::failures::document::parse(&text).map_err(|error| error.to_string()),
         };
-        Told::of(entry, VersionDigits::default(), 0, 100)
+        DocumentView::new(entry, VersionDigits::default(), 100)
             .document
             .unwrap()
             .records
@@ -284,36 +274,36 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_is() {
+    fn records_are_classified() {
         let good = record(&json!({"PK": {"S": "E#1"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "A": {"S": "x"}}));
         let no_number = record(&json!({"PK": {"S": "E#1"}, "SK": {"S": "v0"}, "A": {"S": "x"}}));
-        let odd_image = record(&json!({"A": {"Q": 7}}));
+        let invalid_image = record(&json!({"A": {"Q": 7}}));
         let removed = json!({"eventName": "REMOVE", "dynamodb": {"Keys": {"PK": {"S": "E#1"}}, "SequenceNumber": "8"}});
-        let carried = json!({"kinesis": {"data": STANDARD.encode(good.to_string()), "sequenceNumber": "9"}});
+        let kinesis = json!({"kinesis": {"data": STANDARD.encode(good.to_string()), "sequenceNumber": "9"}});
         let cases = [
             (good, "Version", Some(3), Some("E#1"), Some("MODIFY")),
             (no_number, "Malformed", None, Some("E#1"), Some("MODIFY")),
-            (odd_image, "Malformed", None, Some("E#1"), Some("MODIFY")),
+            (invalid_image, "Malformed", None, Some("E#1"), Some("MODIFY")),
             (removed, "Skipped", None, Some("E#1"), Some("REMOVE")),
-            (carried, "Version", Some(3), Some("E#1"), Some("MODIFY")),
+            (kinesis, "Version", Some(3), Some("E#1"), Some("MODIFY")),
             (json!(7), "Malformed", None, None, None),
             (json!({}), "Malformed", None, None, None),
         ];
-        let told = records(&cases.iter().map(|case| case.0.clone()).collect());
-        for ((raw, kind, version, id, event), told) in cases.iter().zip(&told) {
-            assert_eq!(told.kind.name(), *kind, "{raw}");
-            assert_eq!(told.version.map(Version::get), *version, "{raw}");
-            assert_eq!((told.id.as_deref(), told.event.as_deref()), (*id, *event), "{raw}");
+        let views = records(&cases.iter().map(|case| case.0.clone()).collect());
+        for ((raw, kind, version, id, event), view) in cases.iter().zip(&views) {
+            assert_eq!(view.kind.name(), *kind, "{raw}");
+            assert_eq!(view.version.map(Version::get), *version, "{raw}");
+            assert_eq!((view.id.as_deref(), view.event.as_deref()), (*id, *event), "{raw}");
         }
-        assert!(matches!(&told[0].image, Image::Item(item) if item.contains_key("A")));
-        assert!(matches!(&told[2].image, Image::Odd(text) if text.contains('Q')));
-        assert_eq!(told[0].to_json(false)["Created"], "1970-01-01T00:00:01Z");
-        assert_eq!(told[0].to_json(true)["Image"]["A"], "x");
+        assert!(matches!(&views[0].image, Image::Item(item) if item.contains_key("A")));
+        assert!(matches!(&views[2].image, Image::Invalid(text) if text.contains('Q')));
+        assert_eq!(views[0].to_json(false)["Created"], "1970-01-01T00:00:01Z");
+        assert_eq!(views[0].to_json(true)["Image"]["A"], "x");
     }
 
     proptest! {
         #[test]
-        fn no_record_is_too_odd(text in "\\PC{0,32}", name in "(kinesis|dynamodb|Keys|NewImage)") {
+        fn no_record_causes_a_panic(text in "\\PC{0,32}", name in "(kinesis|dynamodb|Keys|NewImage)") {
             let _ = records(&json!([text, {&name: text}, {&name: {"data": text, &name: {&name: text}}}]));
         }
     }
