@@ -94,7 +94,7 @@ fn the_token_of_the_address_becomes_a_cookie() {
         assert_eq!(answer.status, 401, "{path}");
         let page = Page::parse(&answer.body);
         assert_eq!(page.field("to"), Some(PAGE));
-        assert!(page.text.contains("The token is not the one of this console."));
+        assert!(page.text.contains("Invalid token."));
         assert!(answer.header("set-cookie").is_none() && !answer.body.contains(token.as_str()));
     }
 }
@@ -201,7 +201,7 @@ fn a_form_comes_from_the_console_itself() {
             let answer = console.raw("POST", path, &headers, &fields);
             assert_eq!(answer.status, 403, "{path} {origin:?}");
             assert!(
-                answer.body.contains("another page"),
+                answer.body.contains("another site"),
                 "{path} {origin:?}: {}",
                 answer.body
             );
@@ -236,7 +236,7 @@ fn a_form_brings_the_token_of_its_page() {
             let answer = console.post(path, &fields);
             assert_eq!(answer.status, 403, "{path} {csrf:?}");
             assert!(
-                answer.body.contains("not one of this console"),
+                answer.body.contains("belongs to another console"),
                 "{path} {csrf:?}: {}",
                 answer.body
             );

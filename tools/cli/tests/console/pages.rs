@@ -203,7 +203,7 @@ fn who_may_only_read_changes_nothing() {
         let answer = send(&writing, &(action, form));
         assert_eq!(answer.status, 403, "{path}");
         assert!(
-            answer.body.contains("not one of this console"),
+            answer.body.contains("belongs to another console"),
             "{path}: {}",
             answer.body
         );

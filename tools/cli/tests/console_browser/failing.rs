@@ -38,12 +38,12 @@ pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) 
             &format!("document-{}", entity.replace('#', "-").to_lowercase()),
         )
         .await;
-        browser.choose("What would redriving it do?").await;
+        browser.choose("Preview a redrive").await;
         browser.reads("The console is read-only").await;
         let verdict = if entity == POISON {
             "Malformed"
         } else {
-            "All would be in history."
+            "All records would be in history."
         };
         browser.reads(verdict).await;
         checks::page(browser, &format!("redrive-{}", entity.replace('#', "-").to_lowercase())).await;
@@ -64,11 +64,11 @@ pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browse
     browser.press('h').await;
     browser.is_at("/health").await;
     browser.reads("Write rate and lag").await;
-    browser.choose("Begin an audit").await;
+    browser.choose("Start audit").await;
     let ended = async || {
         let text = browser.texts("#audit-state").await;
         text.first()
-            .is_some_and(|text| text.contains("The audit is done"))
+            .is_some_and(|text| text.contains("The audit is complete"))
             .then_some(())
     };
     testkit::wait::eventually("end of the audit", ended).await;
@@ -78,9 +78,9 @@ pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browse
     }
     checks::page(browser, "health").await;
     everything_is_reached(browser).await;
-    // What a repair would do is shown to everybody.
+    // Repair preview is shown to everybody.
     browser.click(&format!("a[aria-label=\"Repair {REDRIVABLE}\"]")).await;
-    browser.reads("What a repair would do").await;
+    browser.reads("Repair preview").await;
     browser.reads("The console is read-only").await;
     checks::page(browser, "repair").await;
     assert!(browser.all("main form").await.is_empty());

@@ -35,7 +35,7 @@ pub(crate) async fn an_entity_is_found(world: &World, browser: &Browser) {
     // A prefix that nothing has.
     browser.fill("#find", "Nobody").await;
     browser.click("form.find button").await;
-    browser.reads("There is no such entity").await;
+    browser.reads("No matching entities").await;
     checks::page(browser, "entities-none").await;
 }
 
@@ -55,10 +55,10 @@ pub(crate) async fn history_is_paged_through(world: &World, browser: &Browser) {
     assert_eq!(browser.all("tbody tr").await.len(), 25);
     browser.choose("Newer").await;
     browser.reads("History, versions 26 to 75 of").await;
-    browser.choose("First version").await;
+    browser.choose("Oldest").await;
     browser.reads("History, versions 1 to 50 of").await;
-    browser.choose("Side by side").await;
-    browser.reads("By their times").await;
+    browser.choose("Space evenly").await;
+    browser.reads("Space by time").await;
     browser.click("svg.timeline a[href$=\"version=1\"]").await;
     browser.is_at("/version?id=Thermostat%237&version=1").await;
 }
@@ -76,7 +76,7 @@ pub(crate) async fn a_version_and_its_neighbours(world: &World, browser: &Browse
     checks::page(browser, "version").await;
     browser.choose("Version 2").await;
     browser.reads("a cup broke").await;
-    browser.choose("What it changed").await;
+    browser.choose("Compare with previous").await;
     browser.is_at("/compare?id=Order%232024-0117&from=1&to=2").await;
     browser
         .go(&world.reading, "/version?id=Order%232024-0118&version=3")
@@ -91,7 +91,7 @@ pub(crate) async fn two_versions_are_compared(world: &World, browser: &Browser) 
     // By the form below the history.
     browser.click("input[name=from][value=\"1\"]").await;
     browser.click("input[name=to][value=\"3\"]").await;
-    browser.choose("Compare the two").await;
+    browser.choose("Compare selected").await;
     browser.is_at("/compare?id=Order%232024-0117&to=3&from=1").await;
     for shown in ["Utrecht", "Delft", "Parcel", "Status"] {
         browser.reads(shown).await;
@@ -103,31 +103,31 @@ pub(crate) async fn two_versions_are_compared(world: &World, browser: &Browser) 
     );
     checks::page(browser, "compare").await;
     browser.choose("Swap").await;
-    browser.reads("Version 3 and version 1").await;
+    browser.reads("Compare versions 3 and 1").await;
     // By the fields of the page.
     browser.fill("input[type=number][name=from]", "2").await;
     browser.fill("input[type=number][name=to]", "4").await;
     browser.choose("Compare").await;
-    browser.reads("Version 2 and version 4").await;
+    browser.reads("Compare versions 2 and 4").await;
     browser.click("summary").await;
     browser.reads("Currency").await;
     browser
         .go(&world.reading, "/compare?id=Order%232024-0117&from=2&to=2")
         .await;
-    browser.reads("Nothing differs").await;
+    browser.reads("No differences").await;
 }
 
 pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.choose(ORDER).await;
-    browser.choose("As of a time…").await;
+    browser.choose("View a point in time").await;
     browser.fill("input[name=at]", "2024-01-17T12:00:00").await;
     browser.choose("Show").await;
-    browser.reads("It was version 2").await;
+    browser.reads("Version 2").await;
     checks::page(browser, "as-of").await;
     browser.fill("input[name=at]", "2023-01-01").await;
     browser.choose("Show").await;
-    browser.reads("It was not there yet.").await;
+    browser.reads("The entity did not exist at this time.").await;
     // The slider goes where it is let go.
     let slide = "const range = document.querySelector('input[type=range]');
         range.value = arguments[0];
@@ -135,7 +135,7 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
         range.dispatchEvent(new Event('change', {bubbles: true}))";
     browser.script(slide, vec![json!(3)]).await;
     browser.is_at("/as-of?id=Order%232024-0117&version=3").await;
-    browser.reads("It was version 3").await;
+    browser.reads("Version 3").await;
     // And by keys.
     browser
         .see("input[type=range]")
@@ -161,7 +161,7 @@ pub(crate) async fn what_is_not_there(world: &World, browser: &Browser) {
     }
     checks::page(browser, "not-found").await;
     browser.go(&world.reading, "/entity?id=Pump%2310&to=x").await;
-    browser.reads("versions are numbers").await;
+    browser.reads("expected a version number").await;
     browser.go(&world.reading, "/entity?id=Pump%2310").await;
     browser.reads("missing").await;
     checks::page(browser, "entity-gap").await;

@@ -16,12 +16,12 @@ pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
     browser.does_not_read(ORDER).await;
     checks::page(browser, "sign-in").await;
     browser.fill("#token", "not the token of this console").await;
-    browser.choose("Go on").await;
-    browser.reads("The token is not the one of this console.").await;
+    browser.choose("Sign in").await;
+    browser.reads("Invalid token.").await;
     browser.does_not_read(ORDER).await;
     checks::page(browser, "sign-in-wrong").await;
     browser.fill("#token", TOKEN).await;
-    browser.choose("Go on").await;
+    browser.choose("Sign in").await;
     browser.is_at(path).await;
     browser.reads(ORDER).await;
     // It lasts: neither the token nor the form is needed again. And nothing of the page can read it.

@@ -71,8 +71,8 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     everything_is_reached(browser).await;
     browser.fill("input[name=actor]", "a person").await;
     browser.fill("input[name=reason]", "it was not to be cancelled").await;
-    browser.choose("Make a new version with what version 2 has").await;
-    browser.reads("Version 5 was written.").await;
+    browser.choose("Restore version 2").await;
+    browser.reads("Version 5 was created.").await;
     world.has_versions(ORDER, &["v5"]).await;
     checks::page(browser, "restored").await;
     let items = world.items(ORDER).await;
@@ -80,8 +80,8 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     assert_eq!(items["v5"]["Reason"], json!({"S": "it was not to be cancelled"}));
     // The same form, sent again: the way back leads to it.
     browser.back().await;
-    browser.choose("Make a new version with what version 2 has").await;
-    browser.reads("Version 5 was written before, by this very form.").await;
+    browser.choose("Restore version 2").await;
+    browser.reads("Version 5 was already created by this form.").await;
     assert_eq!(world.items(ORDER).await, items);
 
     // While a person looks, somebody else writes.
@@ -92,12 +92,12 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     world
         .write(json!({"ID": ORDER, "Time": "2024-01-20T08:00:00", "Status": "sent again", "Actor": "warehouse"}))
         .await;
-    browser.choose("Make a new version with what version 1 has").await;
-    browser.reads("Somebody was faster").await;
+    browser.choose("Restore version 1").await;
+    browser.reads("Another update was applied first").await;
     checks::page(browser, "restore-conflict").await;
     world.has_versions(ORDER, &["v6"]).await;
     assert!(!world.items(ORDER).await.contains_key("v7"));
-    browser.choose("Look again at what would change").await;
+    browser.choose("Preview the change again").await;
     browser.reads("The latest version is 6").await;
 }
 
@@ -107,8 +107,8 @@ pub(crate) async fn a_deletion_is_undone(world: &World, browser: &Browser) {
     browser.choose("Undelete…").await;
     checks::page(browser, "undelete").await;
     browser.fill("input[name=actor]", "a person").await;
-    browser.choose("Make a new version that is not deleted").await;
-    browser.reads("Version 4 was written.").await;
+    browser.choose("Undelete").await;
+    browser.reads("Version 4 was created.").await;
     world.has_versions(DELETED, &["v4"]).await;
     let items = world.items(DELETED).await;
     assert!(items["v4"].get("Deleted").is_none(), "{}", items["v4"]);
@@ -124,20 +124,20 @@ pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     browser.go(&world.writing, "/failures").await;
     let name = format!("//article[contains(., \"{REDRIVABLE}\")]//h3/a");
     browser.at(&name).await.click().await.unwrap();
-    browser.choose("Redrive it…").await;
-    browser.reads("All would be in history.").await;
+    browser.choose("Redrive…").await;
+    browser.reads("All records would be in history.").await;
     checks::page(browser, "redrive-allowed").await;
     assert!(!world.items(REDRIVABLE).await.contains_key("v2"));
     browser.choose("Redrive").await;
-    browser.reads("All is in history.").await;
+    browser.reads("All records are in history.").await;
     checks::page(browser, "redriven").await;
     let items = world.items(REDRIVABLE).await;
     assert_eq!(items["v2"]["Pressure"], json!({"N": "6.8"}));
     // All of the folder: what is in stays as it is, and what cannot be a version is named.
     browser.go(&world.writing, "/failures").await;
-    browser.choose("Redrive all of it…").await;
+    browser.choose("Redrive all documents…").await;
     browser.reads("MalformedRecords").await;
-    browser.reads("There is nothing to do.").await;
+    browser.reads("There are no records to redrive.").await;
     assert_eq!(world.items(REDRIVABLE).await, items);
 }
 
@@ -149,14 +149,14 @@ pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
     browser.choose("Repair…").await;
     planned(browser).await;
     browser
-        .choose("Look for what is missing in the table's stream as well")
+        .choose("Also search the table's stream for missing versions")
         .await;
     planned(browser).await;
     browser.reads("1 step.").await;
     checks::page(browser, "repair-allowed").await;
     assert!(!world.items(GAP).await.contains_key("v2"));
-    browser.choose("Carry it out").await;
-    browser.reads("All is repaired.").await;
+    browser.choose("Repair").await;
+    browser.reads("All findings are repaired.").await;
     checks::page(browser, "repaired").await;
     assert_eq!(world.items(GAP).await["v2"]["Pressure"], json!({"N": "6.8"}));
     browser.go(&world.writing, "/entity?id=Pump%2310").await;
@@ -168,7 +168,7 @@ pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
 async fn planned(browser: &Browser) {
     let is_there = async || {
         let state = browser.texts("#repair-state").await;
-        state.first().is_some_and(|state| state != "Looking.").then_some(())
+        state.first().is_some_and(|state| state != "The plan is being created.").then_some(())
     };
     testkit::wait::eventually("plan", is_there).await;
 }
