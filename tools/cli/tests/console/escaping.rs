@@ -1,4 +1,4 @@
-//! What is in the table, in a failure document or in an address stays a text, wherever it is shown.
+//! Text from the table, failure documents and addresses is escaped on every page.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use testkit::table::Table;
 
 use crate::{html::Page, http::encoded, new_table, served::Console};
 
-/// Texts that want to be more. Each has this mark.
+/// Marker that each hostile text contains.
 const MARK: &str = "zq";
 const HOSTILE: [&str; 16] = [
     "<script>zq()</script>",
@@ -28,7 +28,7 @@ const HOSTILE: [&str; 16] = [
     "a\r\nSet-Cookie: zq=1\r\n\r\n<script>zq()</script>",
 ];
 
-/// A value of each kind, all of them made of this text.
+/// Returns attributes of each type that contain the text.
 fn attributes(text: &str) -> Value {
     json!({
         format!("N{text}"): {"S": text},
@@ -46,7 +46,7 @@ fn attributes(text: &str) -> Value {
     })
 }
 
-/// An entity with history, a gap, metadata, and nothing harmless in it.
+/// Puts an entity with history, a gap and metadata, all with the text.
 fn put(table: &Table, id: &str, text: &str) {
     let item = |key: &str, more: Value| {
         let mut item = attributes(text);
@@ -66,40 +66,40 @@ fn put(table: &Table, id: &str, text: &str) {
     table.put(json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, text: {"S": text}, "Tags": {"SS": [text]}}));
 }
 
-/// Checks that nothing of a text became a tag, an attribute, an address or a hidden character.
+/// Checks that no part of a text became a tag, an attribute, an address or an invisible character.
 fn is_inert(path: &str, body: &str) -> Page {
     let page = Page::parse(body);
     for tag in &page.tags {
-        let told = || format!("{path}: {tag:?}");
-        assert!(!tag.name.contains(MARK), "{}", told());
+        let context = || format!("{path}: {tag:?}");
+        assert!(!tag.name.contains(MARK), "{}", context());
         assert!(
             !["img", "iframe", "object", "embed", "base", "style", "math"].contains(&tag.name.as_str()),
             "{}",
-            told()
+            context()
         );
         match tag.name.as_str() {
             "script" => {
                 let own = [("src", "/assets/console.js"), ("defer", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
-                assert_eq!(tag.attributes, own, "{}", told());
+                assert_eq!(tag.attributes, own, "{}", context());
             }
             "svg" => assert!(
                 ["timeline", "plot"].contains(&tag.attribute("class").unwrap()),
                 "{}",
-                told()
+                context()
             ),
-            "meta" => assert!(tag.attribute("http-equiv").is_none(), "{}", told()),
+            "meta" => assert!(tag.attribute("http-equiv").is_none(), "{}", context()),
             _ => {}
         }
         for (name, value) in &tag.attributes {
-            assert!(!name.starts_with("on") && !name.contains(MARK), "{}", told());
+            assert!(!name.starts_with("on") && !name.contains(MARK), "{}", context());
             assert!(
                 !["style", "srcdoc", "formaction", "autofocus", "http-equiv", "ping"].contains(&name.as_str()),
                 "{}",
-                told()
+                context()
             );
             if ["href", "src", "action"].contains(&name.as_str()) {
-                let leads_here = value.starts_with('#') || value.starts_with('/') && !value.starts_with("//");
-                assert!(leads_here && !value.contains('\\'), "{}", told());
+                let is_local = value.starts_with('#') || value.starts_with('/') && !value.starts_with("//");
+                assert!(is_local && !value.contains('\\'), "{}", context());
             }
         }
     }
@@ -116,12 +116,12 @@ fn is_inert(path: &str, body: &str) -> Page {
             .skip(page.text[..at].chars().count().saturating_sub(100))
             .take(200)
             .collect();
-        panic!("{path} hides something: {around:?}");
+        panic!("{path} contains an invisible character: {around:?}");
     }
     page
 }
 
-/// Every page that shows something of an entity, and every address that brings a text along.
+/// Returns the address of every page, with the id in each parameter.
 fn paths(id: &str) -> Vec<String> {
     let id = encoded(id);
     [
@@ -173,7 +173,7 @@ fn paths(id: &str) -> Vec<String> {
     .to_vec()
 }
 
-/// A folder of failure documents that are made of this text, as far as a file can be called so.
+/// Writes failure documents whose names and fields contain hostile texts.
 fn documents(table: &Table, id: &str, folder: &std::path::Path) {
     let record = table.records().remove(0);
     for (index, text) in HOSTILE.into_iter().enumerate() {
@@ -201,7 +201,7 @@ fn documents(table: &Table, id: &str, folder: &std::path::Path) {
 }
 
 #[test]
-fn nothing_of_a_text_becomes_markup() {
+fn no_text_becomes_markup() {
     let table = new_table();
     table.write_versions("first", 1);
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ fn nothing_of_a_text_becomes_markup() {
             for path in paths(text) {
                 let answer = console.get(&path);
                 let page = is_inert(&path, &answer.body);
-                // Not for the reason that nothing is shown.
+                // The page does display the text.
                 let is_shown = ["/entity?id=", "/version?id=", "/compare?id="]
                     .iter()
                     .any(|shown| path.starts_with(shown));
@@ -226,10 +226,10 @@ fn nothing_of_a_text_becomes_markup() {
                 }
                 assert!(answer.status < 500, "{path}: {}", answer.body);
                 assert!(answer.header("set-cookie").is_none(), "{path}");
-                // And who is not let in sees the address in the form that lets in.
-                let stranger = console.raw("GET", &path, &[("Host", &console.address)], "");
-                is_inert(&path, &stranger.body);
-                assert_eq!(stranger.status, 401, "{path}");
+                // Without a token, the sign-in form contains the address.
+                let sign_in = console.raw("GET", &path, &[("Host", &console.address)], "");
+                is_inert(&path, &sign_in.body);
+                assert_eq!(sign_in.status, 401, "{path}");
             }
         }
         let each = console.page(&format!("/entity?id={}", encoded(HOSTILE[0])));
@@ -238,7 +238,7 @@ fn nothing_of_a_text_becomes_markup() {
 }
 
 #[test]
-fn json_says_what_is_there() {
+fn json_contains_the_text() {
     let table = new_table();
     let console = Console::of(&table);
     for text in HOSTILE {

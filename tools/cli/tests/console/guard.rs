@@ -1,4 +1,4 @@
-//! Who is let in, and what may be written.
+//! Access control: tokens, cookies, hosts, origins and CSRF tokens.
 
 use testkit::table::Table;
 
@@ -9,7 +9,7 @@ use crate::{
     served::Console,
 };
 
-/// A console of a table with one entity.
+/// Starts a console for a table with one entity.
 fn console() -> (Table, Console) {
     let table = new_table();
     table.write_versions("E", 1);
@@ -19,70 +19,79 @@ fn console() -> (Table, Console) {
 
 const PAGE: &str = "/entity?id=E";
 
-fn is_let_in(answer: &Answer) -> bool {
-    match answer.status {
+fn is_authorized(response: &Answer) -> bool {
+    match response.status {
         200 | 404 => true,
         401 => {
-            assert!(!answer.body.contains("Latest"), "{}", answer.body);
+            assert!(!response.body.contains("Latest"), "{}", response.body);
             false
         }
-        status => panic!("{status}: {}", answer.body),
+        status => panic!("{status}: {}", response.body),
     }
 }
 
 #[test]
-fn without_a_token_there_is_a_form_for_it() {
+fn without_a_token_the_sign_in_form_is_shown() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     for path in [PAGE, "/", "/no/such/page", "/health", "/failures", "/?prefix=E"] {
-        let answer = console.raw("GET", path, &[host], "");
-        assert_eq!(answer.status, 401, "{path}");
-        let page = Page::parse(&answer.body);
+        let response = console.raw("GET", path, &[host], "");
+        assert_eq!(response.status, 401, "{path}");
+        let page = Page::parse(&response.body);
         let form = page.named("form")[0];
         assert_eq!(
             (form.attribute("method"), form.attribute("action")),
             (Some("post"), Some("/sign-in"))
         );
         assert_eq!(page.field("to"), Some(path));
-        // Nothing of the table: not even its name.
-        assert!(!answer.body.contains("VersionControl"), "{path}: {}", answer.body);
-        let answer = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
-        assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
+        // The form reveals nothing about the table, not even its name.
+        assert!(!response.body.contains("VersionControl"), "{path}: {}", response.body);
+        let response = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
+        assert_eq!(response.status, 401, "{path}");
+        assert!(response.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
     }
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"] {
-        let answer = console.raw(method, PAGE, &[host], "");
-        assert!([401, 403].contains(&answer.status), "{method}: {}", answer.status);
+        let response = console.raw(method, PAGE, &[host], "");
+        assert!([401, 403].contains(&response.status), "{method}: {}", response.status);
     }
 }
 
 #[test]
-fn the_token_of_the_address_becomes_a_cookie() {
+fn the_token_of_an_address_becomes_a_cookie() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     let token = &console.token;
-    assert!(token.len() >= 32, "it is hard to guess: {token}");
+    assert!(token.len() >= 32, "too short: {token}");
     let port = console.address.rsplit_once(':').unwrap().1;
     for (path, to) in [
         (format!("/entity?id=E&token={token}"), PAGE),
         (format!("/entity?token={token}&id=E"), PAGE),
         (format!("/?token={token}"), "/"),
-        // The first one is no place to put the right one behind.
+        // The last token counts.
         (format!("/?token=wrong&token={token}"), "/"),
         (format!("//evil.example/?token={token}"), "/evil.example/"),
         (format!("///evil.example/?token={token}&a=b"), "/evil.example/?a=b"),
     ] {
-        let answer = console.raw("GET", &path, &[host], "");
-        assert_eq!((answer.status, answer.header("location")), (303, Some(to)), "{path}");
-        let cookie = answer.header("set-cookie").unwrap();
+        let response = console.raw("GET", &path, &[host], "");
+        assert_eq!(
+            (response.status, response.header("location")),
+            (303, Some(to)),
+            "{path}"
+        );
+        let cookie = response.header("set-cookie").unwrap();
         let (cookie, attributes) = cookie.split_once("; ").unwrap();
         assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=86400");
         let (name, value) = cookie.split_once('=').unwrap();
         assert_eq!(name, format!("vzero-{port}"));
         assert!(value.len() >= 32 && value != token, "the cookie is not the token");
-        assert!(is_let_in(&console.raw("GET", PAGE, &[host, ("Cookie", cookie)], "")));
+        assert!(is_authorized(&console.raw(
+            "GET",
+            PAGE,
+            &[host, ("Cookie", cookie)],
+            ""
+        )));
     }
-    // Who is in already: the token still goes out of the address.
+    // The token is removed from the address even with a valid cookie.
     let again = console.get(&format!("/entity?id=E&token={token}"));
     assert_eq!((again.status, again.header("location")), (303, Some(PAGE)));
     for path in [
@@ -90,17 +99,17 @@ fn the_token_of_the_address_becomes_a_cookie() {
         "/entity?id=E&token=wrong",
         &format!("{PAGE}&token={token}0"),
     ] {
-        let answer = console.raw("GET", path, &[host], "");
-        assert_eq!(answer.status, 401, "{path}");
-        let page = Page::parse(&answer.body);
+        let response = console.raw("GET", path, &[host], "");
+        assert_eq!(response.status, 401, "{path}");
+        let page = Page::parse(&response.body);
         assert_eq!(page.field("to"), Some(PAGE));
         assert!(page.text.contains("Invalid token."));
-        assert!(answer.header("set-cookie").is_none() && !answer.body.contains(token.as_str()));
+        assert!(response.header("set-cookie").is_none() && !response.body.contains(token.as_str()));
     }
 }
 
 #[test]
-fn cookies_and_bearers() {
+fn only_valid_cookies_and_bearer_tokens_are_accepted() {
     let (_table, console) = console();
     let (name, value) = console.cookie.split_once('=').unwrap();
     let other = format!("{}={}", name, value.replace(value.chars().next().unwrap(), "x"));
@@ -122,18 +131,18 @@ fn cookies_and_bearers() {
         (("Authorization", format!("Basic {}", console.token)), false),
     ] {
         let host = ("Host", console.address.as_str());
-        let answer = console.raw("GET", PAGE, &[host, (header.0, &header.1)], "");
-        assert_eq!(is_let_in(&answer), is_in, "{header:?}");
+        let response = console.raw("GET", PAGE, &[host, (header.0, &header.1)], "");
+        assert_eq!(is_authorized(&response), is_in, "{header:?}");
     }
 }
 
 #[test]
-fn names_of_others_are_not_answered_to() {
+fn unknown_host_names_are_rejected() {
     let (_table, console) = console();
     let bearer = format!("Bearer {}", console.token);
     let in_by = [("Cookie", console.cookie.as_str()), ("Authorization", &bearer)];
     let port = console.address.rsplit_once(':').unwrap().1;
-    for (host, is_ours) in [
+    for (host, is_own) in [
         (console.address.clone(), true),
         (format!("localhost:{port}"), true),
         (format!("[::1]:{port}"), true),
@@ -149,14 +158,14 @@ fn names_of_others_are_not_answered_to() {
             "/sign-in",
             &format!("/?token={}", console.token),
         ] {
-            let answer = console.raw("GET", path, &[("Host", &host), in_by[0], in_by[1]], "");
-            assert_eq!(answer.status != 421, is_ours, "{host:?} {path}");
-            assert!(is_ours || answer.header("set-cookie").is_none());
+            let response = console.raw("GET", path, &[("Host", &host), in_by[0], in_by[1]], "");
+            assert_eq!(response.status != 421, is_own, "{host:?} {path}");
+            assert!(is_own || response.header("set-cookie").is_none());
         }
     }
     let none = console.raw("GET", PAGE, &in_by, "");
     assert!([400, 421].contains(&none.status), "no Host at all: {}", none.status);
-    // The target of the request line is another way to name a host.
+    // The request line can contain a host, too.
     let absolute = console.raw(
         "GET",
         &format!("http://evil.example{PAGE}"),
@@ -167,7 +176,7 @@ fn names_of_others_are_not_answered_to() {
 }
 
 #[test]
-fn a_form_comes_from_the_console_itself() {
+fn forms_of_other_origins_are_rejected() {
     let (_table, console) = console();
     let own = format!("http://{}", console.address);
     let host = ("Host", console.address.as_str());
@@ -198,27 +207,27 @@ fn a_form_comes_from_the_console_itself() {
         ] {
             let mut headers = vec![host, cookie];
             headers.extend(origin.as_deref().map(|origin| ("Origin", origin)));
-            let answer = console.raw("POST", path, &headers, &fields);
-            assert_eq!(answer.status, 403, "{path} {origin:?}");
+            let response = console.raw("POST", path, &headers, &fields);
+            assert_eq!(response.status, 403, "{path} {origin:?}");
             assert!(
-                answer.body.contains("another site"),
+                response.body.contains("another site"),
                 "{path} {origin:?}: {}",
-                answer.body
+                response.body
             );
-            assert!(answer.header("set-cookie").is_none());
+            assert!(response.header("set-cookie").is_none());
         }
     }
-    // A name of this console is not the other name of it.
+    // Another name of the console is another origin.
     let port = console.address.rsplit_once(':').unwrap().1;
     let other = format!("http://localhost:{port}");
-    let answer = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
-    assert_eq!(answer.status, 403);
-    let answer = console.raw("POST", "/sign-in", &[host, ("Origin", &own)], &fields);
-    assert_eq!((answer.status, answer.header("location")), (303, Some(PAGE)));
+    let response = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
+    assert_eq!(response.status, 403);
+    let response = console.raw("POST", "/sign-in", &[host, ("Origin", &own)], &fields);
+    assert_eq!((response.status, response.header("location")), (303, Some(PAGE)));
 }
 
 #[test]
-fn a_form_brings_the_token_of_its_page() {
+fn forms_without_a_csrf_token_are_rejected() {
     let (_table, console) = console();
     let session = console.cookie.split_once('=').unwrap().1;
     for csrf in [
@@ -233,14 +242,14 @@ fn a_form_brings_the_token_of_its_page() {
             .flatten()
             .collect();
         for path in ["/restore", "/undelete", "/redrive", "/repair", "/no/such/page", "/"] {
-            let answer = console.post(path, &fields);
-            assert_eq!(answer.status, 403, "{path} {csrf:?}");
+            let response = console.post(path, &fields);
+            assert_eq!(response.status, 403, "{path} {csrf:?}");
             assert!(
-                answer.body.contains("belongs to another console"),
+                response.body.contains("belongs to another console"),
                 "{path} {csrf:?}: {}",
-                answer.body
+                response.body
             );
-            // The token of the console is not the token of a page.
+            // The access token does not replace the CSRF token.
             let bearer = format!("Bearer {}", console.token);
             let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
             assert_eq!(console.raw("POST", path, &headers, &http::form(&fields)).status, 403);
@@ -258,9 +267,9 @@ fn a_form_brings_the_token_of_its_page() {
 }
 
 #[test]
-fn signing_in_leads_nowhere_else() {
+fn sign_in_redirects_only_to_own_paths() {
     let (_table, console) = console();
-    for (to, led) in [
+    for (to, target) in [
         (PAGE, PAGE),
         ("/compare?id=%2F&from=1", "/compare?id=%2F&from=1"),
         ("//evil.example", "/"),
@@ -276,11 +285,15 @@ fn signing_in_leads_nowhere_else() {
         ("/\r\nSet-Cookie: a=b", "/"),
         ("\t//evil.example", "/"),
     ] {
-        let answer = console.post("/sign-in", &[("token", &console.token), ("to", to)]);
-        assert_eq!((answer.status, answer.header("location")), (303, Some(led)), "{to:?}");
+        let response = console.post("/sign-in", &[("token", &console.token), ("to", to)]);
+        assert_eq!(
+            (response.status, response.header("location")),
+            (303, Some(target)),
+            "{to:?}"
+        );
         let wrong = console.post("/sign-in", &[("token", "wrong"), ("to", to)]);
         assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
-        assert_eq!(Page::parse(&wrong.body).field("to"), Some(led), "{to:?}");
+        assert_eq!(Page::parse(&wrong.body).field("to"), Some(target), "{to:?}");
     }
     for fields in [&[][..], &[("token", "")], &[("to", "/")]] {
         let fields = [fields, &[("a", "b")]].concat();
@@ -289,7 +302,7 @@ fn signing_in_leads_nowhere_else() {
 }
 
 #[test]
-fn every_answer_tells_the_browser_to_be_strict() {
+fn every_response_has_security_headers() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
     let cookie = ("Cookie", console.cookie.as_str());
@@ -310,9 +323,9 @@ fn every_answer_tells_the_browser_to_be_strict() {
         ("GET", &format!("/?token={}", console.token), vec![host], 303),
         ("POST", "/restore", vec![host, cookie], 403),
     ] {
-        let answer = console.raw(method, path, &headers, "");
-        assert_eq!(answer.status, status, "{method} {path}");
-        let policy = answer.header("content-security-policy").unwrap();
+        let response = console.raw(method, path, &headers, "");
+        assert_eq!(response.status, status, "{method} {path}");
+        let policy = response.header("content-security-policy").unwrap();
         let directives: Vec<_> = policy.split("; ").map(str::trim).collect();
         for needed in [
             "default-src 'none'",
@@ -337,15 +350,15 @@ fn every_answer_tells_the_browser_to_be_strict() {
             // With "no-referrer", browsers would send forms with the Origin "null".
             ("referrer-policy", "same-origin"),
         ] {
-            assert_eq!(answer.header(name), Some(value), "{method} {path}");
+            assert_eq!(response.header(name), Some(value), "{method} {path}");
         }
-        assert!(answer.header("access-control-allow-origin").is_none());
-        assert!(answer.header("vary").unwrap().contains("Accept"));
+        assert!(response.header("access-control-allow-origin").is_none());
+        assert!(response.header("vary").unwrap().contains("Accept"));
     }
 }
 
 #[test]
-fn consoles_do_not_share_what_lets_in() {
+fn consoles_do_not_share_tokens_and_cookies() {
     let (table, first) = console();
     let second = Console::of(&table);
     assert!(first.token != second.token && first.cookie != second.cookie);
@@ -354,9 +367,9 @@ fn consoles_do_not_share_what_lets_in() {
         let (name, _) = one.cookie.split_once('=').unwrap();
         let (_, value) = other.cookie.split_once('=').unwrap();
         let cookie = format!("{name}={value}; {}", other.cookie);
-        assert!(!is_let_in(&one.raw("GET", PAGE, &[host, ("Cookie", &cookie)], "")));
+        assert!(!is_authorized(&one.raw("GET", PAGE, &[host, ("Cookie", &cookie)], "")));
         let bearer = format!("Bearer {}", other.token);
-        assert!(!is_let_in(&one.raw(
+        assert!(!is_authorized(&one.raw(
             "GET",
             PAGE,
             &[host, ("Authorization", &bearer)],

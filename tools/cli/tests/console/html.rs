@@ -1,4 +1,4 @@
-//! A page, read as a browser reads it.
+//! Parser of HTML pages.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use html5ever::{
     tokenizer::{BufferQueue, StartTag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts},
 };
 
-/// A tag that opens, and what stands in it.
+/// A start tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) name: String,
@@ -22,8 +22,8 @@ impl Tag {
     }
 }
 
-/// A page, read as a browser reads it: but what a browser takes for the text of a title or a script is read for tags
-/// as well, so that nothing rests on where a text stands.
+/// The tokens of a page. Unlike in a browser, the content of titles and scripts is also parsed for tags, so that escaping
+/// is checked everywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) tags: Vec<Tag>,
@@ -44,17 +44,17 @@ impl Page {
         tokenizer.sink.0.into_inner()
     }
 
-    /// The tags of this name.
+    /// Returns the tags of this name.
     pub(crate) fn named(&self, name: &str) -> Vec<&Tag> {
         self.tags.iter().filter(|tag| tag.name == name).collect()
     }
 
-    /// Where its links lead.
+    /// Returns the addresses of the links.
     pub(crate) fn links(&self) -> Vec<&str> {
         self.named("a").iter().filter_map(|tag| tag.attribute("href")).collect()
     }
 
-    /// The value of a field of a form.
+    /// Returns the value of a form field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self
             .named("input")

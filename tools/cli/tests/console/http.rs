@@ -1,4 +1,4 @@
-//! HTTP as a test speaks it: every header by hand.
+//! HTTP client that sends exactly the given headers.
 
 use std::{
     io::{Read as _, Write as _},
@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-/// No answer takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Read timeout of a response.
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -18,11 +18,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header, which is there once at the most.
+    /// Returns a header that occurs at most once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} is there twice");
+        assert!(found.next().is_none(), "{name} occurs twice");
         value
     }
 
@@ -32,10 +32,10 @@ impl Answer {
     }
 }
 
-/// Sends a request to a port of this machine, over a connection of its own. The path is sent as it is.
+/// Sends a request to a local port over a new connection. The path is sent unchanged.
 pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
     for (name, value) in headers {
         request.extend([name, ": ", value, "\r\n"]);
@@ -63,12 +63,12 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     let length = answer.header("content-length").map(|length| length.parse().unwrap());
     assert!(
         method == "HEAD" || length == Some(answer.body.len()),
-        "answers are sent whole"
+        "incomplete response"
     );
     answer
 }
 
-/// The fields of a form.
+/// Encodes the fields of a form.
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     let pairs = fields
         .iter()
@@ -76,7 +76,7 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// A text as it stands in an address.
+/// Percent-encodes a text.
 pub(crate) fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

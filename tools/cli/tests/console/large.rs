@@ -1,4 +1,4 @@
-//! What is long, large, deep or many does not break a page.
+//! Pages of long keys, large and deep items, and many versions.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use testkit::table::Table;
 
 use crate::{http::encoded, new_table, served::Console};
 
-/// No page of many things is larger.
-const MOST_BYTES: usize = 100_000;
+/// Maximum size of a page.
+const MAX_BYTES: usize = 100_000;
 
 fn item(id: &str, key: &str, attributes: Value) -> Value {
     let mut item = json!({"PK": {"S": id}, "SK": {"S": key}, "Time": {"S": "2020-11-01T20:04:00"}});
@@ -18,7 +18,7 @@ fn item(id: &str, key: &str, attributes: Value) -> Value {
     item
 }
 
-/// An entity of one version with these attributes.
+/// Puts an entity of one version with these attributes.
 fn put(table: &Table, id: &str, attributes: &Value) {
     let mut latest = item(id, "v0", attributes.clone());
     latest["Latest"] = json!({"N": "1"});
@@ -27,7 +27,7 @@ fn put(table: &Table, id: &str, attributes: &Value) {
 }
 
 #[test]
-fn long_keys_are_told_apart_and_found() {
+fn long_keys_are_distinguished_and_found() {
     let table = new_table();
     let console = Console::of(&table);
     for id in ["k".repeat(2048), "ü".repeat(1024), "😀".repeat(512), "#".repeat(2048)] {
@@ -43,7 +43,7 @@ fn long_keys_are_told_apart_and_found() {
             let path = format!("{path}{address}");
             let answer = console.get(&path);
             assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-            assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+            assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
             assert_eq!(console.ask(&path).status, 200, "{path}");
         }
         let page = console.page(&format!("/?prefix={address}"));
@@ -60,7 +60,7 @@ fn long_keys_are_told_apart_and_found() {
 }
 
 #[test]
-fn large_items_are_cut_where_they_are_many_and_whole_where_they_are_one() {
+fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
     let table = new_table();
     let console = Console::of(&table);
     let deep = |open: &dyn Fn(Value) -> Value| (0..31).fold(json!({"S": "the bottom"}), |inner, _| open(inner));
@@ -115,22 +115,22 @@ fn large_items_are_cut_where_they_are_many_and_whole_where_they_are_one() {
         let id = encoded(id);
         let entity = console.get(&format!("/entity?id={id}"));
         assert_eq!(entity.status, 200, "{id}: {}", entity.body);
-        assert!(entity.body.len() < MOST_BYTES, "{id}: {}", entity.body.len());
+        assert!(entity.body.len() < MAX_BYTES, "{id}: {}", entity.body.len());
         let version = console.page(&format!("/version?id={id}&version=1"));
         assert!(version.text.contains(whole), "{id}");
         for path in ["/compare?from=1&to=1", "/as-of?version=1", "/?prefix=x"] {
             let answer = console.get(&format!("{path}&id={id}"));
             assert_eq!(answer.status, 200, "{id} {path}: {}", answer.body);
-            assert!(answer.body.len() < MOST_BYTES, "{id} {path}: {}", answer.body.len());
+            assert!(answer.body.len() < MAX_BYTES, "{id} {path}: {}", answer.body.len());
         }
-        // For programs it is all there.
+        // The JSON form is complete.
         let json = console.json(&format!("/version?id={id}&version=1"));
         assert!(json.to_string().contains(whole), "{id}");
     }
 }
 
 #[test]
-fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
+fn the_pages_of_a_thousand_versions_are_complete() {
     const VERSIONS: u64 = 1000;
     let table = new_table();
     let attributes = |version: u64| {
@@ -149,9 +149,9 @@ fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
     let console = Console::of(&table);
     let (mut seen, mut path) = (BTreeSet::new(), "/entity?id=E".to_owned());
     for pages in 1.. {
-        assert!(pages < 200, "it comes to an end");
+        assert!(pages < 200, "too many pages");
         let answer = console.get(&path);
-        assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+        assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
         let page = crate::html::Page::parse(&answer.body);
         let json = console.json(&path);
         for row in json["Versions"].as_array().unwrap() {
@@ -177,10 +177,10 @@ fn a_thousand_versions_are_paged_through_and_none_is_left_out() {
 }
 
 #[test]
-fn of_a_hundred_thousand_versions_any_page_is_shown() {
-    const HEAD: u64 = 100_000;
+fn any_page_of_a_hundred_thousand_versions_is_shown() {
+    const LATEST: u64 = 100_000;
     let table = new_table();
-    let numbers = (1..=60).chain(49_940..=50_060).chain(HEAD - 60..=HEAD);
+    let numbers = (1..=60).chain(49_940..=50_060).chain(LATEST - 60..=LATEST);
     for version in numbers {
         table.put(item(
             "E",
@@ -188,8 +188,8 @@ fn of_a_hundred_thousand_versions_any_page_is_shown() {
             json!({"N": {"N": version.to_string()}}),
         ));
     }
-    let mut latest = item("E", "v0", json!({"N": {"N": HEAD.to_string()}}));
-    latest["Latest"] = json!({"N": HEAD.to_string()});
+    let mut latest = item("E", "v0", json!({"N": {"N": LATEST.to_string()}}));
+    latest["Latest"] = json!({"N": LATEST.to_string()});
     table.put(latest);
     let console = Console::of(&table);
     for (to, first) in [
@@ -202,7 +202,7 @@ fn of_a_hundred_thousand_versions_any_page_is_shown() {
         let path = format!("/entity?id=E{to}");
         let answer = console.get(&path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        assert!(answer.body.len() < MOST_BYTES, "{path}: {}", answer.body.len());
+        assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
         let rows = console.json(&path)["Versions"].as_array().unwrap().clone();
         assert_eq!(rows[0]["Version"], first, "{path}");
         let there = rows.iter().filter(|row| row["State"] == "live").count();

@@ -1,4 +1,4 @@
-//! Where the console listens, and what has to be said for it to serve others than this machine.
+//! Listener addresses, and the options that other machines require.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -11,11 +11,11 @@ use crate::{
 };
 
 #[test]
-fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
+fn listening_for_other_machines_requires_a_strong_token() {
     let table = new_table();
     let refused = |arguments: &[&str], why: &str| {
         let mut child = table.start(&[&["console", "--no-open"], arguments].concat());
-        // What is not refused says so, and serves.
+        // A console that starts prints a line.
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut said)
@@ -71,11 +71,11 @@ fn others_than_this_machine_need_a_token_that_is_hard_to_guess() {
 }
 
 #[test]
-fn it_listens_at_this_machine_alone() {
+fn by_default_only_this_machine_can_connect() {
     let console = Console::of(&new_table());
     let address: std::net::SocketAddr = console.address.parse().unwrap();
     assert!(address.ip().is_loopback());
-    // Another address of this very machine, if it has one: no packet is sent to learn it.
+    // Another address of this machine, if it has one. Connecting a UDP socket sends no packet.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     if socket.connect("192.0.2.1:9").is_ok() {
         let ip = socket.local_addr().unwrap().ip();

@@ -1,4 +1,4 @@
-//! `vzero console` over HTTP: who is let in, what may be written, and that all which is shown stays a text.
+//! `vzero console` over HTTP: access control, forms, escaping, and large data.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

@@ -1,12 +1,11 @@
-//! Each page has an address, and a form for programs. What is asked for wrongly is refused, and what changes the table is done
-//! once, and only where that is allowed.
+//! HTML and JSON forms of each page, invalid requests, and forms: they need permission, and each is executed once.
 
 use serde_json::{Value, json};
 use testkit::table::Table;
 
 use crate::{http::Answer, new_table, served::Console};
 
-/// An entity of three versions, and one that is deleted; their history, and a failure document of it.
+/// Creates an entity with three versions, a deleted entity, and a failure document.
 fn table() -> (Table, tempfile::TempDir) {
     let table = new_table();
     for n in 1..=3 {
@@ -38,7 +37,7 @@ fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Con
     Console::with(table, &[&from[..], arguments].concat())
 }
 
-/// All pages that there are, and what is in their JSON.
+/// Each page, with a pointer into its JSON form.
 const PAGES: [(&str, &str); 13] = [
     ("/", "/Entities/0/ID"),
     ("/?prefix=E&state=live", "/Exact"),
@@ -56,7 +55,7 @@ const PAGES: [(&str, &str); 13] = [
 ];
 
 #[test]
-fn each_page_has_a_form_for_programs() {
+fn each_page_has_a_json_form() {
     let (table, folder) = table();
     for arguments in [&[][..], &["--allow-write"]] {
         let console = console(&table, &folder, arguments);
@@ -72,7 +71,7 @@ fn each_page_has_a_form_for_programs() {
                 (200, Some("text/html; charset=utf-8")),
                 "{path}"
             );
-            // A browser says that it takes all, and gets the page.
+            // Browsers accept HTML and JSON, and get HTML.
             let host = ("Host", console.address.as_str());
             let accept = (
                 "Accept",
@@ -85,7 +84,7 @@ fn each_page_has_a_form_for_programs() {
 }
 
 #[test]
-fn what_is_asked_for_wrongly_is_refused() {
+fn invalid_requests_are_rejected() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write"]);
     let long = format!("/entity?id={}", "k".repeat(2049));
@@ -155,7 +154,7 @@ fn what_is_asked_for_wrongly_is_refused() {
     }
 }
 
-/// The fields that a page has for its form.
+/// Returns action and fields of a page's form.
 fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
     let Value::Object(mut form) = console.json(path)["Form"].take() else {
         panic!("{path} has no form");
@@ -174,7 +173,7 @@ fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
+fn a_read_only_console_changes_nothing() {
     let (table, folder) = table();
     table.delete("E", "v2");
     let writing = console(&table, &folder, &["--allow-write"]);
@@ -191,7 +190,7 @@ fn who_may_only_read_changes_nothing() {
         assert_eq!(
             reading.page(path).named("form").len(),
             1,
-            "{path}: the one that finds entities"
+            "{path}: only the search form"
         );
         let (action, mut form) = fields(&writing, path);
         form.retain(|(name, _)| name != "csrf");
@@ -199,7 +198,7 @@ fn who_may_only_read_changes_nothing() {
         let answer = send(&reading, &(action.clone(), form.clone()));
         assert_eq!(answer.status, 403, "{path}: {}", answer.body);
         assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
-        // And a token of another console is none of the one that may write.
+        // The CSRF token of another console is not accepted.
         let answer = send(&writing, &(action, form));
         assert_eq!(answer.status, 403, "{path}");
         assert!(
@@ -212,7 +211,7 @@ fn who_may_only_read_changes_nothing() {
 }
 
 #[test]
-fn a_form_that_is_sent_twice_is_done_once() {
+fn a_form_that_is_sent_twice_is_executed_once() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     for (path, version, before) in [
@@ -237,7 +236,7 @@ fn a_form_that_is_sent_twice_is_done_once() {
             (again.status, again.header("location")),
             (303, Some(to("Duplicate").as_str()))
         );
-        // Another person's, who saw what was there before: an entity that is not deleted any more stays as it is.
+        // A form of the earlier state: an entity that is no longer deleted is not changed.
         let late = send(&console, &late);
         match path.starts_with("/undelete") {
             true => assert_eq!(
@@ -248,13 +247,17 @@ fn a_form_that_is_sent_twice_is_done_once() {
         }
         let json = console.json(version);
         assert_eq!(json["Deleted"], false);
-        assert_eq!(console.json(before)["Latest"], json["Version"], "one version was made");
+        assert_eq!(
+            console.json(before)["Latest"],
+            json["Version"],
+            "one version was created"
+        );
     }
     assert_eq!(table.items()["E v4"]["N"], json!({"S": "1"}));
 }
 
 #[test]
-fn programs_write_by_the_form_of_a_page() {
+fn programs_submit_the_form_of_a_page() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
     let (action, fields) = fields(&console, "/restore?id=E&version=2");

@@ -1,4 +1,4 @@
-//! A console, as its user starts it, and who asks it.
+//! A running console, and requests to it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,28 +13,28 @@ use crate::{
     http::{self, Answer},
 };
 
-/// What a console is told to let in.
+/// Access token of consoles that are started with one.
 pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
 
 /// A console that serves until it is dropped.
 pub(crate) struct Console {
     child: Child,
-    /// The port at this machine.
+    /// Local port.
     port: u16,
-    /// Host and port, as people are told them.
+    /// Host and port of the console's URL.
     pub(crate) address: String,
     pub(crate) token: String,
-    /// The cookie of who was let in, `name=value`.
+    /// Session cookie, `name=value`.
     pub(crate) cookie: String,
 }
 
 impl Console {
-    /// A console of a table, that only reads.
+    /// Starts a read-only console.
     pub(crate) fn of(table: &Table) -> Self {
         Self::with(table, &[])
     }
 
-    /// A console with further arguments.
+    /// Starts a console with additional arguments.
     pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
         let arguments = [&["console", "--port", "0", "--no-open"], arguments].concat();
         let mut child = table.start(&arguments);
@@ -45,8 +45,8 @@ impl Console {
             let output = child.wait_with_output().unwrap();
             panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        let said: Value = serde_json::from_str(&line).unwrap();
-        let url = said["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
+        let started: Value = serde_json::from_str(&line).unwrap();
+        let url = started["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
         let (address, token) = url.split_once("/?token=").unwrap();
         let mut console = Self {
             child,
@@ -61,25 +61,25 @@ impl Console {
         console
     }
 
-    /// A request with these headers and no others.
+    /// Sends a request with exactly these headers.
     pub(crate) fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         http::send(self.port, method, path, headers, body)
     }
 
-    /// What a browser gets that was let in.
+    /// Requests a page with the session cookie.
     pub(crate) fn get(&self, path: &str) -> Answer {
         let headers = [("Host", self.address.as_str()), ("Cookie", &self.cookie)];
         self.raw("GET", path, &headers, "")
     }
 
-    /// A page, which is there.
+    /// Returns a page that exists.
     pub(crate) fn page(&self, path: &str) -> Page {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         Page::parse(&answer.body)
     }
 
-    /// What a program gets that brings the token.
+    /// Requests the JSON form of a page with the access token.
     pub(crate) fn ask(&self, path: &str) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let headers = [
@@ -90,14 +90,14 @@ impl Console {
         self.raw("GET", path, &headers, "")
     }
 
-    /// The JSON of a page, which is there.
+    /// Returns the JSON form of a page that exists.
     pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.ask(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         answer.json()
     }
 
-    /// What a browser gets that sends a form of this console.
+    /// Submits a form of this console with the session cookie.
     pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let origin = format!("http://{}", self.address);
         let headers = [

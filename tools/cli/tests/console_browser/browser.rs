@@ -1,4 +1,4 @@
-//! A browser, and what a person does with it.
+//! A browser session, and the actions of a user.
 
 use std::{fmt::Debug, path::PathBuf, sync::Mutex};
 
@@ -16,23 +16,23 @@ use url::Url;
 
 use testkit::{pages::root, wait::eventually};
 
-use crate::world::{self, Console, TIMEOUT, TOKEN, World, needed};
+use crate::world::{self, Console, TIMEOUT, TOKEN, World, required_env};
 
-/// What a person sees of a page at once.
+/// Window size of a desktop.
 pub(crate) const DESK: (u32, u32) = (1200, 800);
 
 pub(crate) struct Browser {
     client: Client,
-    /// What the console of the browser may say: parts of lines.
+    /// Parts of expected lines of the browser's console.
     expected: Mutex<Vec<String>>,
 }
 
-/// Where pictures of the pages are kept.
+/// Returns the folder of screenshots.
 pub(crate) fn screenshots() -> PathBuf {
     root().join("target/ci/screenshots")
 }
 
-/// A command that is not among those of the standard.
+/// A command outside of the WebDriver standard.
 #[derive(Debug)]
 struct Command {
     path: &'static str,
@@ -52,12 +52,12 @@ impl WebDriverCompatibleCommand for Command {
 impl Browser {
     pub(crate) async fn open(_: &World) -> Self {
         let mut options = json!({
-            // A machine of CI has no sandbox for root, no graphics and little shared memory.
+            // CI runs as root, without graphics and with little shared memory.
             "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en-US",
                      "--no-first-run", "--disable-extensions", "--hide-scrollbars",
                      format!("--window-size={},{}", DESK.0, DESK.1)],
         });
-        if let Some(binary) = world::told("VZERO_TEST_BROWSER") {
+        if let Some(binary) = world::env("VZERO_TEST_BROWSER") {
             options["binary"] = json!(binary);
         }
         let capabilities = json!({
@@ -68,7 +68,7 @@ impl Browser {
         };
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities)
-            .connect(&needed("VZERO_TEST_WEBDRIVER"))
+            .connect(&required_env("VZERO_TEST_WEBDRIVER"))
             .await
             .unwrap();
         let browser = Self {
@@ -76,7 +76,7 @@ impl Browser {
             expected: Mutex::default(),
         };
         browser.size(DESK, false).await;
-        // Nothing moves on its own: what is clicked is where it was seen.
+        // Animations are off, so that elements do not move between lookup and click.
         browser.prefer("light").await;
         browser
     }
@@ -85,7 +85,7 @@ impl Browser {
         let _ = self.client.close().await;
     }
 
-    /// Signs in by the address that the console says, and is at its first page.
+    /// Signs in with the URL of the console, and waits for the first page.
     pub(crate) async fn enter(&self, console: &Console) {
         self.go(console, &format!("/?token={TOKEN}")).await;
         self.is_at("/").await;
@@ -95,7 +95,7 @@ impl Browser {
         self.client.goto(&format!("{}{path}", console.url)).await.unwrap();
     }
 
-    /// Where the browser's own way back leads.
+    /// Goes back in the browser's history.
     pub(crate) async fn back(&self) {
         self.client.back().await.unwrap();
     }
@@ -104,7 +104,7 @@ impl Browser {
         self.client.current_url().await.unwrap()
     }
 
-    /// Waits until the address is this path, with this query.
+    /// Waits until the address is this path and query.
     pub(crate) async fn is_at(&self, path: &str) {
         let at = async || {
             let url = self.url().await;
@@ -119,7 +119,7 @@ impl Browser {
         self.client.title().await.unwrap()
     }
 
-    /// The element, which is there or will be.
+    /// Waits for an element.
     pub(crate) async fn see(&self, css: &str) -> Element {
         let found = self.client.wait().at_most(TIMEOUT).for_element(Locator::Css(css)).await;
         match found {
@@ -128,12 +128,12 @@ impl Browser {
         }
     }
 
-    /// All elements that are there now.
+    /// Returns all current elements of a selector.
     pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
         self.client.find_all(Locator::Css(css)).await.unwrap()
     }
 
-    /// What is to be read in these elements now.
+    /// Returns the current texts of the elements of a selector.
     pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
         let script = "return [...document.querySelectorAll(arguments[0])].map(found => found.innerText.trim())";
         let texts = self.script(script, vec![json!(css)]).await;
@@ -145,7 +145,7 @@ impl Browser {
             .collect()
     }
 
-    /// Waits until this is to be read on the page.
+    /// Waits until the page contains a text.
     pub(crate) async fn reads(&self, text: &str) {
         let read = async || {
             let page = self.script("return document.body.innerText", vec![]).await;
@@ -167,7 +167,7 @@ impl Browser {
         self.see(css).await.click().await.unwrap();
     }
 
-    /// The element at this path, which is there or will be.
+    /// Waits for the element of an XPath.
     pub(crate) async fn at(&self, path: &str) -> Element {
         match self
             .client
@@ -181,20 +181,20 @@ impl Browser {
         }
     }
 
-    /// Clicks the link or button that is called so.
+    /// Clicks the link, button or summary with this text.
     pub(crate) async fn choose(&self, name: &str) {
         let named = format!("//main//*[self::a or self::button or self::summary][normalize-space() = \"{name}\"]");
         self.at(&named).await.click().await.unwrap();
     }
 
-    /// Writes into a field, in place of what is in it.
+    /// Replaces the content of a field.
     pub(crate) async fn fill(&self, css: &str, text: &str) {
         let field = self.see(css).await;
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
     }
 
-    /// Presses a key, wherever the focus is.
+    /// Presses a key.
     pub(crate) async fn press(&self, key: impl Into<char>) {
         let value = key.into();
         let actions = KeyActions::new("keyboard".to_owned())
@@ -207,25 +207,25 @@ impl Browser {
         self.client.execute(script, arguments).await.unwrap()
     }
 
-    /// A script that hands its result to the last of its arguments.
-    pub(crate) async fn script_with_answer(&self, script: &str, arguments: Vec<Value>) -> Value {
+    /// Runs a script that passes its result to its last argument, a callback.
+    pub(crate) async fn async_script(&self, script: &str, arguments: Vec<Value>) -> Value {
         self.client.execute_async(script, arguments).await.unwrap()
     }
 
-    /// A command of the developer tools.
+    /// Sends a command of the developer tools.
     pub(crate) async fn tool(&self, command: &str, parameters: Value) -> Value {
         let body = json!({"cmd": command, "params": parameters});
         let path = "goog/cdp/execute";
         self.client.issue_cmd(Command { path, body }).await.unwrap()
     }
 
-    /// Makes the page as wide and high as that.
+    /// Sets the size of the window.
     pub(crate) async fn size(&self, (width, height): (u32, u32), is_phone: bool) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
         self.tool("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// Prefers light or dark pages, and those that do not move.
+    /// Selects the light or dark color scheme, and reduced motion.
     pub(crate) async fn prefer(&self, scheme: &str) {
         let features = json!([
             {"name": "prefers-color-scheme", "value": scheme},
@@ -235,7 +235,7 @@ impl Browser {
             .await;
     }
 
-    /// What is shown now, as a file of that name.
+    /// Saves a screenshot under this name.
     pub(crate) async fn keep(&self, name: &str) {
         let Ok(image) = self.client.screenshot().await else {
             return;
@@ -245,8 +245,8 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), image).unwrap();
     }
 
-    /// What is shown where a path ends too soon.
-    pub(crate) async fn keep_what_it_showed(&self, path: &str) {
+    /// Saves a screenshot and prints the text of the page of a failed scenario.
+    pub(crate) async fn report_failure(&self, path: &str) {
         self.keep(&format!("failed-{}", path.replace("::", "-"))).await;
         let url = self.client.current_url().await;
         let text = self.client.execute("return document.body.innerText", vec![]).await;
@@ -256,21 +256,21 @@ impl Browser {
         ));
     }
 
-    /// The console of the browser may say something like this from now on.
+    /// Allows lines with this part in the browser's console.
     pub(crate) fn expect(&self, part: &str) {
         self.expected.lock().unwrap().push(part.to_owned());
     }
 
-    /// The console of the browser said nothing of errors, nor of what the content security policy keeps out.
-    pub(crate) async fn had_nothing_to_complain_about(&self) {
+    /// Checks that the browser's console has no unexpected errors, such as violations of the content security policy.
+    pub(crate) async fn has_no_errors(&self) {
         let body = json!({"type": "browser"});
         let log: Result<Value, CmdError> = self.client.issue_cmd(Command { path: "se/log", body }).await;
         let expected = self.expected.lock().unwrap().clone();
         for entry in log.unwrap().as_array().unwrap() {
             let line = entry["message"].as_str().unwrap();
             let is_expected = expected.iter().any(|part| line.contains(part.as_str()));
-            let is_advice = entry["level"] == "DEBUG" || entry["level"] == "INFO";
-            assert!(is_advice || is_expected, "the browser says: {entry}");
+            let is_information = entry["level"] == "DEBUG" || entry["level"] == "INFO";
+            assert!(is_information || is_expected, "the browser says: {entry}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What holds of every page: it is accessible, in the light and in the dark, and it fits a phone.
+//! Checks of every page: accessibility in both color schemes, and the width of a phone.
 
 use std::sync::OnceLock;
 
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use crate::{
     browser::{self, Browser, DESK},
-    world::{self, needed},
+    world::{self, required_env},
 };
 
-/// The phone, in the pixels of its pages.
+/// Window size of a phone, in CSS pixels.
 const PHONE: (u32, u32) = (390, 844);
-/// No picture is higher.
-const HIGHEST: u32 = 1000;
-/// Pages that the documentation shows.
+/// Maximum height of a screenshot.
+const MAX_HEIGHT: u32 = 1000;
+/// Pages with a screenshot in the documentation.
 const DOCUMENTED: [&str; 4] = ["entities", "entity", "compare", "health"];
 
-/// Checks the page that is shown, and keeps pictures of it under this name.
+/// Checks the current page, and saves screenshots of it under this name.
 pub(crate) async fn page(browser: &Browser, name: &str) {
     for scheme in ["dark", "light"] {
         browser.prefer(scheme).await;
@@ -25,11 +25,11 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         let page = browser
             .script("scrollTo(0, 0); return document.documentElement.scrollHeight", vec![])
             .await;
-        let height = u32::try_from(page.as_u64().unwrap()).unwrap().clamp(DESK.1, HIGHEST);
+        let height = u32::try_from(page.as_u64().unwrap()).unwrap().clamp(DESK.1, MAX_HEIGHT);
         browser.size((DESK.0, height), false).await;
         browser.keep(&format!("{name}{suffix}")).await;
     }
-    if DOCUMENTED.contains(&name) && world::told("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
+    if DOCUMENTED.contains(&name) && world::env("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
         let (from, to) = (browser::screenshots(), testkit::pages::root().join("docs/console"));
         std::fs::create_dir_all(&to).unwrap();
         std::fs::copy(from.join(format!("{name}.png")), to.join(format!("{name}.png"))).unwrap();
@@ -41,15 +41,15 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
     browser.size(DESK, false).await;
 }
 
-/// No page is wider than the phone. What is wider scrolls within the page.
+/// Checks that the page is not wider than a phone. Wider elements scroll within the page.
 async fn fits(browser: &Browser, name: &str) {
     let wider = browser
         .script(
-            "const most = arguments[0];
-            if (document.documentElement.scrollWidth <= most) return [];
+            "const max = arguments[0];
+            if (document.documentElement.scrollWidth <= max) return [];
             const scrolls = element => element && (getComputedStyle(element).overflowX !== 'visible' || scrolls(element.parentElement));
             return [document.documentElement.scrollWidth + ' pixels', ...[...document.body.querySelectorAll('*')]
-                .filter(element => element.getBoundingClientRect().right > most && !scrolls(element.parentElement))
+                .filter(element => element.getBoundingClientRect().right > max && !scrolls(element.parentElement))
                 .map(element => element.outerHTML.slice(0, 150))]",
             vec![json!(PHONE.0)],
         )
@@ -57,15 +57,15 @@ async fn fits(browser: &Browser, name: &str) {
     assert_eq!(wider, json!([]), "{name} is wider than a phone");
 }
 
-/// axe-core finds nothing that is serious.
+/// Checks that axe-core finds no serious violation.
 async fn is_accessible(browser: &Browser, name: &str) {
     static AXE: OnceLock<String> = OnceLock::new();
-    let axe = AXE.get_or_init(|| std::fs::read_to_string(needed("VZERO_TEST_AXE")).unwrap());
+    let axe = AXE.get_or_init(|| std::fs::read_to_string(required_env("VZERO_TEST_AXE")).unwrap());
     if browser.script("return typeof axe", vec![]).await != "object" {
         browser.script(axe, vec![]).await;
     }
     let found = browser
-        .script_with_answer(
+        .async_script(
             "const done = arguments[arguments.length - 1];
             axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
                 .then(({violations, passes}) => done({passes: passes.length, violations: violations.map(({id, impact, help, nodes}) =>
@@ -84,16 +84,16 @@ async fn is_accessible(browser: &Browser, name: &str) {
         .iter()
         .partition(|violation| ["serious", "critical"].contains(&violation["impact"].as_str().unwrap_or_default()));
     for violation in slight {
-        crate::say(&format!("  {name}: {}", told(violation)));
+        crate::say(&format!("  {name}: {}", describe(violation)));
     }
     assert!(
         serious.is_empty(),
         "{name}:\n{}",
-        serious.into_iter().map(told).collect::<Vec<_>>().join("\n")
+        serious.into_iter().map(describe).collect::<Vec<_>>().join("\n")
     );
 }
 
-fn told(violation: &Value) -> String {
+fn describe(violation: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let nodes: Vec<_> = violation["nodes"].as_array().unwrap().iter().map(text).collect();
     format!(

@@ -1,23 +1,23 @@
-//! What the table of the tests has in it: written by the stack, but for what is broken on purpose.
+//! Test data: written by the stack, except for deliberately inconsistent items.
 
 use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// An entity of so many versions that there are pages of them.
+/// An entity whose history has several pages.
 pub(crate) const LONG: &str = "Thermostat#7";
 pub(crate) const VERSIONS: u64 = 125;
 /// An entity with all kinds of attributes.
 pub(crate) const ORDER: &str = "Order#2024-0117";
-/// An entity with what only DynamoDB has: sets and binaries.
+/// An entity with sets and binaries.
 pub(crate) const CAMERA: &str = "Camera#3";
-/// An entity that is deleted.
+/// A deleted entity.
 pub(crate) const DELETED: &str = "Order#2024-0118";
-/// An entity whose second version is in a failure document, and not in history.
+/// An entity whose second version is in a failure document instead of in history.
 pub(crate) const REDRIVABLE: &str = "Pump#9";
-/// An entity whose second version is gone.
+/// An entity whose second version was deleted.
 pub(crate) const GAP: &str = "Pump#10";
-/// An entity whose latest item makes no version.
+/// An entity whose latest item is malformed.
 pub(crate) const POISON: &str = "Poison#1";
 
 pub(crate) async fn feed(world: &World) {
@@ -46,7 +46,7 @@ pub(crate) async fn feed(world: &World) {
     broken(world).await;
 }
 
-/// A reading of a thermostat, one a minute.
+/// Returns a reading of a thermostat, one per minute.
 fn reading(version: u64) -> Value {
     let state = if version.is_multiple_of(40) { "WARNING1" } else { "OK" };
     json!({
@@ -110,9 +110,9 @@ fn orders() -> [Value; 7] {
     ]
 }
 
-/// What goes wrong in a table, and what somebody does by hand.
+/// Creates gaps, failure documents and a malformed latest item.
 async fn broken(world: &World) {
-    // A version that somebody has taken already, so that the record of it ends in a document; then it is free.
+    // An existing item causes a conflict, and the record is sent to a failure document. Then the item is deleted.
     world
         .put(json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}}))
         .await;

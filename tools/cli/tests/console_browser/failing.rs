@@ -4,12 +4,12 @@ use crate::{
     browser::Browser,
     checks,
     data::{GAP, POISON, REDRIVABLE},
-    keyboard::everything_is_reached,
+    keyboard::all_controls_are_reached,
     world::World,
 };
 
-/// A document is found, looked into, and what a redrive of it would do is shown.
-pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) {
+/// Opens each document, and previews its redrive.
+pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.press('f').await;
     browser.is_at("/failures").await;
@@ -17,7 +17,7 @@ pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) 
     browser.reads(POISON).await;
     browser.reads("RetryAttemptsExhausted").await;
     checks::page(browser, "failures").await;
-    everything_is_reached(browser).await;
+    all_controls_are_reached(browser).await;
     let mut seen = Vec::new();
     for index in 0..2 {
         browser.go(&world.reading, "/failures").await;
@@ -30,7 +30,7 @@ pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) 
             .into_iter()
             .find(|entity| text.contains(entity))
             .unwrap();
-        // What was in the item that could not be written down.
+        // A value of the item that was not stored.
         let value = if entity == POISON { "no Latest" } else { "6.8" };
         browser.reads(value).await;
         checks::page(
@@ -54,12 +54,12 @@ pub(crate) async fn documents_are_looked_into(world: &World, browser: &Browser) 
     assert_eq!(seen, [POISON, REDRIVABLE]);
     assert!(
         !world.items(REDRIVABLE).await.contains_key("v2"),
-        "looking changes nothing"
+        "a preview changes nothing"
     );
 }
 
-/// An audit goes to its end, and what it found leads to what to do.
-pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browser) {
+/// Runs an audit, and previews the repair of a finding.
+pub(crate) async fn an_audit_reports_findings(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.press('h').await;
     browser.is_at("/health").await;
@@ -77,8 +77,8 @@ pub(crate) async fn an_audit_finds_what_is_wrong(world: &World, browser: &Browse
         browser.reads(finding).await;
     }
     checks::page(browser, "health").await;
-    everything_is_reached(browser).await;
-    // Repair preview is shown to everybody.
+    all_controls_are_reached(browser).await;
+    // A read-only console shows the preview of a repair.
     browser.click(&format!("a[aria-label=\"Repair {REDRIVABLE}\"]")).await;
     browser.reads("Repair preview").await;
     browser.reads("The console is read-only").await;

@@ -1,20 +1,20 @@
-//! Everything is reached without a mouse.
+//! Keyboard operation.
 
 use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::{browser::Browser, world::World};
 
-pub(crate) async fn pages_are_reached_by_keys(world: &World, browser: &Browser) {
+pub(crate) async fn pages_are_opened_with_keys(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
-    // What is found is opened.
+    // Find an entity and open it.
     browser.press('/').await;
     for letter in "Thermo".chars() {
         browser.press(letter).await;
     }
     browser.press(Key::Enter).await;
     browser.is_at("/?prefix=Thermo").await;
-    everything_is_reached(browser).await;
+    all_controls_are_reached(browser).await;
     browser.see("tbody a").await.send_keys("\u{e007}").await.unwrap();
     browser.is_at("/entity?id=Thermostat%237").await;
     browser.press(Key::Left).await;
@@ -29,13 +29,13 @@ pub(crate) async fn pages_are_reached_by_keys(world: &World, browser: &Browser) 
     browser
         .go(&world.reading, "/compare?id=Thermostat%237&from=5&to=6")
         .await;
-    everything_is_reached(browser).await;
+    all_controls_are_reached(browser).await;
     browser.press(Key::Escape).await;
     browser.script("document.activeElement.blur()", vec![]).await;
     browser.press('e').await;
     browser.is_at("/").await;
-    everything_is_reached(browser).await;
-    // Not while something is typed.
+    all_controls_are_reached(browser).await;
+    // In an input field, letters are no shortcuts.
     browser.press('/').await;
     browser.press('e').await;
     assert_eq!(
@@ -45,7 +45,7 @@ pub(crate) async fn pages_are_reached_by_keys(world: &World, browser: &Browser) 
         "e"
     );
     browser.is_at("/").await;
-    // The first thing that is reached leads past what all pages have.
+    // The first element skips the navigation.
     browser.go(&world.reading, "/entity?id=Order%232024-0117").await;
     browser.press(Key::Tab).await;
     assert_eq!(
@@ -55,25 +55,25 @@ pub(crate) async fn pages_are_reached_by_keys(world: &World, browser: &Browser) 
     browser.press(Key::Enter).await;
     browser.is_at("/entity?id=Order%232024-0117").await;
     assert_eq!(browser.script("return document.activeElement.id", vec![]).await, "main");
-    everything_is_reached(browser).await;
+    all_controls_are_reached(browser).await;
 }
 
-/// Goes through the page by the tabulator, and checks that all that can be used comes by, and is seen to.
-pub(crate) async fn everything_is_reached(browser: &Browser) {
+/// Presses Tab through the page, and checks that every control gets the focus and shows it.
+pub(crate) async fn all_controls_are_reached(browser: &Browser) {
     let wanted = browser
         .script(
             "document.activeElement.blur();
             window.scrollTo(0, 0);
-            // Not what is folded away.
-            const seen = element => element.checkVisibility({visibilityProperty: true});
+            // Without collapsed content.
+            const visible = element => element.checkVisibility({visibilityProperty: true});
             const all = [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex=\"0\"]')]
-                .filter(element => seen(element) && element.tabIndex >= 0 && !element.disabled);
+                .filter(element => visible(element) && element.tabIndex >= 0 && !element.disabled);
             const groups = new Set();
             window.wanted = all.filter(element => {
                 if (element.type !== 'radio') return true;
-                // The tabulator reaches the one that is chosen.
-                const chosen = [...element.form.elements[element.name]].some(other => other.checked);
-                if (chosen ? !element.checked : groups.has(element.name)) return false;
+                // Tab reaches the checked radio button of a group.
+                const checked = [...element.form.elements[element.name]].some(other => other.checked);
+                if (checked ? !element.checked : groups.has(element.name)) return false;
                 groups.add(element.name);
                 return true;
             });
@@ -85,18 +85,18 @@ pub(crate) async fn everything_is_reached(browser: &Browser) {
     assert!(wanted > 5, "{wanted}");
     for _ in 0..wanted + 2 {
         browser.press(Key::Tab).await;
-        let unseen = browser
+        let invisible = browser
             .script(
                 "const element = document.activeElement;
                 if (element === document.body) return null;
-                // What is looked at again is another element of the same id.
+                // An updated region has new elements with the same ids.
                 window.wanted = window.wanted.filter(other => other !== element && (!other.id || other.id !== element.id));
                 const {outlineStyle, outlineWidth} = getComputedStyle(element);
                 return outlineStyle === 'none' || parseFloat(outlineWidth) < 1 ? element.outerHTML.slice(0, 200) : null",
                 vec![],
             )
             .await;
-        assert_eq!(unseen, json!(null), "the focus is not to be seen");
+        assert_eq!(invisible, json!(null), "the focus is not visible");
     }
     let left = browser
         .script(

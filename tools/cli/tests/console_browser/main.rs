@@ -1,5 +1,5 @@
-//! `vzero console` in a real browser, as a person uses it, on what the local stack made:
-//! `tools/cli/tests/with-browser`. With arguments, the paths whose names have one of them.
+//! `vzero console` in a real browser, on a table of the local stack: `tools/cli/tests/with-browser`. Arguments select the
+//! scenarios whose names contain one of them.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -19,33 +19,33 @@ use futures::{FutureExt as _, future::LocalBoxFuture};
 
 use crate::{browser::Browser, world::World};
 
-/// A person's path through some pages.
-struct Path {
+/// A user's path through some pages.
+struct Scenario {
     name: &'static str,
-    walk: for<'a> fn(&'a World, &'a Browser) -> LocalBoxFuture<'a, ()>,
+    run: for<'a> fn(&'a World, &'a Browser) -> LocalBoxFuture<'a, ()>,
 }
 
-macro_rules! paths {
+macro_rules! scenarios {
     ($($room:ident::$name:ident),* $(,)?) => {
-        [$(Path {
+        [$(Scenario {
             name: concat!(stringify!($room), "::", stringify!($name)),
-            walk: |world, browser| Box::pin($room::$name(world, browser)),
+            run: |world, browser| Box::pin($room::$name(world, browser)),
         }),*]
     };
 }
 
-/// The order is that of the table: what writes comes last.
-const PATHS: [Path; 15] = paths![
-    signing_in::the_token_lets_in,
+/// All scenarios. Those that write come last.
+const SCENARIOS: [Scenario; 15] = scenarios![
+    signing_in::the_token_signs_in,
     reading::an_entity_is_found,
     reading::history_is_paged_through,
     reading::a_version_and_its_neighbours,
     reading::two_versions_are_compared,
     reading::as_of_a_time,
-    reading::what_is_not_there,
-    keyboard::pages_are_reached_by_keys,
-    failing::documents_are_looked_into,
-    failing::an_audit_finds_what_is_wrong,
+    reading::missing_items_are_reported,
+    keyboard::pages_are_opened_with_keys,
+    failing::documents_are_shown,
+    failing::an_audit_reports_findings,
     writing::without_permission_nothing_is_written,
     writing::a_version_is_restored,
     writing::a_deletion_is_undone,
@@ -68,39 +68,39 @@ fn main() -> ExitCode {
     }
 }
 
-/// Walks the paths, and returns how many end too soon.
+/// Runs the scenarios, and returns the number of failures.
 async fn run(wanted: &[String]) -> usize {
-    let began = Instant::now();
+    let started = Instant::now();
     if wanted.is_empty() {
         let _ = std::fs::remove_dir_all(browser::screenshots());
     }
     let world = World::make().await;
     say(&format!(
         "the stack and its data: {:.1} s",
-        began.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
     ));
     let mut failed = Vec::new();
-    for path in PATHS {
-        if !wanted.is_empty() && !wanted.iter().any(|wanted| path.name.contains(wanted.as_str())) {
+    for scenario in SCENARIOS {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| scenario.name.contains(wanted.as_str())) {
             continue;
         }
-        let began = Instant::now();
+        let started = Instant::now();
         let browser = Browser::open(&world).await;
-        let walked = async {
-            (path.walk)(&world, &browser).await;
-            browser.had_nothing_to_complain_about().await;
+        let steps = async {
+            (scenario.run)(&world, &browser).await;
+            browser.has_no_errors().await;
         };
-        let ended = AssertUnwindSafe(walked).catch_unwind().await;
-        if ended.is_err() {
-            browser.keep_what_it_showed(path.name).await;
-            failed.push(path.name);
+        let result = AssertUnwindSafe(steps).catch_unwind().await;
+        if result.is_err() {
+            browser.report_failure(scenario.name).await;
+            failed.push(scenario.name);
         }
         browser.close().await;
-        let how = if ended.is_ok() { "ok" } else { "FAILED" };
+        let outcome = if result.is_ok() { "ok" } else { "FAILED" };
         say(&format!(
-            "{} ... {how} ({:.1} s)",
-            path.name,
-            began.elapsed().as_secs_f64()
+            "{} ... {outcome} ({:.1} s)",
+            scenario.name,
+            started.elapsed().as_secs_f64()
         ));
     }
     for name in &failed {
@@ -109,7 +109,7 @@ async fn run(wanted: &[String]) -> usize {
     say(&format!(
         "{} failed, after {:.1} s",
         failed.len(),
-        began.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
     ));
     failed.len()
 }

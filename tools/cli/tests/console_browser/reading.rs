@@ -1,4 +1,4 @@
-//! Finding an entity, its history, a version, a comparison, a time.
+//! Reading: entities, history, versions, comparisons and points in time.
 
 use serde_json::json;
 
@@ -15,13 +15,13 @@ pub(crate) async fn an_entity_is_found(world: &World, browser: &Browser) {
         browser.reads(entity).await;
     }
     checks::page(browser, "entities").await;
-    // By how its key begins, in the field of every page.
+    // By key prefix, in the search field of every page.
     browser.fill("#find", "Order#").await;
     browser.click("form.find button").await;
     browser.is_at("/?prefix=Order%23").await;
     let rows = browser.texts("tbody th").await;
     assert_eq!(rows, [ORDER, DELETED]);
-    // Those that are deleted, and those that are not.
+    // By state.
     for (state, expected) in [("deleted", DELETED), ("live", ORDER)] {
         browser.click(&format!("input[name=state][value={state}]")).await;
         browser.choose("Show").await;
@@ -32,7 +32,7 @@ pub(crate) async fn an_entity_is_found(world: &World, browser: &Browser) {
     browser.is_at("/entity?id=Order%232024-0117").await;
     browser.reads("History, versions 1 to 4 of 4").await;
     checks::page(browser, "entity-order").await;
-    // A prefix that nothing has.
+    // A prefix without a match.
     browser.fill("#find", "Nobody").await;
     browser.click("form.find button").await;
     browser.reads("No matching entities").await;
@@ -45,7 +45,7 @@ pub(crate) async fn history_is_paged_through(world: &World, browser: &Browser) {
     browser
         .reads(&format!("History, versions 76 to 125 of {VERSIONS}"))
         .await;
-    // The time line: a dot for each version, that leads there.
+    // The time line has a link for each version.
     assert_eq!(browser.all("svg.timeline a[href]").await.len(), 50);
     checks::page(browser, "entity").await;
     browser.choose("Older").await;
@@ -88,7 +88,7 @@ pub(crate) async fn a_version_and_its_neighbours(world: &World, browser: &Browse
 pub(crate) async fn two_versions_are_compared(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.choose(ORDER).await;
-    // By the form below the history.
+    // With the form below the history.
     browser.click("input[name=from][value=\"1\"]").await;
     browser.click("input[name=to][value=\"3\"]").await;
     browser.choose("Compare selected").await;
@@ -104,7 +104,7 @@ pub(crate) async fn two_versions_are_compared(world: &World, browser: &Browser) 
     checks::page(browser, "compare").await;
     browser.choose("Swap").await;
     browser.reads("Compare versions 3 and 1").await;
-    // By the fields of the page.
+    // With the fields of the page.
     browser.fill("input[type=number][name=from]", "2").await;
     browser.fill("input[type=number][name=to]", "4").await;
     browser.choose("Compare").await;
@@ -128,7 +128,7 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.fill("input[name=at]", "2023-01-01").await;
     browser.choose("Show").await;
     browser.reads("The entity did not exist at this time.").await;
-    // The slider goes where it is let go.
+    // Releasing the slider submits the form.
     let slide = "const range = document.querySelector('input[type=range]');
         range.value = arguments[0];
         range.dispatchEvent(new Event('input', {bubbles: true}));
@@ -136,7 +136,7 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.script(slide, vec![json!(3)]).await;
     browser.is_at("/as-of?id=Order%232024-0117&version=3").await;
     browser.reads("Version 3").await;
-    // And by keys.
+    // With the keyboard.
     browser
         .see("input[type=range]")
         .await
@@ -146,8 +146,8 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.is_at("/as-of?id=Order%232024-0117&version=2").await;
 }
 
-/// Errors are pages as well. And what is missing is told.
-pub(crate) async fn what_is_not_there(world: &World, browser: &Browser) {
+/// Errors are pages, and missing versions are marked.
+pub(crate) async fn missing_items_are_reported(world: &World, browser: &Browser) {
     browser.expect("status of 404");
     browser.expect("status of 400");
     browser.enter(&world.reading).await;

@@ -1,4 +1,4 @@
-//! The way in.
+//! Signing in.
 
 use crate::{
     browser::Browser,
@@ -7,8 +7,8 @@ use crate::{
     world::{TOKEN, World},
 };
 
-/// Who follows a link of a colleague signs in by the form, and is led to where the link led.
-pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
+/// A link leads to the sign-in form, and from there to its page.
+pub(crate) async fn the_token_signs_in(world: &World, browser: &Browser) {
     browser.expect("status of 401");
     let path = "/entity?id=Order%232024-0117";
     browser.go(&world.reading, path).await;
@@ -24,7 +24,7 @@ pub(crate) async fn the_token_lets_in(world: &World, browser: &Browser) {
     browser.choose("Sign in").await;
     browser.is_at(path).await;
     browser.reads(ORDER).await;
-    // It lasts: neither the token nor the form is needed again. And nothing of the page can read it.
+    // The session cookie is kept, and scripts cannot read it.
     browser.go(&world.reading, "/").await;
     browser.is_at("/").await;
     assert_eq!(browser.script("return document.cookie", vec![]).await, "");

@@ -1,4 +1,4 @@
-//! The local stack, consoles of its table, and where the browser is to be had.
+//! The local stack, the consoles of its table, and the environment of the browser.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +37,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Starts the stack, feeds it, and starts the consoles.
+    /// Starts the stack and the consoles, and writes the test data.
     pub(crate) async fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let failed = folder.path().join("failed");
@@ -156,13 +156,13 @@ impl Drop for Console {
     }
 }
 
-/// What tools/cli/tests/with-browser tells.
-#[allow(clippy::disallowed_methods, reason = "the browser is what the environment hands in")]
-pub(crate) fn told(name: &str) -> Option<String> {
+/// Returns an environment variable that tools/cli/tests/with-browser sets.
+#[allow(clippy::disallowed_methods, reason = "the environment names the browser")]
+pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What tools/cli/tests/with-browser tells, which the tests cannot do without.
-pub(crate) fn needed(name: &str) -> String {
-    told(name).unwrap_or_else(|| panic!("{name} is not set: tools/cli/tests/with-browser sets it"))
+/// Returns a required environment variable that tools/cli/tests/with-browser sets.
+pub(crate) fn required_env(name: &str) -> String {
+    env(name).unwrap_or_else(|| panic!("{name} is not set: tools/cli/tests/with-browser sets it"))
 }

@@ -1,4 +1,4 @@
-//! What changes the table: only where that is allowed, once, and not over the head of somebody else.
+//! Changes of the table: they need permission, are executed once, and do not overwrite other updates.
 
 use serde_json::json;
 
@@ -6,11 +6,11 @@ use crate::{
     browser::Browser,
     checks,
     data::{DELETED, GAP, ORDER, REDRIVABLE},
-    keyboard::everything_is_reached,
+    keyboard::all_controls_are_reached,
     world::World,
 };
 
-/// Without permission there is no button, and a form by hand is refused.
+/// A read-only console shows no forms, and rejects requests without a form.
 pub(crate) async fn without_permission_nothing_is_written(world: &World, browser: &Browser) {
     browser.expect("status of 403");
     browser.enter(&world.reading).await;
@@ -30,7 +30,7 @@ pub(crate) async fn without_permission_nothing_is_written(world: &World, browser
         world.items(DELETED).await,
         world.items(REDRIVABLE).await,
     );
-    // The page Health has a token for forms, for an audit changes nothing.
+    // The page Health has a CSRF token, because an audit writes nothing.
     browser.go(&world.reading, "/health").await;
     let post = "const [path, fields, done] = arguments;
         const csrf = document.querySelector('input[name=csrf]').value;
@@ -45,7 +45,7 @@ pub(crate) async fn without_permission_nothing_is_written(world: &World, browser
         ("/redrive", json!({"source": "0"})),
         ("/repair", json!({"plan": "p"})),
     ] {
-        let status = browser.script_with_answer(post, vec![json!(path), fields]).await;
+        let status = browser.async_script(post, vec![json!(path), fields]).await;
         assert_eq!(status, 403, "{path}");
     }
     let after = (
@@ -68,7 +68,7 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
         browser.reads(shown).await;
     }
     checks::page(browser, "restore").await;
-    everything_is_reached(browser).await;
+    all_controls_are_reached(browser).await;
     browser.fill("input[name=actor]", "a person").await;
     browser.fill("input[name=reason]", "it was not to be cancelled").await;
     browser.choose("Restore version 2").await;
@@ -78,13 +78,13 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     let items = world.items(ORDER).await;
     assert_eq!(items["v5"]["Status"], json!({"S": "placed"}));
     assert_eq!(items["v5"]["Reason"], json!({"S": "it was not to be cancelled"}));
-    // The same form, sent again: the way back leads to it.
+    // The same form, sent again.
     browser.back().await;
     browser.choose("Restore version 2").await;
     browser.reads("Version 5 was already created by this form.").await;
     assert_eq!(world.items(ORDER).await, items);
 
-    // While a person looks, somebody else writes.
+    // Another client writes after the preview.
     browser
         .go(&world.writing, "/restore?id=Order%232024-0117&version=1")
         .await;
@@ -118,7 +118,7 @@ pub(crate) async fn a_deletion_is_undone(world: &World, browser: &Browser) {
     browser.does_not_read("Undelete").await;
 }
 
-/// A document is redriven, and then all of them.
+/// Redrives one document, then all.
 pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     browser.enter(&world.writing).await;
     browser.go(&world.writing, "/failures").await;
@@ -133,7 +133,7 @@ pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     checks::page(browser, "redriven").await;
     let items = world.items(REDRIVABLE).await;
     assert_eq!(items["v2"]["Pressure"], json!({"N": "6.8"}));
-    // All of the folder: what is in stays as it is, and what cannot be a version is named.
+    // A redrive of all documents keeps existing versions and reports malformed records.
     browser.go(&world.writing, "/failures").await;
     browser.choose("Redrive all documents…").await;
     browser.reads("MalformedRecords").await;
@@ -141,7 +141,7 @@ pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     assert_eq!(world.items(REDRIVABLE).await, items);
 }
 
-/// What is missing is found in the stream, and put back.
+/// Repairs a gap from the stream.
 pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
     browser.enter(&world.writing).await;
     browser.go(&world.writing, "/entity?id=Pump%2310").await;
@@ -168,7 +168,10 @@ pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
 async fn planned(browser: &Browser) {
     let is_there = async || {
         let state = browser.texts("#repair-state").await;
-        state.first().is_some_and(|state| state != "The plan is being created.").then_some(())
+        state
+            .first()
+            .is_some_and(|state| state != "The plan is being created.")
+            .then_some(())
     };
     testkit::wait::eventually("plan", is_there).await;
 }
