@@ -46,7 +46,6 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// Access control of a console.
-#[derive(Debug)]
 pub(super) struct Guard {
     secrets: Arc<Secrets>,
     hosts: Hosts,

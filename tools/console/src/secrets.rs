@@ -1,7 +1,5 @@
 //! Access token, session cookie and CSRF token of a console.
 
-use std::fmt;
-
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
@@ -50,12 +48,6 @@ impl Secrets {
 
     pub(super) fn is_csrf(&self, text: &str) -> bool {
         is_same(&self.csrf, text)
-    }
-}
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets")
     }
 }
 

@@ -167,7 +167,7 @@ fn dot(mark: &Mark, x: f64) -> Markup {
     }
 }
 
-/// A tenth of a unit is finer than a screen.
+/// Rounds to a tenth of a unit.
 fn round(position: f64) -> f64 {
     (position * 10.0).round() / 10.0
 }

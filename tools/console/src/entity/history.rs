@@ -32,7 +32,6 @@ const MAX_REQUESTS: usize = 2;
 const MAX_LINKED_KEY: usize = 256;
 
 /// A page of the history of an entity.
-#[derive(Debug)]
 pub(super) struct History {
     entity: EntityId,
     latest: u64,
@@ -49,7 +48,6 @@ pub(super) struct History {
 }
 
 /// A version of the page.
-#[derive(Debug)]
 pub(super) struct Row {
     version: u64,
     kind: Kind,
@@ -65,14 +63,6 @@ struct Details {
     request_id: Option<String>,
     size: usize,
     is_pinned: bool,
-}
-
-impl std::fmt::Debug for Details {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Details")
-            .field("size", &self.size)
-            .finish_non_exhaustive()
-    }
 }
 
 impl History {
