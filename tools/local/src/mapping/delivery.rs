@@ -84,7 +84,7 @@ pub(super) async fn deliver<E: Environment>(shard: &Shard<'_, E>, batch: Vec<Ent
                 chunks.push(rest);
             }
             Some(BatchOutcome::FailedFrom(_) | BatchOutcome::Failed) => {
-                chunks.extend(shard.failed(chunk, &invocation).await)
+                chunks.extend(shard.failed(chunk, &invocation).await);
             }
             None => chunks.push(shard.not_invoked(chunk, invocation).await),
         }
