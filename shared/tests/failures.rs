@@ -1,4 +1,4 @@
-//! Requests of the library to a DynamoDB that fails or throttles, by replayed responses.
+//! Requests of the library to a DynamoDB that fails or throttles, with replayed responses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -22,14 +22,14 @@ use shared::{
 };
 use testkit::replay::Replay;
 
-/// A store on a DynamoDB that returns these responses, and the requests to it.
+/// Returns a store on a DynamoDB that returns these responses, and the requests to it.
 fn replaying(responses: &[Value]) -> (Store, Replay) {
     let replay = Replay::new(responses.iter().cloned());
     let store = Store::new(replay.client(), "Table", VersionDigits::default());
     (store, replay)
 }
 
-async fn written(store: &Store, mode: WriteMode, json: Value) -> Result<WriteOutcome, WriteError> {
+async fn write(store: &Store, mode: WriteMode, json: Value) -> Result<WriteOutcome, WriteError> {
     let options = WriteOptions {
         mode,
         ..WriteOptions::default()
@@ -50,18 +50,18 @@ fn v0(latest: &str, request: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_counter_is_raised_once_and_not_past_a_writer() {
-    let refused = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
+async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
+    let rejected = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
     let lost = json!({"__type": "InternalServerError"});
-    let made =
+    let version_item =
         |version: &str, request: &str| json!({"PK": {"S": "E"}, "SK": {"S": version}, "RequestId": {"S": request}});
-    let versions = json!({"Responses": {"Table": [made("v6", "r-6"), made("v7", "r-7")]}});
+    let versions = json!({"Responses": {"Table": [version_item("v6", "r-6"), version_item("v7", "r-7")]}});
     let stored = json!({"Item": v0("2", "r")});
     let read = || [versions.clone(), stored.clone()];
-    let answers = [&read()[..], &[lost, refused("8")], &read()[..], &[refused("3")]].concat();
-    let (store, replay) = replaying(&answers);
+    let responses = [&read()[..], &[lost, rejected("8")], &read()[..], &[rejected("3")]].concat();
+    let (store, replay) = replaying(&responses);
     let entity = EntityId::new("E").unwrap();
-    // The first attempt was applied, and its answer lost: the second one meets what it made.
+    // The response to the first attempt is lost: the second attempt finds its result.
     let raised = store.raise_latest(&entity, version(2), version(8)).await.unwrap();
     assert_eq!(serde_json::to_value(raised).unwrap(), v0("8", "r"));
     assert!(
@@ -76,14 +76,14 @@ async fn a_counter_is_raised_once_and_not_past_a_writer() {
         replay.operations(),
         [&reads[..], &["UpdateItem"; 2], &reads[..], &["UpdateItem"]].concat()
     );
-    // Requests of before are remembered as what they made, those since as what they are part of now.
+    // A recent request maps to the version that it created, and the latest item's own request to the raised version.
     let raise = &replay.bodies()[2];
     let hash = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).as_str().to_owned();
-    let remembered = json!({hash("r-6"): {"N": "6"}, hash("r-7"): {"N": "7"}, hash("r"): {"N": "8"}});
-    assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], remembered);
+    let requests = json!({hash("r-6"): {"N": "6"}, hash("r-7"): {"N": "7"}, hash("r"): {"N": "8"}});
+    assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], requests);
 
-    let answers = [&[versions.clone(), refused("7")][..], &[versions, refused("1")]].concat();
-    let (store, _) = replaying(&answers);
+    let responses = [&[versions.clone(), rejected("7")][..], &[versions, rejected("1")]].concat();
+    let (store, _) = replaying(&responses);
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
     assert!(store.revive_latest(&entity, version(7), &latest).await.unwrap());
     assert!(!store.revive_latest(&entity, version(7), &latest).await.unwrap());
@@ -100,22 +100,20 @@ fn failed() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn inline_retries_only_the_put() {
-    let bumped = json!({"Attributes": v0("7", "request-1")});
-    // The put fails for the three attempts of the SDK, and is retried once.
-    let (store, replay) = replaying(&[bumped.clone(), failed(), failed(), failed(), json!({})]);
-    let outcome = written(&store, WriteMode::Inline, json!({"ID": "E"})).await;
+    let updated = json!({"Attributes": v0("7", "request-1")});
+    // The SDK's three attempts of the put fail, and the next one succeeds.
+    let (store, replay) = replaying(&[updated.clone(), failed(), failed(), failed(), json!({})]);
+    let outcome = write(&store, WriteMode::Inline, json!({"ID": "E"})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(7) }));
     assert_eq!(
         replay.operations(),
         ["UpdateItem", "PutItem", "PutItem", "PutItem", "PutItem"]
     );
 
-    let mut answers = vec![bumped];
-    answers.extend(std::iter::repeat_n(failed(), 9));
-    let (store, replay) = replaying(&answers);
-    let error = written(&store, WriteMode::Inline, json!({"ID": "E"}))
-        .await
-        .unwrap_err();
+    let mut responses = vec![updated];
+    responses.extend(std::iter::repeat_n(failed(), 9));
+    let (store, replay) = replaying(&responses);
+    let error = write(&store, WriteMode::Inline, json!({"ID": "E"})).await.unwrap_err();
     assert!(matches!(error, WriteError::NotRecorded { version: named, .. } if named == version(7)));
     assert!(
         chain(&error).starts_with("version 7 was applied but not recorded: failed to put the version: PutItem failed")
@@ -131,7 +129,7 @@ async fn inline_retries_only_the_put() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_race_is_read_and_run_again() {
+async fn a_lost_race_is_retried_with_a_new_read() {
     let read = |latest: &str, request: &str| json!({"Item": v0(latest, request)});
     for lost in [
         cancelled(["ConditionalCheckFailed", "None"]),
@@ -139,31 +137,31 @@ async fn a_lost_race_is_read_and_run_again() {
         cancelled(["None", "TransactionConflict"]),
     ] {
         let (store, replay) = replaying(&[read("1", "a"), lost.clone(), read("2", "b"), json!({})]);
-        let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
+        let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
         assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(3) }), "{lost}");
         assert_eq!(replay.operations().len(), 4);
     }
-    // Where a version is expected, what was lost against decides.
+    // If a version is expected, the winner of the race decides the outcome.
     let lost = cancelled(["ConditionalCheckFailed", "None"]);
     let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "b")]);
-    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
+    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Conflict { expected: 1, latest: 2 }));
-    // And it may be one's own earlier success, whose answer was lost.
+    // The winner can be a previous delivery of the same request.
     let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "request-1")]);
-    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
+    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(2) }));
-    // There is a bound.
+    // The number of attempts is limited.
     let round = [read("1", "a"), lost];
     let (store, replay) = replaying(&round.iter().cycle().take(40).cloned().collect::<Vec<_>>());
-    let outcome = written(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
+    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
     assert_eq!(outcome, Err(WriteError::Contended { attempts: 10 }));
     assert_eq!(replay.operations().len(), 20);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ledger_knows_what_was_applied_whatever_came_after() {
-    let ledgered = async |answers: &[Value], skip_unchanged: bool, json: Value| {
-        let (store, replay) = replaying(answers);
+async fn a_ledger_detects_a_duplicate_after_later_updates() {
+    let ledgered = async |responses: &[Value], skip_unchanged: bool, json: Value| {
+        let (store, replay) = replaying(responses);
         let options = WriteOptions {
             idempotency: Idempotency::Ledger(Retention::default()),
             skip_unchanged,
@@ -173,7 +171,7 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     };
     let plain = json!({"ID": "E", "A": 1});
     let expecting = json!({"ID": "E", "A": 1, "ExpectedVersion": 1});
-    let stored = json!({"Item": v0("9", "another")});
+    let latest = json!({"Item": v0("9", "another")});
     let marker = |json: &Value| {
         let marker = Marker {
             version: version(2),
@@ -181,7 +179,7 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
         };
         serde_json::to_value(marker.item(&update(json.clone()), 1)).unwrap()
     };
-    let refused = |item: Option<Value>| {
+    let rejected = |item: Option<Value>| {
         let mut reason = json!({"Code": "ConditionalCheckFailed"});
         if let Some(item) = item {
             reason["Item"] = item;
@@ -191,40 +189,40 @@ async fn a_ledger_knows_what_was_applied_whatever_came_after() {
     let duplicate = || Ok(WriteOutcome::Duplicate { version: version(2) });
     let reused = || Err(WriteError::RequestIdReused { version: version(2) });
 
-    let answers = [stored.clone(), refused(Some(marker(&plain)))];
-    assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 2));
-    // Not every DynamoDB sends the item along.
-    let answers = [stored.clone(), refused(None), json!({"Item": marker(&plain)})];
-    assert_eq!(ledgered(&answers, false, plain.clone()).await, (duplicate(), 3));
-    let answers = [stored.clone(), refused(Some(marker(&expecting)))];
-    assert_eq!(ledgered(&answers, false, plain.clone()).await, (reused(), 2));
-    // What was applied may by now fail every rule: the marker goes before them.
-    let answers = [stored.clone(), json!({"Item": marker(&expecting)})];
-    assert_eq!(ledgered(&answers, false, expecting.clone()).await, (duplicate(), 2));
-    let answers = [stored.clone(), json!({"Item": marker(&plain)})];
-    assert_eq!(ledgered(&answers, false, expecting.clone()).await, (reused(), 2));
+    let responses = [latest.clone(), rejected(Some(marker(&plain)))];
+    assert_eq!(ledgered(&responses, false, plain.clone()).await, (duplicate(), 2));
+    // Some engines do not return the item.
+    let responses = [latest.clone(), rejected(None), json!({"Item": marker(&plain)})];
+    assert_eq!(ledgered(&responses, false, plain.clone()).await, (duplicate(), 3));
+    let responses = [latest.clone(), rejected(Some(marker(&expecting)))];
+    assert_eq!(ledgered(&responses, false, plain.clone()).await, (reused(), 2));
+    // An applied update can violate other rules by now: the marker takes precedence.
+    let responses = [latest.clone(), json!({"Item": marker(&expecting)})];
+    assert_eq!(ledgered(&responses, false, expecting.clone()).await, (duplicate(), 2));
+    let responses = [latest.clone(), json!({"Item": marker(&plain)})];
+    assert_eq!(ledgered(&responses, false, expecting.clone()).await, (reused(), 2));
     let conflict = Ok(WriteOutcome::Conflict { expected: 1, latest: 9 });
     assert_eq!(
-        ledgered(&[stored.clone(), json!({})], false, expecting).await,
+        ledgered(&[latest.clone(), json!({})], false, expecting).await,
         (conflict, 2)
     );
     let unchanging = json!({"ID": "E"});
-    let answers = [stored.clone(), json!({"Item": marker(&unchanging)})];
-    assert_eq!(ledgered(&answers, true, unchanging.clone()).await, (duplicate(), 2));
+    let responses = [latest.clone(), json!({"Item": marker(&unchanging)})];
+    assert_eq!(ledgered(&responses, true, unchanging.clone()).await, (duplicate(), 2));
     let unchanged = Ok(WriteOutcome::Unchanged { version: version(9) });
     assert_eq!(
-        ledgered(&[stored.clone(), json!({})], true, unchanging).await,
+        ledgered(&[latest.clone(), json!({})], true, unchanging).await,
         (unchanged, 2)
     );
-    // Others at work on the item are waited for.
+    // A transaction conflict is retried.
     let conflict = cancelled(["TransactionConflict", "None"]);
-    let answers = [stored.clone(), conflict, stored, json!({})];
+    let responses = [latest.clone(), conflict, latest, json!({})];
     let written = Ok(WriteOutcome::Written { version: version(10) });
-    assert_eq!(ledgered(&answers, false, plain).await, (written, 4));
+    assert_eq!(ledgered(&responses, false, plain).await, (written, 4));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_latest_item_is_written_in_the_form_that_fits_it() {
+async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     let failed_on = |item: Option<Value>| {
         let mut failure = json!({"__type": "ConditionalCheckFailedException"});
         if let Some(item) = item {
@@ -232,42 +230,42 @@ async fn a_latest_item_is_written_in_the_form_that_fits_it() {
         }
         failure
     };
-    let remembers = |mut item: Value, count: usize| {
+    let with_requests = |mut item: Value, count: usize| {
         let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": number.to_string()})));
         item["RecentRequests"] = json!({"M": Value::Object(requests.collect())});
         item
     };
     let done = json!({"Attributes": {"Latest": {"N": "7"}}});
-    let bodies = async |answers: &[Value]| {
-        let (store, replay) = replaying(answers);
-        let outcome = written(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    let bodies = async |responses: &[Value]| {
+        let (store, replay) = replaying(responses);
+        let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
         let expression = |body: &Value| body["UpdateExpression"].as_str().unwrap().to_owned();
         (outcome, replay.bodies().iter().map(expression).collect::<Vec<_>>())
     };
     let seventh = || Ok(WriteOutcome::Written { version: version(7) });
-    // A first update, and a latest item without a map: another writer may make it in between.
+    // A first update, and a latest item without a map: another writer can create the map in between.
     let before = v0("6", "another");
     for stored in [None, Some(before.clone())] {
         let (outcome, sent) = bodies(&[failed_on(stored), done.clone()]).await;
         assert_eq!(outcome, seventh());
         assert!(sent[1].contains("#recent = :requests"), "{sent:?}");
     }
-    let made = remembers(before.clone(), 1);
-    let (outcome, sent) = bodies(&[failed_on(None), failed_on(Some(made)), done.clone()]).await;
+    let created = with_requests(before.clone(), 1);
+    let (outcome, sent) = bodies(&[failed_on(None), failed_on(Some(created)), done.clone()]).await;
     assert_eq!((outcome, sent.len()), (seventh(), 3));
     assert!(sent[2].contains("#recent.#hash ="), "{sent:?}");
-    // A full map is pruned to the window, and the request is its newest.
-    let full = remembers(before.clone(), 24);
+    // A full map is pruned to the window, with this request as its newest entry.
+    let full = with_requests(before.clone(), 24);
     let (outcome, sent) = bodies(&[failed_on(Some(full.clone())), done]).await;
     assert_eq!(outcome, seventh());
     assert_eq!(sent[1].matches("#recent.#f").count(), 24 + 1 - 16);
-    // An item that fails a condition that it fulfils was written by something else.
+    // A condition check that fails although the returned item meets it is an error.
     let (outcome, _) = bodies(&[failed_on(Some(full.clone())), failed_on(Some(full))]).await;
     assert_eq!(outcome, Err(WriteError::Unexplained));
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_reasons_of_a_cancelled_transaction_are_told_by_their_kind() {
+async fn other_cancellation_reasons_determine_the_error_kind() {
     let read = json!({"Item": v0("1", "a")});
     for (codes, kind) in [
         (["ThrottlingError", "None"], ErrorKind::Throttled),
@@ -276,18 +274,18 @@ async fn other_reasons_of_a_cancelled_transaction_are_told_by_their_kind() {
         (["Unheard", "None"], ErrorKind::Unavailable),
     ] {
         let (store, _) = replaying(&[read.clone(), cancelled(codes)]);
-        let error = written(&store, WriteMode::Transaction, json!({"ID": "E"}))
+        let error = write(&store, WriteMode::Transaction, json!({"ID": "E"}))
             .await
             .unwrap_err();
         assert_eq!(error.kind(), kind, "{codes:?}");
     }
     let (store, _) = replaying(&[read, cancelled(["None", "ConditionalCheckFailed"])]);
     let taken = Err(WriteError::Taken { version: version(2) });
-    assert_eq!(written(&store, WriteMode::Transaction, json!({"ID": "E"})).await, taken);
+    assert_eq!(write(&store, WriteMode::Transaction, json!({"ID": "E"})).await, taken);
 }
 
 #[tokio::test(start_paused = true)]
-async fn unprocessed_keys_are_asked_for_again() {
+async fn unprocessed_keys_are_requested_again() {
     let item = |key: &str| json!({"PK": {"S": "E"}, "SK": {"S": key}});
     let left = |keys: &[&str]| {
         let keys: Vec<_> = keys.iter().map(|key| item(key)).collect();
@@ -304,20 +302,20 @@ async fn unprocessed_keys_are_asked_for_again() {
     let last = replay.bodies().pop().unwrap();
     assert_eq!(last["RequestItems"]["Table"]["Keys"].as_array().unwrap().len(), 2);
 
-    // A table that gives nothing, again and again, is throttled.
+    // Keys that stay unprocessed are throttled.
     let nothing = json!({"Responses": {}, "UnprocessedKeys": left(&["v1"])});
     let (store, _) = replaying(&vec![nothing; 20]);
     let error = store.batch_get(&entity, &keys[..1], true).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Throttled);
 }
 
-/// The answers of one round of a purge: the latest item, the keys, and what became of the deletions.
+/// Returns the responses of one round of a purge: the latest item, the keys, and the results of the deletions.
 fn round(latest: Option<&str>, keys: &[&str], then: &[Value]) -> Vec<Value> {
     let read = latest.map_or_else(|| json!({}), |latest| json!({"Item": v0(latest, "r")}));
     let keys: Vec<_> = keys.iter().map(|key| json!({"SK": {"S": key}})).collect();
-    let mut answers = vec![read, json!({"Items": keys})];
-    answers.extend_from_slice(then);
-    answers
+    let mut responses = vec![read, json!({"Items": keys})];
+    responses.extend_from_slice(then);
+    responses
 }
 
 async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec<String>) {
@@ -329,7 +327,7 @@ async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_purge_sends_again_what_was_not_processed() {
+async fn a_purge_retries_unprocessed_items() {
     let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
     let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
     let first = round(
@@ -349,7 +347,7 @@ async fn a_purge_sends_again_what_was_not_processed() {
         "Query",
     ];
     assert_eq!(operations, expected);
-    // Nothing is processed for long: it is throttled, and the latest item is still there.
+    // Items that stay unprocessed are throttled, and the latest item is kept.
     let never = vec![unprocessed; 20];
     let (done, counts, operations) = purged(&[round(Some("2"), &["v0", "v2"], &never)]).await;
     assert!(matches!(done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
@@ -358,18 +356,18 @@ async fn a_purge_sends_again_what_was_not_processed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_purge_beside_a_writer() {
-    let counted = json!({"__type": "ConditionalCheckFailedException"});
-    // Somebody counted meanwhile: what that made is deleted too, before the latest item.
-    let first = round(Some("2"), &["v0", "v1", "v2"], &[json!({}), counted.clone()]);
+async fn a_purge_concurrent_with_a_writer() {
+    let incremented = json!({"__type": "ConditionalCheckFailedException"});
+    // Another writer added a version: it is deleted too, before the latest item.
+    let first = round(Some("2"), &["v0", "v1", "v2"], &[json!({}), incremented.clone()]);
     let second = round(Some("3"), &["v0", "v3"], &[json!({}), json!({})]);
     let (done, counts, _) = purged(&[first, second, round(None, &[], &[])]).await;
     assert_eq!((done, counts), (Ok(()), vec![1, 3]));
-    // Begun again after it was gone: that is another life, and left alone.
+    // An entity that is created again after the purge is kept.
     let first = round(Some("1"), &["v0", "v1"], &[json!({}), json!({})]);
     let (done, counts, _) = purged(&[first, round(Some("1"), &[], &[])]).await;
     assert_eq!((done, counts), (Err(PurgeError::WrittenAgain), vec![1, 1]));
-    // Counted each time.
-    let rounds = vec![round(Some("1"), &["v0"], &[counted]); 9];
+    // Another writer adds a version in each round.
+    let rounds = vec![round(Some("1"), &["v0"], &[incremented]); 9];
     assert_eq!(purged(&rounds).await.0, Err(PurgeError::WrittenAgain));
 }

@@ -1,4 +1,4 @@
-//! Requests of the writer to a DynamoDB that fails, by replayed responses.
+//! Requests of the writer to a DynamoDB that fails, with replayed responses.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -18,7 +18,7 @@ fn error(code: &str) -> Value {
     json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "secret"})
 }
 
-async fn handled(writer: &Writer, event: Value) -> Value {
+async fn handle(writer: &Writer, event: Value) -> Value {
     let event = RawValue::from_string(event.to_string()).unwrap();
     let deadline = Deadline::after(Duration::from_secs(30));
     match writer.handle(&event, "request-1", deadline).await {
@@ -30,21 +30,21 @@ async fn handled(writer: &Writer, event: Value) -> Value {
     }
 }
 
-/// The answer to the first attempt is lost after it took effect. The second meets the update's own `RequestId`.
+/// The response to the first attempt is lost after it took effect. The second attempt finds the update's own `RequestId`.
 #[tokio::test(start_paused = true)]
-async fn a_retry_by_the_sdk_does_not_count_twice() {
-    let mut refused = error("ConditionalCheckFailedException");
-    refused["Item"] = json!({"Latest": {"N": "7"}, "RequestId": {"S": "request-1"}, "A": {"S": "secret"}});
-    let replay = Replay::new([error("InternalServerError"), refused]);
-    let answer = handled(&writer(replay.http()), json!({"ID": "E", "A": "secret"})).await;
-    assert_eq!(answer, json!({"ID": "E", "Version": 7, "Outcome": "Duplicate"}));
+async fn an_sdk_retry_creates_no_second_version() {
+    let mut rejected = error("ConditionalCheckFailedException");
+    rejected["Item"] = json!({"Latest": {"N": "7"}, "RequestId": {"S": "request-1"}, "A": {"S": "secret"}});
+    let replay = Replay::new([error("InternalServerError"), rejected]);
+    let response = handle(&writer(replay.http()), json!({"ID": "E", "A": "secret"})).await;
+    assert_eq!(response, json!({"ID": "E", "Version": 7, "Outcome": "Duplicate"}));
     let bodies = replay.bodies();
     assert_eq!(bodies.len(), 2);
     assert_eq!(bodies[0], bodies[1], "both attempts carry the same RequestId");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_failure_of_the_table_has_its_error_type() {
+async fn each_dynamodb_error_has_its_error_type() {
     for (code, attempts, error_type) in [
         ("ProvisionedThroughputExceededException", 3, "Throttled"),
         ("ThrottlingException", 3, "Throttled"),
@@ -56,29 +56,29 @@ async fn each_failure_of_the_table_has_its_error_type() {
         ("ValidationException", 1, "InvalidEvent"),
     ] {
         let replay = Replay::new(vec![error(code); 3]);
-        let answer = handled(&writer(replay.http()), json!({"ID": "E"})).await;
-        assert_eq!(answer["errorType"], error_type, "{code}");
-        assert!(answer["errorMessage"].as_str().unwrap().contains(code), "{answer}");
+        let response = handle(&writer(replay.http()), json!({"ID": "E"})).await;
+        assert_eq!(response["errorType"], error_type, "{code}");
+        assert!(response["errorMessage"].as_str().unwrap().contains(code), "{response}");
         assert_eq!(replay.requests().len(), attempts, "{code}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_that_hangs_is_given_up_before_the_function_is() {
-    let began = tokio::time::Instant::now();
-    let answer = handled(&writer(NeverClient::new()), json!({"ID": "E"})).await;
-    assert_eq!(answer["errorType"], "Internal");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+async fn a_hanging_table_fails_before_the_function_times_out() {
+    let start = tokio::time::Instant::now();
+    let response = handle(&writer(NeverClient::new()), json!({"ID": "E"})).await;
+    assert_eq!(response["errorType"], "Internal");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn near_the_deadline_a_batch_starts_nothing_new() {
+async fn a_batch_starts_no_message_near_the_deadline() {
     let message = |n: usize| json!({"messageId": n.to_string(), "body": json!({"ID": "E"}).to_string()});
     let batch = json!({"Records": (1..=20).map(message).collect::<Vec<_>>()});
     let http = NeverClient::new();
-    let began = tokio::time::Instant::now();
-    let answer = handled(&writer(http), batch).await;
-    assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 20);
+    let start = tokio::time::Instant::now();
+    let response = handle(&writer(http), batch).await;
+    assert_eq!(response["batchItemFailures"].as_array().unwrap().len(), 20);
     // One entity, 8 s a message at most: without the deadline it would have been 160 s.
-    assert!(began.elapsed() < Duration::from_secs(36), "{:?}", began.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(36), "{:?}", start.elapsed());
 }

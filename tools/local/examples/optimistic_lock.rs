@@ -1,7 +1,7 @@
-//! Two clients load a book, and retitle it.
+//! Two clients load a book and change its title.
 //!
 //! `cargo run -p local --example optimistic_lock`
-#![allow(clippy::print_stdout, reason = "it is there to be read")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 mod playground;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Failure> {
         Some(stored) => stored,
         None => books.save(&book, Check::Version).await?,
     };
-    playground.did(&format!("loaded version {:?}", loaded.version));
+    playground.report(&format!("loaded version {:?}", loaded.version));
 
     let theirs = books
         .save(
@@ -43,14 +43,14 @@ async fn main() -> Result<(), Failure> {
             Check::Version,
         )
         .await?;
-    playground.did(&format!("another client saves version {:?}", theirs.version));
+    playground.report(&format!("another client saves version {:?}", theirs.version));
     let ours = Book {
         title: "New Title".to_owned(),
         ..loaded
     };
     match books.save(&ours, Check::Version).await {
         Err(SaveError::Conflict { stored }) => {
-            playground.did(&format!("ours meets {:?}", stored.map(|book| book.title)));
+            playground.report(&format!("ours conflicts with {:?}", stored.map(|book| book.title)));
         }
         other => println!("no conflict: {:?}", other?.version),
     }
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Failure> {
             Check::Version,
         )
         .await?;
-    playground.did(&format!("on top of theirs, ours is version {:?}", saved.version));
-    println!("what was passed in still says {:?}", ours.version);
+    playground.report(&format!("saved after theirs, ours is version {:?}", saved.version));
+    println!("the argument still has version {:?}", ours.version);
     playground.show("Books", &["ISBN", "version"]).await
 }

@@ -1,7 +1,7 @@
 //! Ratings that only move forward in time, in whatever order they arrive.
 //!
 //! `cargo run -p local --example ratchet`
-#![allow(clippy::print_stdout, reason = "it is there to be read")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 mod playground;
 
@@ -27,16 +27,16 @@ async fn main() -> Result<(), Failure> {
     ] {
         let item = item(json!({"Rating": {"N": rating}}))?;
         let outcome = ratings.put(&Key::new(user, movie), timestamp, item).await?;
-        playground.did(&format!("{user} {movie} {rating} at {timestamp}: {outcome:?}"));
+        playground.report(&format!("{user} {movie} {rating} at {timestamp}: {outcome:?}"));
     }
     let removed = Key::new("User#2", "Movie#Z");
     let outcome = ratings.delete(&removed, 1_721_757_900_000).await?;
-    playground.did(&format!("User#2 removes Movie#Z: {outcome:?}"));
+    playground.report(&format!("User#2 removes Movie#Z: {outcome:?}"));
     let late = ratings
         .put(&removed, 1_721_757_500_000, item(json!({"Rating": {"N": "4"}}))?)
         .await?;
-    playground.did(&format!("an older rating arrives late: {late:?}"));
-    let seen = ratings.query("User#2", true).await?;
-    playground.did(&format!("a reader sees {} rating of User#2", seen.len()));
+    playground.report(&format!("an older rating arrives late: {late:?}"));
+    let found = ratings.query("User#2", true).await?;
+    playground.report(&format!("a query returns {} rating of User#2", found.len()));
     playground.show(TABLE, &["PK", "SK"]).await
 }

@@ -1,7 +1,7 @@
-//! Each state of a factory's equipment under its time, beside what is true of the equipment as such.
+//! Equipment states keyed by time, and the metadata of the equipment.
 //!
 //! `cargo run -p local --example time_series`
-#![allow(clippy::print_stdout, reason = "it is there to be read")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 mod playground;
 
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Failure> {
     let metadata = [("Name", "Equipment-001"), ("FactoryID", "F#88546"), ("LineID", "L#7")];
     let metadata = metadata.map(|(name, value)| (name.to_owned(), text(value)));
     store.update_metadata(&equipment, &metadata.into()).await?;
-    playground.did("metadata of Equipment#1");
+    playground.report("metadata of Equipment#1");
 
     for (time, state) in [
         ("2020-11-12T20:00:00", "OK"),
@@ -43,21 +43,21 @@ async fn main() -> Result<(), Failure> {
                 false,
             )
             .await?;
-        playground.did(&format!("{state} at {time}: {outcome:?}"));
+        playground.report(&format!("{state} at {time}: {outcome:?}"));
     }
     let again = StateTime::parse("2020-11-12T20:04:00")?;
     let outcome = series
         .put(&equipment, &again, item(json!({"State": {"S": "ERROR"}}))?, false)
         .await?;
-    playground.did(&format!("another state at the same time: {outcome:?}"));
+    playground.report(&format!("another state at the same time: {outcome:?}"));
     let newest = series.latest(&equipment, true).await?;
-    playground.did(&format!(
-        "the newest state is of {}",
+    playground.report(&format!(
+        "the time of the newest state is {}",
         newest.map(|state| state.time.to_string()).unwrap_or_default()
     ));
     let between = series
         .between(&equipment, Some(&StateTime::parse("2020-11-12T20:01:00")?), None, true)
         .await?;
-    playground.did(&format!("{} states since 20:01", between.len()));
+    playground.report(&format!("{} states since 20:01", between.len()));
     playground.show(TABLE, &["PK", "SK"]).await
 }

@@ -1,7 +1,7 @@
-//! The latest row of a resource in one table, every row it ever had in another.
+//! The latest version of a resource in one table, all its versions in another.
 //!
 //! `cargo run -p local --example two_tables`
-#![allow(clippy::print_stdout, reason = "it is there to be read")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 mod playground;
 
@@ -19,14 +19,14 @@ async fn main() -> Result<(), Failure> {
         .await?;
     let tables = TwoTables::new(playground.client.clone(), "resource", "resource-history");
     let row = |value: &str| item(json!({"attr1": {"S": value}}));
-    // A write has an id that no other has, in a second run too.
+    // Each write has a unique id, also in a second run.
     let id = || uuid::Uuid::new_v4().to_string();
     let hash = "1c5815b2";
 
     let outcome = tables.create(hash, row("some old values")?, &id()).await?;
-    playground.did(&format!("create: {outcome:?}"));
+    playground.report(&format!("create: {outcome:?}"));
     let outcome = tables.update(hash, row("some values")?, &id()).await?;
-    playground.did(&format!("update: {outcome:?}"));
+    playground.report(&format!("update: {outcome:?}"));
 
     let next = tables
         .read(hash)
@@ -34,10 +34,10 @@ async fn main() -> Result<(), Failure> {
         .and_then(|row| Version::new(row.version.get() + 1))
         .unwrap_or(Version::FIRST);
     tables.write_history(hash, next, row("never finished")?, &id()).await?;
-    playground.did(&format!("a writer stops between its two writes of version {next}"));
+    playground.report(&format!("a writer stops between its two writes of version {next}"));
     playground.show("resource-history", &["hash", "version"]).await?;
     let outcome = tables.update(hash, row("newer values")?, &id()).await?;
-    playground.did(&format!("the next update mends it: {outcome:?}"));
+    playground.report(&format!("the next update repairs it: {outcome:?}"));
     playground.show("resource", &["hash", "version"]).await?;
     playground.show("resource-history", &["hash", "version"]).await
 }

@@ -1,4 +1,4 @@
-//! Every file of the corpus, through the oracle of its target.
+//! Runs every file of the corpus through the oracle of its target.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -17,7 +17,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_file_of_the_corpus_holds() {
+fn every_corpus_file_passes() {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let corpus = tools.join("fuzz/corpus");
     for (name, oracle) in oracles::TARGETS {
@@ -25,8 +25,8 @@ fn every_file_of_the_corpus_holds() {
         assert!(files.len() >= 10, "{name} has a corpus of {} files", files.len());
         for file in files {
             let input = fs::read(&file).unwrap();
-            let held = std::panic::catch_unwind(|| oracle(&input));
-            assert!(held.is_ok(), "{} does not hold", file.display());
+            let result = std::panic::catch_unwind(|| oracle(&input));
+            assert!(result.is_ok(), "{} fails", file.display());
         }
         assert!(
             tools.join(format!("fuzz/fuzz_targets/{name}.rs")).is_file(),
@@ -42,7 +42,7 @@ fn every_file_of_the_corpus_holds() {
 }
 
 #[test]
-fn every_sample_event_holds() {
+fn every_sample_event_passes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     for event in files(&root.join("events")) {
         let name = event.file_stem().unwrap().to_string_lossy().into_owned();
@@ -56,23 +56,23 @@ fn every_sample_event_holds() {
     }
 }
 
-/// A little of what the fuzzer does, with pieces of the whole corpus: the same each time.
+/// Mutates each file with pieces of the corpus, as the fuzzer does, with fixed seeds.
 #[test]
-fn every_file_holds_with_pieces_of_others_in_it() {
-    const CHANGED: u64 = 300;
+fn every_mutated_corpus_file_passes() {
+    const MUTATIONS: u64 = 300;
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (name, oracle) in oracles::TARGETS {
         let files = files(&tools.join("fuzz/corpus").join(name));
         let inputs: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
         for (index, input) in inputs.iter().enumerate() {
-            for seed in 0..CHANGED {
+            for seed in 0..MUTATIONS {
                 let mut random = fastrand::Rng::with_seed(seed);
-                let changed = change(input, &inputs, &mut random);
-                let held = std::panic::catch_unwind(|| oracle(&changed));
-                let text = String::from_utf8_lossy(&changed);
+                let mutated = mutate(input, &inputs, &mut random);
+                let result = std::panic::catch_unwind(|| oracle(&mutated));
+                let text = String::from_utf8_lossy(&mutated);
                 assert!(
-                    held.is_ok(),
-                    "{name}: {} changed by {seed} does not hold: {text}",
+                    result.is_ok(),
+                    "{name}: {} mutated with seed {seed} fails: {text}",
                     files[index].display()
                 );
             }
@@ -80,23 +80,23 @@ fn every_file_holds_with_pieces_of_others_in_it() {
     }
 }
 
-fn change(input: &[u8], others: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
-    let mut changed = input.to_vec();
+fn mutate(input: &[u8], others: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
+    let mut mutated = input.to_vec();
     for _ in 0..random.usize(1..4) {
-        let at = random.usize(..=changed.len());
+        let at = random.usize(..=mutated.len());
         match random.u8(..4) {
-            0 if at < changed.len() => changed[at] = random.u8(..),
-            1 if at < changed.len() => {
-                changed.drain(at..random.usize(at..changed.len().min(at + 8)));
+            0 if at < mutated.len() => mutated[at] = random.u8(..),
+            1 if at < mutated.len() => {
+                mutated.drain(at..random.usize(at..mutated.len().min(at + 8)));
             }
-            2 => changed.insert(at, *random.choice(b"{}[]\",:0159eE-+.$ \\".as_slice()).unwrap()),
+            2 => mutated.insert(at, *random.choice(b"{}[]\",:0159eE-+.$ \\".as_slice()).unwrap()),
             _ => {
                 let other = random.choice(others).unwrap();
                 let from = random.usize(..=other.len());
                 let to = random.usize(from..=other.len().min(from + 40));
-                changed.splice(at..at, other[from..to].iter().copied());
+                mutated.splice(at..at, other[from..to].iter().copied());
             }
         }
     }
-    changed
+    mutated
 }

@@ -1,4 +1,4 @@
-//! What the examples stand on: a database, its cost meter, and tables to look at.
+//! Environment of the examples: a database, a meter of consumed capacity, and printed tables.
 
 use std::net::TcpListener;
 
@@ -12,27 +12,27 @@ use shared::{
 };
 use testkit::database;
 
-/// What goes wrong in an example is shown as it is.
+/// Any error of an example.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// Acts a pattern out, and shows the tables it makes, which stay in place.
+/// Runs a pattern and prints the tables that it creates, which are not deleted.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Where DynamoDB is [default: an embedded one, as long-lived as this program]
+    /// Endpoint of DynamoDB [default: embedded, ends with this program]
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
 
-/// A database to try a pattern on.
+/// A database for a pattern.
 pub(crate) struct Playground {
-    /// A client of it, whose requests are metered.
+    /// Client whose requests are metered.
     pub(crate) client: Client,
     meter: Meter,
     _embedded: Option<Embedded>,
 }
 
 impl Playground {
-    /// The database that the command line names, or an embedded one.
+    /// Connects to the database of the command line, or starts an embedded one.
     pub(crate) async fn open() -> Result<Self, Failure> {
         let args = Args::parse();
         let meter = Meter::default();
@@ -57,7 +57,7 @@ impl Playground {
         })
     }
 
-    /// Makes a table with these keys, each a name and a type, unless it is there.
+    /// Creates a table with these keys, each a name and a type, unless it exists.
     pub(crate) async fn table(&self, name: &str, keys: &[(&str, ScalarAttributeType)]) -> Result<(), Failure> {
         if self.client.describe_table().table_name(name).send().await.is_ok() {
             return Ok(());
@@ -66,24 +66,24 @@ impl Playground {
         Ok(())
     }
 
-    /// Says what was done, and what each request of it consumed.
-    pub(crate) fn did(&self, what: &str) {
+    /// Prints a step and the capacity that each of its requests consumed.
+    pub(crate) fn report(&self, step: &str) {
         let charges: Vec<_> = self
             .meter
             .take()
             .iter()
             .map(|charge| format!("{} {}", charge.operation, charge.units))
             .collect();
-        // A request whose condition fails consumes as well, and does not say what.
+        // A failed condition check consumes capacity, but does not return it.
         let consumed = if charges.is_empty() {
             "-".to_owned()
         } else {
             charges.join(", ")
         };
-        println!("{what:<58} {consumed}");
+        println!("{step:<58} {consumed}");
     }
 
-    /// Shows a table: its keys first, then all other attributes.
+    /// Prints a table: its keys first, then all other attributes.
     pub(crate) async fn show(&self, name: &str, keys: &[&str]) -> Result<(), Failure> {
         let scanned = self.client.scan().table_name(name).consistent_read(true).send().await?;
         self.meter.take();
@@ -107,7 +107,7 @@ impl Playground {
     }
 }
 
-/// Numbers sort as numbers.
+/// Returns a text by which numbers sort as numbers.
 fn sortable(value: Option<&AttributeValue>) -> String {
     match value {
         Some(AttributeValue::N(number)) => format!("{number:0>40}"),
@@ -123,8 +123,8 @@ fn shown(value: &AttributeValue) -> String {
     }
 }
 
-/// An item of these attributes, in DynamoDB JSON.
-#[allow(dead_code, reason = "not every example makes items this way")]
+/// Parses an item from DynamoDB JSON.
+#[allow(dead_code, reason = "not every example uses it")]
 pub(crate) fn item(json: serde_json::Value) -> Result<Item, Failure> {
     Ok(serde_json::from_value(json)?)
 }

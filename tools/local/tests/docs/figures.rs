@@ -1,4 +1,4 @@
-//! What a page takes from another place is what stands there.
+//! Figures and names that a page takes from another file equal those in that file.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn file(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// The last cell but one of a row of the plan's table: what a month costs.
+/// Returns the monthly cost in the row of the scaling table for these updates a second.
 fn cost(updates: &str) -> String {
     let page = file("docs/scaling.md");
     let row = page
@@ -19,13 +19,13 @@ fn cost(updates: &str) -> String {
 }
 
 #[test]
-fn the_readmes_cost_is_the_plans() {
-    let said = format!(
+fn the_cost_in_the_readme_equals_the_scaling_table() {
+    let expected = format!(
         "about {} USD a month at one update a second, {} at ten",
         cost("1"),
         cost("10")
     );
-    assert!(file("README.md").contains(&said), "{said}");
+    assert!(file("README.md").contains(&expected), "{expected}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Every link leads somewhere: to a file that is there, and to a heading in it.
+//! Every link points to an existing file, and to a heading in it.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::{page::Page, pages, read, root};
 
-/// With what the name of a file begins.
+/// Folders that a file name in a page begins with.
 const FOLDERS: [&str; 8] = [
     ".ci/",
     ".github/",
@@ -17,16 +17,16 @@ const FOLDERS: [&str; 8] = [
 ];
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut names = pages();
     names.extend(["CHANGELOG.md".to_owned(), "SECURITY.md".to_owned()]);
     let dead: Vec<_> = names.iter().flat_map(|name| dead(&read(name))).collect();
     assert!(dead.is_empty(), "{dead:#?}");
 }
 
-/// What stands beside the README is found from it.
+/// The README, or a page that it links to, links to every page.
 #[test]
-fn every_page_is_found_from_the_readme() {
+fn every_page_is_reachable_from_the_readme() {
     let readme = read("README.md");
     let linked = |page: &Page, name: &str| {
         page.links
@@ -40,14 +40,16 @@ fn every_page_is_found_from_the_readme() {
         .map(|link| read_any(link))
         .collect();
     for name in pages().iter().filter(|name| *name != "README.md") {
-        // By itself, or by its folder.
+        // Linked directly, or by its folder.
         let folder = Path::new(name).parent().unwrap().to_string_lossy().into_owned();
-        let ways = [name.as_str(), &folder];
-        let ways = ways.iter().filter(|way| way.contains("docs/") || *way == name);
-        let found = ways
+        let targets = [name.as_str(), &folder];
+        let targets = targets
+            .iter()
+            .filter(|target| target.contains("docs/") || *target == name);
+        let found = targets
             .clone()
-            .any(|way| linked(&readme, way) || near.iter().any(|page| linked(page, way)));
-        assert!(found, "no way leads to {name}");
+            .any(|target| linked(&readme, target) || near.iter().any(|page| linked(page, target)));
+        assert!(found, "no link leads to {name}");
     }
 }
 
@@ -59,14 +61,14 @@ fn read_any(name: &str) -> Page {
 }
 
 fn dead(page: &Page) -> Vec<String> {
-    let leads = |link: &str| {
+    let resolves = |link: &str| {
         if link.starts_with("https://") {
             return true;
         }
         let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
         let path = match file {
             "" => PathBuf::from(&page.name),
-            file => plain(&Path::new(&page.name).parent().unwrap().join(file)),
+            file => normalized(&Path::new(&page.name).parent().unwrap().join(file)),
         };
         let there = root().join(&path).exists();
         let known = |page: &Page| page.anchors.iter().any(|known| known == anchor);
@@ -76,27 +78,27 @@ fn dead(page: &Page) -> Vec<String> {
         };
         there && (anchor.is_empty() || anchored())
     };
-    let links = page.links.iter().filter(|link| !leads(link));
+    let links = page.links.iter().filter(|link| !resolves(link));
     links.map(|link| format!("{}: {link}", page.name)).collect()
 }
 
-/// The path without its `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// Returns the path without `..` components.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         match part {
             Component::ParentDir => {
-                plain.pop();
+                normalized.pop();
             }
-            part => plain.push(part),
+            part => normalized.push(part),
         }
     }
-    plain
+    normalized
 }
 
-/// What looks like a file of the repository is one. A page may name a command with its arguments, too.
+/// Every file that a page names exists. Arguments after the name are ignored.
 #[test]
-fn every_file_that_is_named_is_there() {
+fn every_named_file_exists() {
     let missing = |name: &String| -> Vec<String> {
         let page = read(name);
         let words = page.codes.iter().filter_map(|(_, code)| code.split(' ').next());

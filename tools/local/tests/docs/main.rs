@@ -1,19 +1,19 @@
-//! The pages: every command in them is run, what they show is what comes out, and every link leads somewhere.
+//! Documentation tests: run the commands of each page, compare the output that it shows, and check its links.
 //!
-//! The blocks of a page are run in their order by one shell, in a folder that looks like the root of the repository, beside a
-//! local stack of the page's own that was fed the sample. A comment before a block says what is special about it:
+//! One shell runs the blocks of a page in order, in a folder that mirrors the root of the repository, with a separate local
+//! stack that contains the sample data. A comment before a block changes how the block is handled:
 //!
 //! | comment | |
 //! |---|---|
-//! | `<!-- output -->` | this is what the block before it says: `…` stands for any text, alone on a line for any lines |
-//! | `<!-- update -->` | these are updates: they are sent, and have to be written |
-//! | `<!-- needs: aws-cli -->` | run where `tools/check-docs` provides that |
-//! | `<!-- needs: account -->` | not run, but parsed as `vzero` and the AWS CLI parse it |
-//! | `<!-- needs: browser -->` | not run, since it serves until it is ended, but parsed likewise |
-//! | `<!-- run by: ci -->` | `.ci/run` or a workflow runs it: it takes too long here, or would run itself |
-//! | `<!-- first: … -->` | commands that nobody sees, run in their place |
+//! | `<!-- output -->` | the output of the block before it: `…` stands for any text, or alone on a line for any lines |
+//! | `<!-- update -->` | updates, which are sent and must be written |
+//! | `<!-- needs: aws-cli -->` | run if `tools/check-docs` provides this tool |
+//! | `<!-- needs: account -->` | not run, but parsed by `vzero` and the AWS CLI |
+//! | `<!-- needs: browser -->` | not run, because it serves until it is stopped, but parsed |
+//! | `<!-- run by: ci -->` | run by `.ci/run` or a workflow: it takes too long here, or would run itself |
+//! | `<!-- first: … -->` | hidden commands, run at this position |
 //!
-//! A block that none of this fits fails the test. A `vzero` or `aws` command in the middle of the text is parsed as well.
+//! Any other block fails the test. Inline `vzero` and `aws` commands are parsed, too.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -27,13 +27,13 @@ mod workbench;
 
 use std::path::{Path, PathBuf};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The pages whose blocks are run.
+/// Returns the names of the pages whose blocks are run.
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
     let mut folders = vec!["docs".to_owned()];

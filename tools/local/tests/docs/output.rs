@@ -1,40 +1,41 @@
-//! What a page shows, against what was said.
+//! Comparison of the output that a page shows with the actual output.
 
-/// What every `…` stands for.
+/// Placeholder for any text.
 const ANY: &str = "…";
 
-/// Where what is shown and what was said part ways, if they do.
-pub(crate) fn difference(shown: &str, said: &str) -> Option<String> {
+/// Returns both texts if they differ.
+pub(crate) fn difference(shown: &str, actual: &str) -> Option<String> {
     let shown: Vec<_> = shown.trim_end().lines().map(str::trim_end).collect();
-    let said: Vec<_> = said.trim_end().lines().map(str::trim_end).collect();
-    (!lines(&shown, &said)).then(|| format!("shown:\n{}\n\nsaid:\n{}", shown.join("\n"), said.join("\n")))
+    let actual: Vec<_> = actual.trim_end().lines().map(str::trim_end).collect();
+    (!lines(&shown, &actual)).then(|| format!("shown:\n{}\n\nactual:\n{}", shown.join("\n"), actual.join("\n")))
 }
 
-fn lines(shown: &[&str], said: &[&str]) -> bool {
+fn lines(shown: &[&str], actual: &[&str]) -> bool {
     match shown.split_first() {
-        None => said.is_empty(),
-        Some((&ANY, rest)) => (0..=said.len()).any(|skipped| lines(rest, &said[skipped..])),
-        Some((first, rest)) => said
+        None => actual.is_empty(),
+        Some((&ANY, rest)) => (0..=actual.len()).any(|skipped| lines(rest, &actual[skipped..])),
+        Some((first, rest)) => actual
             .split_first()
-            .is_some_and(|(line, others)| is_like(first, line) && lines(rest, others)),
+            .is_some_and(|(line, others)| matches(first, line) && lines(rest, others)),
     }
 }
 
-fn is_like(shown: &str, said: &str) -> bool {
+fn matches(shown: &str, actual: &str) -> bool {
     let Some((before, rest)) = shown.split_once(ANY) else {
-        return shown == said;
+        return shown == actual;
     };
-    let Some(said) = said.strip_prefix(before) else {
+    let Some(actual) = actual.strip_prefix(before) else {
         return false;
     };
-    let ends = said.char_indices().map(|(index, _)| index).chain([said.len()]);
-    ends.into_iter().any(|end| is_like(rest, &said[end..]))
+    let ends = actual.char_indices().map(|(index, _)| index).chain([actual.len()]);
+    ends.into_iter().any(|end| matches(rest, &actual[end..]))
 }
 
 #[test]
-fn what_is_shown_is_what_was_said() {
-    let check =
-        |shown: &str, said: &str, same: bool| assert_eq!(difference(shown, said).is_none(), same, "{shown:?} {said:?}");
+fn placeholders_match_any_text() {
+    let check = |shown: &str, actual: &str, same: bool| {
+        assert_eq!(difference(shown, actual).is_none(), same, "{shown:?} {actual:?}");
+    };
     check("a\nb\n", "a\nb", true);
     check("a\nb", "a\nb\nc", false);
     check("a\nb\nc", "a\nb", false);

@@ -1,22 +1,22 @@
-//! A page: its blocks, headings and links.
+//! Parser of a page into blocks, headings and links.
 
 use std::collections::HashMap;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A page, as far as it matters here.
+/// Parts of a page that are tested.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) name: String,
     pub(crate) blocks: Vec<Block>,
-    /// Where links to this page may point.
+    /// Anchors that links to this page can use.
     pub(crate) anchors: Vec<String>,
     pub(crate) links: Vec<String>,
-    /// What stands in the text as code, and its line.
+    /// Inline code, with its line.
     pub(crate) codes: Vec<(usize, String)>,
 }
 
-/// A fenced block, or what a comment has to be run.
+/// A fenced block, or the commands of a `first` comment.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) line: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Block {
     pub(crate) comments: Vec<Comment>,
 }
 
-/// What a comment before a block says.
+/// A comment before a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Comment {
     Output,
@@ -56,7 +56,7 @@ impl Page {
                 Event::Start(Tag::CodeBlock(kind)) => {
                     let language = match &kind {
                         CodeBlockKind::Fenced(info) => info.to_string(),
-                        CodeBlockKind::Indented => panic!("{name}:{line}: an indented block says not what it is"),
+                        CodeBlockKind::Indented => panic!("{name}:{line}: an indented block has no language"),
                     };
                     let comments = std::mem::take(&mut comments);
                     block = Some(Block {
@@ -95,17 +95,17 @@ impl Page {
 
     fn comment(&mut self, html: &str, line: usize, comments: &mut Vec<Comment>) {
         let html = html.trim();
-        let Some(said) = html.strip_prefix("<!--").and_then(|html| html.strip_suffix("-->")) else {
-            // Pictures and the like, which are markup of their own: their addresses are links too.
+        let Some(text) = html.strip_prefix("<!--").and_then(|html| html.strip_suffix("-->")) else {
+            // Other HTML, such as pictures: its addresses are links, too.
             let words = html.split(['"', ' ']);
             self.links
                 .extend(words.filter(|word| word.contains("docs/")).map(str::to_owned));
             return;
         };
-        let said = said.trim();
-        match said.split_once(':') {
-            None if said == "output" => comments.push(Comment::Output),
-            None if said == "update" => comments.push(Comment::Update),
+        let text = text.trim();
+        match text.split_once(':') {
+            None if text == "output" => comments.push(Comment::Output),
+            None if text == "update" => comments.push(Comment::Update),
             Some(("needs", what)) => comments.push(Comment::Needs(what.trim().to_owned())),
             Some(("run by", what)) if what.trim() == "ci" => comments.push(Comment::RunByCi),
             Some(("first", commands)) => self.blocks.push(Block {
@@ -114,12 +114,12 @@ impl Page {
                 text: format!("{}\n", commands.trim()),
                 comments: Vec::new(),
             }),
-            _ => panic!("{}:{line}: nobody knows the comment {said:?}", self.name),
+            _ => panic!("{}:{line}: unknown comment {text:?}", self.name),
         }
     }
 }
 
-/// The anchor that GitHub gives a heading.
+/// Returns the anchor that GitHub generates for a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_in_parts() {
+    fn a_page_is_parsed() {
         let text = "# A `b`, c?\n\n<!-- first: x --> \n\n- in a list\n\n  <!-- needs: account -->\n  ```sh\n  y [no](link)\n  ```\n\n[one](a.md#b) ![two](c.svg)\n\n## A b c\n";
         let page = Page::parse("p", text);
         assert_eq!(page.anchors, ["a-b-c", "a-b-c-1"]);
@@ -153,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic = "nobody knows the comment \"ouput\""]
-    fn a_comment_that_nobody_knows() {
+    #[should_panic = "unknown comment \"ouput\""]
+    fn an_unknown_comment_panics() {
         Page::parse("p", "<!-- ouput -->\n```text\nx\n```\n");
     }
 }

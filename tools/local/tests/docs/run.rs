@@ -1,4 +1,4 @@
-//! Every block of every page, by what it is.
+//! Handles each block of each page according to its class.
 
 use std::{fs, path::Path, process::Command};
 
@@ -11,16 +11,16 @@ use crate::{
     session::{Session, provided},
 };
 
-/// What can be provided, see `tools/check-docs`.
+/// Tools that `tools/check-docs` can provide.
 const TOOLS: [&str; 1] = ["aws-cli"];
-/// What is needed by commands that are only parsed.
+/// Requirements of commands that are only parsed.
 const PARSED: [&str; 3] = ["account", "browser", "cargo-lambda"];
-/// With what no text begins that is not to be run.
+/// Beginnings of lines that are commands, and therefore not allowed in a text block.
 const PROGRAMS: [&str; 9] = [
     "aws ", "cargo ", "curl ", "just ", "npm ", "pip ", "sam ", "vzero ", "$ ",
 ];
 
-/// What is done with a block.
+/// Handling of a block.
 #[derive(Debug, PartialEq, Eq)]
 enum Class {
     Run,
@@ -39,7 +39,7 @@ fn class(block: &Block) -> Result<Class, String> {
     use Class::{Ci, Json, Output, Parse, Run, Rust, Skip, Text, Toml, Update};
     let no_class = || {
         Err(format!(
-            "nobody knows what to do with {:?} and {:?}",
+            "unknown block: language {:?}, comments {:?}",
             block.language, block.comments
         ))
     };
@@ -58,11 +58,11 @@ fn class(block: &Block) -> Result<Class, String> {
     }
 }
 
-/// The page, and everything in it that is not as it says.
+/// Returns the errors of a page.
 fn check(page: &Page) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     let mut parts: Vec<(String, bool)> = Vec::new();
-    // Each part's block, and each output's part.
+    // The block of each part, and the part of each output.
     let (mut blocks, mut outputs) = (Vec::new(), Vec::new());
     let inline = inline(page);
     let needs_a_stack = page
@@ -74,13 +74,13 @@ fn check(page: &Page) -> Vec<String> {
     let mut skipped = false;
     for block in page.blocks.iter().chain(&inline) {
         let class = class(block);
-        // What a command says that was not run is not known.
+        // The output of a skipped command is unknown.
         skipped = class == Ok(Class::Skip) || (skipped && class == Ok(Class::Output));
-        let mut fail = |message: String| wrong.push(format!("{}:{}: {message}", page.name, block.line));
-        let here = |text: &str| {
+        let mut fail = |message: String| errors.push(format!("{}:{}: {message}", page.name, block.line));
+        let to_actual = |text: &str| {
             session
                 .as_ref()
-                .map_or_else(|| text.to_owned(), |session| session.here(text))
+                .map_or_else(|| text.to_owned(), |session| session.to_actual(text))
         };
         match class {
             Err(message) => fail(message),
@@ -88,9 +88,9 @@ fn check(page: &Page) -> Vec<String> {
             Ok(Class::Output) if skipped => {}
             Ok(Class::Run) => {
                 blocks.push(block);
-                parts.push((here(&block.text), false));
+                parts.push((to_actual(&block.text), false));
             }
-            Ok(Class::Parse) => match named(&block.text) {
+            Ok(Class::Parse) => match fill_placeholders(&block.text) {
                 Err(message) => fail(message),
                 Ok(text) => {
                     blocks.push(block);
@@ -102,12 +102,12 @@ fn check(page: &Page) -> Vec<String> {
                 Ok(updates) => {
                     blocks.push(block);
                     let lambda = session.as_ref().map(Session::lambda).unwrap_or_default();
-                    parts.push((updates.iter().map(|update| sent(lambda, update)).collect(), false));
+                    parts.push((updates.iter().map(|update| invocation(lambda, update)).collect(), false));
                 }
             },
             Ok(Class::Output) => match parts.len().checked_sub(1) {
                 Some(part) => outputs.push((block, part)),
-                None => fail("nothing was run before it".to_owned()),
+                None => fail("no block was run before it".to_owned()),
             },
             Ok(Class::Json) => drop(json(&block.text).map_err(fail)),
             Ok(Class::Text) => {
@@ -116,42 +116,42 @@ fn check(page: &Page) -> Vec<String> {
                     .lines()
                     .find(|line| PROGRAMS.iter().any(|program| line.starts_with(program)))
                 {
-                    fail(format!("this is to be run: {line}"));
+                    fail(format!("a command in a text block: {line}"));
                 }
             }
             Ok(Class::Ci) => drop(by_ci(&block.text).map_err(fail)),
             Ok(Class::Rust) if page.name == "docs/library.md" => {}
-            Ok(Class::Rust) => fail("this page is not among the documentation's tests".to_owned()),
+            Ok(Class::Rust) => fail("this page is not part of the documentation tests".to_owned()),
             Ok(Class::Toml) => drop(manifest(&block.text).map_err(fail)),
         }
     }
-    let Some(session) = session else { return wrong };
-    let said = session.run(&parts);
-    for (block, said) in blocks.iter().zip(&said) {
-        match said {
-            Err(message) => wrong.push(format!("{}:{}: {message}\n{}", page.name, block.line, block.text)),
-            Ok(said)
+    let Some(session) = session else { return errors };
+    let outputs_of_parts = session.run(&parts);
+    for (block, output) in blocks.iter().zip(&outputs_of_parts) {
+        match output {
+            Err(message) => errors.push(format!("{}:{}: {message}\n{}", page.name, block.line, block.text)),
+            Ok(output)
                 if block.comments == [Comment::Update]
-                    && said.stdout.lines().any(|line| !line.contains("\"Written\"")) =>
+                    && output.stdout.lines().any(|line| !line.contains("\"Written\"")) =>
             {
-                wrong.push(format!("{}:{}: {}", page.name, block.line, said.stdout));
+                errors.push(format!("{}:{}: {}", page.name, block.line, output.stdout));
             }
             Ok(_) => {}
         }
     }
     for (block, part) in outputs {
-        let Ok(said) = &said[part] else { continue };
-        if let Some(difference) = difference(&block.text, &session.usual(&said.stdout)) {
-            wrong.push(format!("{}:{}: {difference}\n{}", page.name, block.line, said.stderr));
+        let Ok(output) = &outputs_of_parts[part] else { continue };
+        if let Some(difference) = difference(&block.text, &session.to_documented(&output.stdout)) {
+            errors.push(format!("{}:{}: {difference}\n{}", page.name, block.line, output.stderr));
         }
     }
-    wrong
+    errors
 }
 
-/// The commands, with a word in place of each `<Name>`, which the template has to know if it is one.
-fn named(text: &str) -> Result<String, String> {
+/// Returns the commands with a word in place of each placeholder `<Name>`. A capitalized name must exist in the template.
+fn fill_placeholders(text: &str) -> Result<String, String> {
     let template = fs::read_to_string(root().join("template.yaml")).unwrap();
-    let mut named = String::new();
+    let mut filled = String::new();
     let mut rest = text;
     while let Some((before, (name, after))) = rest
         .split_once('<')
@@ -161,14 +161,14 @@ fn named(text: &str) -> Result<String, String> {
         if is_name && !template.contains(&format!("\n  {name}:\n")) {
             return Err(format!("template.yaml has no {name}"));
         }
-        named += before;
-        named += &name.replace(' ', "-");
+        filled += before;
+        filled += &name.replace(' ', "-");
         rest = after;
     }
-    Ok(named + rest)
+    Ok(filled + rest)
 }
 
-/// Commands in the middle of the text are parsed: `ID` and `N` are as good as any id and number.
+/// Returns the inline commands as blocks to parse, with a number in place of each one-letter placeholder such as `N`.
 fn inline(page: &Page) -> Vec<Block> {
     let commands = page.codes.iter().filter_map(|(line, code)| {
         let words: Vec<_> = code.trim_end_matches('…').split(' ').collect();
@@ -185,22 +185,22 @@ fn inline(page: &Page) -> Vec<Block> {
     commands.collect()
 }
 
-/// All values of a block. `…` stands for what is left out.
+/// Parses all values of a block. `…` stands for omitted values.
 fn json(text: &str) -> Result<Vec<Value>, String> {
     let whole = text.replace(", …", "").replace("…,", "").replace("[…]", "[]");
     let values = Deserializer::from_str(&whole).into_iter::<Value>();
     values
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("it is not JSON: {error}"))
+        .map_err(|error| format!("not JSON: {error}"))
 }
 
-/// The command that sends an update to writer-fn.
-fn sent(lambda: &str, update: &Value) -> String {
+/// Returns the command that sends an update to writer-fn.
+fn invocation(lambda: &str, update: &Value) -> String {
     let update = update.to_string().replace('\'', r"'\''");
     format!("curl -sS {lambda}/2015-03-31/functions/writer-fn/invocations -d '{update}'\necho\n")
 }
 
-/// Whether CI runs each of these.
+/// Checks that CI runs each of these commands.
 fn by_ci(text: &str) -> Result<(), String> {
     let mut scripts = fs::read_to_string(root().join(".ci/run")).unwrap();
     for workflow in fs::read_dir(root().join(".github/workflows")).unwrap() {
@@ -211,7 +211,7 @@ fn by_ci(text: &str) -> Result<(), String> {
         .filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#'))
     {
         let command = line.split(" #").next().unwrap_or_default().trim();
-        // CI builds what is optimised once, and starts it several times.
+        // CI builds the optimized binaries once, and runs them directly.
         let program = match command.strip_prefix("cargo run --release -p ") {
             Some(rest) => format!("target/release/{}", rest.split(' ').next().unwrap_or_default()),
             None if command.starts_with("tools/") => command.split(' ').next().unwrap_or_default().to_owned(),
@@ -224,7 +224,7 @@ fn by_ci(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether cargo takes these dependencies.
+/// Checks that cargo accepts these dependencies.
 fn manifest(dependencies: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new("dynamodb-version-control");
@@ -238,47 +238,50 @@ fn manifest(dependencies: &str) -> Result<(), String> {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let says = String::from_utf8_lossy(&cargo.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&cargo.stderr).into_owned();
     if !cargo.status.success() {
-        return Err(says);
+        return Err(stderr);
     }
-    let read: Value = serde_json::from_slice(&cargo.stdout).unwrap();
-    let named = read["packages"][0]["dependencies"].as_array().unwrap();
-    let missing = named
+    let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
+    let dependencies = metadata["packages"][0]["dependencies"].as_array().unwrap();
+    let missing = dependencies
         .iter()
         .filter_map(|dependency| dependency["path"].as_str())
         .find(|path| !Path::new(path).join("Cargo.toml").is_file());
-    missing.map_or(Ok(()), |path| Err(format!("{path} is no crate")))
+    missing.map_or(Ok(()), |path| Err(format!("{path} is not a crate")))
 }
 
 #[test]
-fn every_command_runs_and_what_is_shown_comes_out() {
+fn every_command_runs_and_prints_the_shown_output() {
     let pages: Vec<Page> = pages().iter().map(|name| read(name)).collect();
-    // One after the other: most of the time a page waits.
-    let wrong: Vec<String> = std::thread::scope(|scope| {
+    // Pages run concurrently, because a page mostly waits.
+    let errors: Vec<String> = std::thread::scope(|scope| {
         let running: Vec<_> = pages.iter().map(|page| scope.spawn(|| check(page))).collect();
         running.into_iter().flat_map(|page| page.join().unwrap()).collect()
     });
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n\n"));
 }
 
 #[test]
-fn what_a_page_should_not_have_is_found() {
-    let found = |text: &str| check(&Page::parse("p", text)).join("\n");
+fn errors_in_a_page_are_found() {
+    let errors = |text: &str| check(&Page::parse("p", text)).join("\n");
     for (text, message) in [
         ("```sh\nfalse\n```", "p:1: failed"),
         ("```sh\nnosuchprogram\n```", "command not found"),
-        ("```sh\ncargo test --workspace\n```", "this is not run here"),
+        ("```sh\ncargo test --workspace\n```", "not run in this test"),
         (
             "```sh\necho a\n```\n\n<!-- output -->\n```text\nb\n```",
-            "p:6: shown:\nb\n\nsaid:\na",
+            "p:6: shown:\nb\n\nactual:\na",
         ),
-        ("<!-- output -->\n```text\nb\n```", "nothing was run before it"),
-        ("```\nls\n```", "nobody knows what to do with \"\""),
-        ("```console\n$ ls\n```", "nobody knows what to do with \"console\""),
-        ("<!-- needs: a moon -->\n```sh\nls\n```", "nobody knows"),
-        ("```text\nvzero history A\n```", "this is to be run: vzero history A"),
-        ("```json\n{\"a\": }\n```", "it is not JSON"),
+        ("<!-- output -->\n```text\nb\n```", "no block was run before it"),
+        ("```\nls\n```", "unknown block: language \"\""),
+        ("```console\n$ ls\n```", "unknown block: language \"console\""),
+        ("<!-- needs: a moon -->\n```sh\nls\n```", "unknown block"),
+        (
+            "```text\nvzero history A\n```",
+            "a command in a text block: vzero history A",
+        ),
+        ("```json\n{\"a\": }\n```", "not JSON"),
         (
             "<!-- update -->\n```json\n{\"ID\": \"A\", \"PK\": 1}\n```",
             "PK is reserved",
@@ -299,19 +302,19 @@ fn what_a_page_should_not_have_is_found() {
         ),
         (
             "```rust,no_run\nfn main() {}\n```",
-            "not among the documentation's tests",
+            "not part of the documentation tests",
         ),
         (
             "```toml\n[dependencies]\nshared = { path = \"dynamodb-version-control/none\" }\n```",
-            "is no crate",
+            "is not a crate",
         ),
     ] {
-        assert!(found(text).contains(message), "{text}: {}", found(text));
+        assert!(errors(text).contains(message), "{text}: {}", errors(text));
     }
 }
 
 #[test]
-fn what_a_page_may_have_is_run() {
+fn valid_blocks_pass() {
     let page = Page::parse(
         "p",
         "<!-- first: f() { echo \"$1\"; } -->\n\n```sh\nf 1\nX=2\n```\n\n<!-- output -->\n```text\n1\n```\n\n```sh\nf $X\ncurl http://127.0.0.1:9001/2015-03-31/functions/writer-fn/invocations -d '{\"ID\": \"é#1\"}'\n```\n\n\

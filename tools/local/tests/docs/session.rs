@@ -1,4 +1,4 @@
-//! A page's own stack, folder and shell.
+//! The local stack, folder and shell of one page.
 
 use std::{
     fs,
@@ -15,20 +15,20 @@ use tempfile::TempDir;
 use crate::root;
 
 const LOCAL: &str = env!("CARGO_BIN_EXE_local");
-/// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Maximum duration of a page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Where a page's commands are run.
+/// Environment of a page's commands.
 pub(crate) struct Session {
     stack: Child,
-    /// What is written in pages, and what it is here.
+    /// Addresses in pages, with the actual addresses.
     addresses: [(&'static str, String); 2],
     home: TempDir,
 }
 
-/// What a block of the script said.
+/// Output of a part of the script.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Output {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -64,37 +64,41 @@ impl Session {
             ("http://127.0.0.1:9001", address("Lambda")),
         ];
         lines.find(|line| line.starts_with("Serving until")).unwrap();
-        // What it says further is read, so that it can go on saying.
+        // Reads the remaining output, so that the stack does not block.
         std::thread::spawn(move || lines.for_each(drop));
         let session = Self { stack, addresses, home };
         session.shims();
         session
     }
 
-    /// The text, with this session's addresses in place of the usual ones.
-    pub(crate) fn here(&self, text: &str) -> String {
+    /// Returns the text with the actual addresses in place of the documented ones.
+    pub(crate) fn to_actual(&self, text: &str) -> String {
         self.addresses
             .iter()
-            .fold(text.to_owned(), |text, (usual, here)| text.replace(usual, here))
+            .fold(text.to_owned(), |text, (documented, actual)| {
+                text.replace(documented, actual)
+            })
     }
 
-    /// The other way round.
-    pub(crate) fn usual(&self, text: &str) -> String {
+    /// Returns the text with the documented addresses in place of the actual ones.
+    pub(crate) fn to_documented(&self, text: &str) -> String {
         self.addresses
             .iter()
-            .fold(text.to_owned(), |text, (usual, here)| text.replace(here, usual))
+            .fold(text.to_owned(), |text, (documented, actual)| {
+                text.replace(actual, documented)
+            })
     }
 
-    /// Where Lambda is.
+    /// Returns the endpoint of Lambda.
     pub(crate) fn lambda(&self) -> &str {
         &self.addresses[1].1
     }
 
-    /// Programs in place of others: of cargo, which would build for minutes, and, for what needs an account, of all
-    /// that a page may call, which only parse what they are called with.
+    /// Writes substitutes for programs: for cargo, which would build for minutes, and, for blocks that require an account,
+    /// for every program that a page calls. The latter only parse their arguments.
     fn shims(&self) {
         let bin = Path::new(LOCAL).parent().unwrap();
-        build_what_is_missing(bin);
+        build_missing_programs(bin);
         let fill = |shim: &str| {
             shim.replace("LOCAL", LOCAL)
                 .replace("BIN", &bin.to_string_lossy())
@@ -118,15 +122,15 @@ impl Session {
             "#!/bin/bash\nexec BIN/vzero \"$@\" --help >/dev/null\n",
         );
         write("run", "settle", SETTLE);
-        write("parse", "aws", &parsing("aws-cli", "aws", ASK_NOBODY));
-        write("parse", "sam", &parsing("sam", "sam", ASK_HELP));
-        write("parse", "cargo", &parsing("cargo-lambda", "cargo", ASK_HELP));
-        write("parse", "rustup", &parsing("rustup", "rustup", ASK_HELP));
+        write("parse", "aws", &parsing("aws-cli", "aws", CALL_CLOSED_PORT));
+        write("parse", "sam", &parsing("sam", "sam", CALL_HELP));
+        write("parse", "cargo", &parsing("cargo-lambda", "cargo", CALL_HELP));
+        write("parse", "rustup", &parsing("rustup", "rustup", CALL_HELP));
     }
 
-    /// Runs the parts of a script one after the other in one shell, and returns what each said. One that only parses finds no
-    /// programs but those that parse.
-    pub(crate) fn run(&self, parts: &[(String, bool)]) -> Vec<Result<Said, String>> {
+    /// Runs the parts of a script in order in one shell, and returns the output of each. The `PATH` of a part that is only
+    /// parsed contains only the programs that parse.
+    pub(crate) fn run(&self, parts: &[(String, bool)]) -> Vec<Result<Output, String>> {
         let folder = |name: &str| self.home.path().join(name);
         let out = |index: usize, name: &str| folder(&format!("{name}.{index}"));
         let path = search_path();
@@ -141,7 +145,7 @@ impl Session {
             let (stdout, stderr, settle) = (stdout.display(), stderr.display(), settle.display());
             script.push(format!("{settle} 2>{stderr}\n"));
             script.push(match parsed {
-                // What it sets is as made up as what it names.
+                // In a subshell: the variables that it sets have placeholder values.
                 true => format!("( PATH='{path}'\n{part}\n) >{stdout} 2>{stderr}\n"),
                 false => format!("PATH='{path}'\n{{\n{part}\n}} >{stdout} 2>{stderr}\n"),
             });
@@ -168,14 +172,16 @@ impl Session {
         let whole = folder("done").exists();
         (0..parts.len())
             .map(|index| {
-                let said = Said {
+                let output = Output {
                     stdout: read(out(index, "stdout")),
                     stderr: read(out(index, "stderr")),
                 };
                 match whole || out(index + 1, "stdout").exists() {
-                    true => Ok(said),
-                    false if out(index, "stdout").exists() => Err(format!("failed: {}{}", said.stdout, said.stderr)),
-                    false => Err("was not come to".to_owned()),
+                    true => Ok(output),
+                    false if out(index, "stdout").exists() => {
+                        Err(format!("failed: {}{}", output.stdout, output.stderr))
+                    }
+                    false => Err("not reached".to_owned()),
                 }
             })
             .collect()
@@ -189,12 +195,12 @@ impl Drop for Session {
     }
 }
 
-/// Waits for the shell, and ends it where it takes too long.
+/// Waits for the shell, and kills it after `PAGE_TIMEOUT`.
 fn wait(shell: &mut Child) {
     let (ended, end) = mpsc::channel::<()>();
     let pid = shell.id().to_string();
     let watch = std::thread::spawn(move || {
-        if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if end.recv_timeout(PAGE_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
             let _ = Command::new("kill").arg(pid).status();
         }
     });
@@ -203,10 +209,7 @@ fn wait(shell: &mut Child) {
     watch.join().unwrap();
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "what is on the path is this machine's business"
-)]
+#[allow(clippy::disallowed_methods, reason = "the test runs the installed programs")]
 pub(crate) fn search_path() -> String {
     std::env::var("PATH").unwrap()
 }
@@ -217,14 +220,14 @@ fn on_the_path(program: &str) -> bool {
         .any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// What `tools/check-docs` provides, apart by spaces.
-#[allow(clippy::disallowed_methods, reason = "it is what the script hands in")]
+/// Returns `true` if `tools/check-docs` provides this tool.
+#[allow(clippy::disallowed_methods, reason = "the script sets it")]
 pub(crate) fn provided(tool: &str) -> bool {
     std::env::var("DOCS_TOOLS").is_ok_and(|tools| tools.split(' ').any(|provided| provided == tool))
 }
 
-/// With the whole workspace's tests, all is built that a page calls. With this package's alone, `vzero` may be missing.
-fn build_what_is_missing(bin: &Path) {
+/// Builds the programs that pages call, which are missing if only this package's tests are built.
+fn build_missing_programs(bin: &Path) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (file, arguments) in [
@@ -240,26 +243,26 @@ fn build_what_is_missing(bin: &Path) {
                 let built = cargo.status();
                 assert!(
                     built.unwrap().success() && bin.join(file).exists(),
-                    "{file} is not there"
+                    "{file} does not exist"
                 );
             }
         }
     });
 }
 
-/// Asked for help, a program reads its arguments and does nothing.
-const ASK_HELP: &str = "exec PROGRAM \"$@\" --help >/dev/null\n";
+/// With `--help`, a program parses its arguments and does nothing.
+const CALL_HELP: &str = "exec PROGRAM \"$@\" --help >/dev/null\n";
 
-/// The AWS CLI checks all parameters before it sends anything, and nobody listens there.
-const ASK_NOBODY: &str = r#"
+/// The AWS CLI checks all parameters before it sends a request, and no server listens at this endpoint.
+const CALL_CLOSED_PORT: &str = r#"
 export AWS_MAX_ATTEMPTS=1
-said=$(PROGRAM "$@" --endpoint-url http://127.0.0.1:9 --no-sign-request 2>&1) && exit 1
-case "$said" in *"Could not connect to the endpoint URL"*) exit 0 ;; esac
-echo "$said" >&2
+output=$(PROGRAM "$@" --endpoint-url http://127.0.0.1:9 --no-sign-request 2>&1) && exit 1
+case "$output" in *"Could not connect to the endpoint URL"*) exit 0 ;; esac
+echo "$output" >&2
 exit 1
 "#;
 
-/// Calls a program so that it only parses, where it is provided.
+/// Returns a script that calls the program so that it only parses, or does nothing if the tool is not provided.
 fn parsing(tool: &str, program: &str, call: &str) -> String {
     if !provided(tool) {
         return "#!/bin/bash\n".to_owned();
@@ -268,14 +271,14 @@ fn parsing(tool: &str, program: &str, call: &str) -> String {
     let mut programs = path.split(':').map(|folder| Path::new(folder).join(program));
     let program = programs
         .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("{program} is not there"));
+        .unwrap_or_else(|| panic!("{program} does not exist"));
     format!(
         "#!/bin/bash\nexport PATH='{path}'\n{}",
         call.replace("PROGRAM", &program.to_string_lossy())
     )
 }
 
-/// As on a terminal: with tables.
+/// Prints tables, as on a terminal.
 const VZERO: &str = r#"#!/bin/bash
 set -euo pipefail
 more=()
@@ -284,7 +287,7 @@ case " $* " in *" --output "*) ;; *) more+=(--output table) ;; esac
 exec BIN/vzero "${more[@]}" "$@"
 "#;
 
-/// A reader is slower than the stream: waits until history has what was written.
+/// Waits until history is complete, because commands of a page run faster than the stream.
 const SETTLE: &str = r#"#!/bin/bash
 for try in {1..100}; do
     BIN/vzero --endpoint-url DYNAMODB --table VersionControl audit --all --lag 0 >/dev/null 2>&1 && exit 0
@@ -296,8 +299,8 @@ exit 1
 
 const CARGO: &str = r#"#!/bin/bash
 set -euo pipefail
-refuse() { echo "this is not run here: cargo $asked" >&2; exit 97; }
-asked="$*" package= example=
+refuse() { echo "not run in this test: cargo $arguments" >&2; exit 97; }
+arguments="$*" package= example=
 [ "${1-}" = run ] || refuse
 shift
 while [ $# -gt 0 ]; do
@@ -320,17 +323,17 @@ case " $* " in
     *" --help "*) exec LOCAL "$@" ;;
     *" --once "*) exec LOCAL --dynamodb-port 0 --lambda-port 0 "$@" ;;
 esac
-# One that serves until it is stopped: it is stopped when it serves.
+# Serves until it is stopped: stop it when it is ready.
 coproc LOCAL --dynamodb-port 0 --lambda-port 0 "$@"
 pid=$COPROC_PID
 while read -r line <&"${COPROC[0]}"; do
     case "$line" in "Serving until"*) kill "$pid"; exit 0 ;; esac
 done
-echo "it does not serve" >&2
+echo "the stack did not start" >&2
 exit 1
 "#;
 
-/// What the pages need of curl: a URL, and what is sent there.
+/// The subset of curl that pages use: a URL and a request body.
 const CURL: &str = r#"#!/bin/bash
 set -euo pipefail
 body= url=

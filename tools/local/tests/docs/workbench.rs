@@ -1,5 +1,5 @@
-//! `docs/version-control.nosql-workbench.json`: the table as a model for `NoSQL` Workbench, with what the running stack makes of a
-//! factory's updates.
+//! `docs/version-control.nosql-workbench.json`: the table as a model for `NoSQL` Workbench, with the items that the local stack
+//! writes for the updates of a factory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,7 +55,7 @@ const FACTORY: [Equipment; 3] = [
     ),
 ];
 
-/// What an item is, by its sort key.
+/// Facets of the table: name and sort key.
 const FACETS: [(&str, &str); 4] = [
     ("Latest", "v0"),
     ("History", "v1 … vN"),
@@ -72,7 +72,7 @@ fn facet(sk: &str) -> &'static str {
     }
 }
 
-/// Sends the factory's updates to a stack of its own, and returns its table.
+/// Sends the factory's updates to a new stack, and returns the items of its table.
 async fn table() -> Vec<Value> {
     let stack = Stack::start(Options {
         template: Template::read(&root().join("template.yaml"), &[]).unwrap(),
@@ -96,8 +96,8 @@ async fn table() -> Vec<Value> {
         for (index, (time, state)) in updates.iter().enumerate() {
             let request = format!("{}-{}", name.to_lowercase(), index + 1);
             let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request}).to_string();
-            let answer = stack.lambda.invoke("writer-fn", update.into_bytes()).await.unwrap();
-            assert!(!answer.is_error, "{answer:?}");
+            let response = stack.lambda.invoke("writer-fn", update.into_bytes()).await.unwrap();
+            assert!(!response.is_error, "{response:?}");
             let state = serde_json::from_value(json!({"State": {"S": state}})).unwrap();
             let put = states
                 .put(&entity, &StateTime::parse(time).unwrap(), state, false)
@@ -127,14 +127,14 @@ fn sorted(mut item: Value) -> Value {
     item
 }
 
-/// The form in which `NoSQL` Workbench exports a model.
+/// Returns the model in the form that `NoSQL` Workbench exports.
 fn model(items: &[Value]) -> Value {
     let facets = FACETS.map(|(name, sort_key)| {
-        let of_it: Vec<_> = items
+        let members: Vec<_> = items
             .iter()
             .filter(|item| facet(item["SK"]["S"].as_str().unwrap()) == name)
             .collect();
-        let names: BTreeSet<_> = of_it
+        let names: BTreeSet<_> = members
             .iter()
             .flat_map(|item| attributes(item))
             .map(|(name, _)| name)
@@ -142,7 +142,7 @@ fn model(items: &[Value]) -> Value {
         json!({
             "FacetName": name,
             "KeyAttributeAlias": {"PartitionKeyAlias": "entity", "SortKeyAlias": sort_key},
-            "TableData": of_it,
+            "TableData": members,
             "NonKeyAttributes": names,
             "DataAccess": {"MySql": {}},
         })
@@ -152,7 +152,7 @@ fn model(items: &[Value]) -> Value {
         assert_eq!(
             types.insert(name, kind).unwrap_or(kind),
             kind,
-            "{name} has one type, as the model wants it"
+            "{name} has one type, as the model requires"
         );
     }
     let types = types
@@ -164,8 +164,8 @@ fn model(items: &[Value]) -> Value {
             "Author": "",
             "DateCreated": "Nov 21, 2026, 12:00 PM",
             "DateLastModified": "Nov 21, 2026, 12:00 PM",
-            "Description": "Every version of each item, in one table: v0 is the latest, v1 to vN are its history, Metadata is what is true of the entity \
-                            as such, and states may stand under their time instead of a number.",
+            "Description": "Every version of each item, in one table: v0 is the latest, v1 to vN are its history, Metadata describes the entity \
+                            itself, and the sort key of a state can be its time instead of a number.",
             "AWSService": "Amazon DynamoDB",
             "Version": "3.0",
         },
@@ -184,7 +184,7 @@ fn model(items: &[Value]) -> Value {
     })
 }
 
-/// The names and types of what is not the key.
+/// Returns the names and types of the attributes outside the key.
 fn attributes(item: &Value) -> impl Iterator<Item = (&String, &String)> {
     let attributes = item.as_object().into_iter().flatten();
     let attributes = attributes.filter(|(name, _)| *name != "PK" && *name != "SK");
@@ -192,16 +192,16 @@ fn attributes(item: &Value) -> impl Iterator<Item = (&String, &String)> {
 }
 
 #[tokio::test]
-async fn the_model_holds_what_the_stack_makes_of_the_factorys_updates() {
-    let made = model(&table().await);
-    let kept = fs::read(root().join(MODEL)).unwrap();
-    let kept: Value = serde_json::from_slice(&kept).unwrap_or_default();
-    if made != kept {
+async fn the_model_contains_the_items_that_the_stack_writes() {
+    let generated = model(&table().await);
+    let stored = fs::read(root().join(MODEL)).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap_or_default();
+    if generated != stored {
         let path = format!("{}/workbench.json", env!("CARGO_TARGET_TMPDIR"));
-        fs::write(&path, format!("{made:#}\n")).unwrap();
-        panic!("{MODEL} is another one: see {path}");
+        fs::write(&path, format!("{generated:#}\n")).unwrap();
+        panic!("{MODEL} is out of date: see {path}");
     }
-    let tables = made["DataModel"].as_array().unwrap();
+    let tables = generated["DataModel"].as_array().unwrap();
     let facets = tables[0]["TableFacets"].as_array().unwrap();
     let sizes: Vec<_> = facets
         .iter()

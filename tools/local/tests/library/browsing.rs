@@ -1,4 +1,4 @@
-//! What a browser of history reads: latest items by how their keys begin, which versions are there, and runs of them.
+//! Reads of the history browser: latest items by key prefix, existing versions, and runs of versions.
 
 use std::collections::BTreeSet;
 
@@ -28,15 +28,15 @@ async fn put(store: &Store, id: &str, count: u64, text: &str) {
     }
 }
 
-/// All that is wanted, in so many segments, by pages of so many items.
-async fn heads(store: &Store, wanted: &LatestFilter, total: u32, limit: Option<i32>) -> (Vec<LatestItem>, u64) {
-    let (mut heads, mut read) = (Vec::new(), 0);
+/// Returns the latest items that pass the filter, scanned in `total` segments with this limit, and the number of items read.
+async fn latest_items(store: &Store, filter: &LatestFilter, total: u32, limit: Option<i32>) -> (Vec<LatestItem>, u64) {
+    let (mut items, mut read) = (Vec::new(), 0);
     for index in 0..total {
         let mut start = None;
         loop {
             let segment = Segment { index, total };
-            let page = store.scan_latest(segment, wanted, start, limit).await.unwrap();
-            heads.extend(page.items);
+            let page = store.scan_latest(segment, filter, start, limit).await.unwrap();
+            items.extend(page.items);
             read += page.read;
             start = page.next;
             if start.is_none() {
@@ -44,12 +44,12 @@ async fn heads(store: &Store, wanted: &LatestFilter, total: u32, limit: Option<i
             }
         }
     }
-    heads.sort_by(|a, b| a.entity.cmp(&b.entity));
-    (heads, read)
+    items.sort_by(|a, b| a.entity.cmp(&b.entity));
+    (items, read)
 }
 
 #[tokio::test]
-async fn latest_items_are_found_by_how_their_keys_begin() {
+async fn latest_items_are_filtered_by_key_prefix() {
     let database = Database::start().await;
     for digits in [1, 10] {
         let store = database.store(&format!("Latest{digits}"), digits).await;
@@ -69,31 +69,31 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
             ("", Some(true), &["A#2"]),
             ("v", None, &[]),
         ] {
-            let wanted = LatestFilter {
+            let filter = LatestFilter {
                 prefix: prefix.to_owned(),
                 deleted,
             };
             for (segments, limit) in [(1, None), (4, None), (3, Some(1))] {
-                let (found, read) = heads(&store, &wanted, segments, limit).await;
-                let ids: Vec<_> = found.iter().map(|head| head.entity.as_str()).collect();
+                let (found, read) = latest_items(&store, &filter, segments, limit).await;
+                let ids: Vec<_> = found.iter().map(|item| item.entity.as_str()).collect();
                 assert_eq!(ids, expected, "{prefix} {deleted:?} {segments} {limit:?}");
-                // Four latest items and seven versions: the tombstone's is not written down here.
+                // Four latest items and seven version items: the one of the tombstone is not put here.
                 assert!(read >= 11, "{read}");
             }
         }
-        let (found, _) = heads(&store, &LatestFilter::default(), 1, None).await;
-        let said: Vec<_> = found
+        let (found, _) = latest_items(&store, &LatestFilter::default(), 1, None).await;
+        let states: Vec<_> = found
             .iter()
-            .map(|head| (head.version.unwrap().get(), head.deleted, head.time.unwrap().get()))
+            .map(|item| (item.version.unwrap().get(), item.deleted, item.time.unwrap().get()))
             .collect();
         assert_eq!(
-            said,
+            states,
             [(3, false, 9000), (2, true, 9000), (2, false, 9000), (1, false, 9000)]
         );
-        // Which of the latest versions are in history.
+        // The entities whose latest version is in history.
         let versions: Vec<_> = found
             .iter()
-            .map(|head| (head.entity.clone(), head.version.unwrap()))
+            .map(|item| (item.entity.clone(), item.version.unwrap()))
             .collect();
         let recorded: BTreeSet<_> = store
             .versions_in_history(&versions, true)
@@ -103,7 +103,7 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
             .collect();
         assert_eq!(recorded, ["A#1", "B#1", "a#1"].map(entity).into());
         assert!(store.versions_in_history(&[], true).await.unwrap().is_empty());
-        // Their numbers alone, of more entities than there are, and than one request takes.
+        // Version numbers of more entities than exist, and than one request accepts.
         let mut entities: Vec<_> = (0..150).map(|number| entity(&format!("none#{number}"))).collect();
         entities.extend(versions.iter().map(|(entity, _)| entity.clone()));
         let latest = store.latest_versions(&entities, true).await.unwrap();
@@ -112,7 +112,7 @@ async fn latest_items_are_found_by_how_their_keys_begin() {
 }
 
 #[tokio::test]
-async fn a_run_of_versions_has_what_is_there() {
+async fn a_run_contains_the_versions_that_exist() {
     let database = Database::start().await;
     for digits in [1, 2, 10] {
         let name = format!("Runs{digits}");
@@ -144,7 +144,7 @@ async fn a_run_of_versions_has_what_is_there() {
 }
 
 #[tokio::test]
-async fn a_run_of_large_items_is_cut_off_below() {
+async fn a_run_of_large_items_omits_the_oldest() {
     let database = Database::start().await;
     let store = database.store("Large", 10).await;
     put(&store, "E", 12, &"x".repeat(300_000)).await;

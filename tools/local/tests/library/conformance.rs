@@ -1,4 +1,4 @@
-//! Where engines differ: each row of the table in `docs/conformance.md`, tried on the engine that the tests run on.
+//! Differences between engines: runs each row of the table in `docs/conformance.md` on the engine of the tests.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::{
     operation::{RequestId as _, batch_execute_statement::BatchExecuteStatementOutput},
     primitives::Blob,
     types::{
-        AttributeDefinition, AttributeValue, BatchStatementRequest, BillingMode, KeySchemaElement, KeyType,
-        KeysAndAttributes, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure, ScalarAttributeType,
-        StreamSpecification, StreamViewType, TransactWriteItem, Update,
+        AttributeDefinition, AttributeValue, BatchStatementRequest, BillingMode, ConsumedCapacity, KeySchemaElement,
+        KeyType, KeysAndAttributes, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
+        ScalarAttributeType, StreamSpecification, StreamViewType, TransactWriteItem, Update,
     },
 };
 
@@ -35,12 +35,19 @@ fn item(sort_key: &str, more: impl IntoIterator<Item = (&'static str, AttributeV
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What an answer comes to, in a word: `taken`, or the code of its error.
-fn word<T, E: ProvideErrorMetadata>(answer: Result<T, E>) -> String {
-    match answer {
+/// Returns `taken` for a success, or else the error code.
+fn code<T, E: ProvideErrorMetadata>(result: Result<T, E>) -> String {
+    match result {
         Ok(_) => "taken".to_owned(),
-        Err(error) => error.code().unwrap_or("no answer").to_owned(),
+        Err(error) => error.code().unwrap_or("no response").to_owned(),
     }
+}
+
+/// Returns the sum of the consumed capacity units.
+fn units(consumed: Option<Vec<ConsumedCapacity>>) -> String {
+    let units = consumed.unwrap_or_default();
+    let units = units.iter().filter_map(|one| one.capacity_units);
+    units.sum::<f64>().abs().to_string()
 }
 
 struct Probe<'a> {
@@ -51,7 +58,7 @@ struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// A table with a stream.
+    /// Creates a table with a stream.
     async fn new(database: &'a Database) -> Result<Self, Failure> {
         let table = database.endpoint.table("Conformance");
         let mut request = database
@@ -99,10 +106,10 @@ impl<'a> Probe<'a> {
         Ok(())
     }
 
-    /// What became of putting this item.
-    async fn put_word(&self, item: Item) -> String {
+    /// Puts this item, and returns the result code.
+    async fn put_code(&self, item: Item) -> String {
         let put = self.client.put_item().table_name(&self.table);
-        word(put.set_item(Some(item)).send().await)
+        code(put.set_item(Some(item)).send().await)
     }
 
     fn transacted(&self, sort_key: &str) -> Result<TransactWriteItem, Failure> {
@@ -129,44 +136,44 @@ impl<'a> Probe<'a> {
         Ok(arn.ok_or("no stream")?)
     }
 
-    /// Looks at every record of the stream, and says how many the first answer held.
+    /// Passes every record of the stream to `inspect`, and returns the size of the largest response.
     async fn each_record(
         &self,
-        mut look: impl FnMut(&aws_sdk_dynamodbstreams::types::Record),
+        mut inspect: impl FnMut(&aws_sdk_dynamodbstreams::types::Record),
     ) -> Result<usize, Failure> {
         let arn = self.stream().await?;
         let described = self.streams.describe_stream().stream_arn(&arn).send().await?;
         let shards = described.stream_description.and_then(|stream| stream.shards);
-        let mut first = 0;
+        let mut largest = 0;
         for shard in shards.unwrap_or_default() {
             let iterator = self.streams.get_shard_iterator().stream_arn(&arn);
             let iterator = iterator
                 .shard_id(shard.shard_id.unwrap_or_default())
                 .shard_iterator_type(aws_sdk_dynamodbstreams::types::ShardIteratorType::TrimHorizon);
             let mut iterator = iterator.send().await?.shard_iterator;
-            // On AWS, empty answers come between.
+            // On AWS, some responses are empty.
             for _ in 0..20 {
                 let Some(at) = iterator.take() else { break };
                 let read = self.streams.get_records().shard_iterator(at).send().await?;
                 let records = read.records.unwrap_or_default();
-                first = first.max(records.len());
-                records.iter().for_each(&mut look);
+                largest = largest.max(records.len());
+                records.iter().for_each(&mut inspect);
                 iterator = read.next_shard_iterator;
             }
         }
-        Ok(first)
+        Ok(largest)
     }
 
-    /// How many records of the stream are of this sort key, and how many the first answer held.
+    /// Returns the number of stream records with this sort key, and the size of the largest response.
     async fn records(&self, sort_key: &str) -> Result<(usize, usize), Failure> {
         let mut found = 0;
-        let look = |record: &aws_sdk_dynamodbstreams::types::Record| {
+        let inspect = |record: &aws_sdk_dynamodbstreams::types::Record| {
             let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
             let key = keys.and_then(|keys| keys.get("SK")).and_then(|key| key.as_s().ok());
             found += usize::from(key.is_some_and(|key| key == sort_key));
         };
-        let first = self.each_record(look).await?;
-        Ok((found, first))
+        let largest = self.each_record(inspect).await?;
+        Ok((found, largest))
     }
 
     async fn transaction_units(&self) -> Result<String, Failure> {
@@ -174,17 +181,8 @@ impl<'a> Probe<'a> {
         let request = request
             .transact_items(self.transacted("t1")?)
             .transact_items(self.transacted("t2")?);
-        let answer = request
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .send()
-            .await?;
-        let units = answer.consumed_capacity.unwrap_or_default();
-        Ok(units
-            .iter()
-            .filter_map(|units| units.capacity_units)
-            .sum::<f64>()
-            .abs()
-            .to_string())
+        let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
+        Ok(units(request.send().await?.consumed_capacity))
     }
 
     async fn statement_units(&self) -> Result<String, Failure> {
@@ -192,57 +190,39 @@ impl<'a> Probe<'a> {
         let request = request
             .statements(self.insert("b1", "A", s("a"))?)
             .statements(self.insert("b2", "A", s("a"))?);
-        let answer = request
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .send()
-            .await?;
-        let units = answer.consumed_capacity.unwrap_or_default();
-        Ok(units
-            .iter()
-            .filter_map(|units| units.capacity_units)
-            .sum::<f64>()
-            .abs()
-            .to_string())
+        let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
+        Ok(units(request.send().await?.consumed_capacity))
     }
 
     async fn large_statement_units(&self) -> Result<String, Failure> {
         let request = self.client.batch_execute_statement();
         let request = request.statements(self.insert("b6", "A", s("x".repeat(10_000)))?);
-        let answer = request
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .send()
-            .await?;
-        let units = answer.consumed_capacity.unwrap_or_default();
-        Ok(units
-            .iter()
-            .filter_map(|units| units.capacity_units)
-            .sum::<f64>()
-            .abs()
-            .to_string())
+        let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
+        Ok(units(request.send().await?.consumed_capacity))
     }
 
-    /// A set that holds a value twice.
+    /// Inserts a set that contains a value twice.
     async fn twin_statement(&self) -> Result<String, Failure> {
-        let twins = AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]);
+        let duplicates = AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]);
         let request = self.client.batch_execute_statement();
-        let answer = request.statements(self.insert("b7", "A", twins)?).send().await;
-        let failed = |answer: BatchExecuteStatementOutput| {
-            let responses = answer.responses.unwrap_or_default();
+        let result = request.statements(self.insert("b7", "A", duplicates)?).send().await;
+        let failed = |output: BatchExecuteStatementOutput| {
+            let responses = output.responses.unwrap_or_default();
             responses.iter().any(|one| one.error.is_some())
         };
-        let refused = answer.map_or(true, failed);
-        Ok(if refused { "refused" } else { "taken" }.to_owned())
+        let rejected = result.map_or(true, failed);
+        Ok(if rejected { "refused" } else { "taken" }.to_owned())
     }
 
     async fn statement_length(&self) -> Result<String, Failure> {
         // 6,000 characters, 12,000 bytes.
         let request = self.client.batch_execute_statement();
         let request = request.statements(self.insert("b3", &"é".repeat(6000), s("a"))?);
-        let answer = match request.send().await {
-            Ok(answer) => answer,
-            Err(error) => return Ok(word::<(), _>(Err(error))),
+        let output = match request.send().await {
+            Ok(output) => output,
+            Err(error) => return Ok(code::<(), _>(Err(error))),
         };
-        let error = answer
+        let error = output
             .responses
             .unwrap_or_default()
             .into_iter()
@@ -258,8 +238,8 @@ impl<'a> Probe<'a> {
             .statements(self.insert("b4", "A", s("a"))?)
             .statements(self.insert("b5", "A", AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]))?);
         Ok(match request.send().await {
-            Ok(answer) => {
-                let failed = answer
+            Ok(output) => {
+                let failed = output
                     .responses
                     .unwrap_or_default()
                     .iter()
@@ -295,10 +275,10 @@ impl<'a> Probe<'a> {
     async fn long_name(&self) -> Result<String, Failure> {
         let mut long = item("long", []);
         long.insert("x".repeat(65_535), s("a"));
-        Ok(self.put_word(long).await)
+        Ok(self.put_code(long).await)
     }
 
-    /// A map called `M`, and a text beside it, set by an update.
+    /// Sets a map named `M` and another attribute in one update.
     async fn type_names(&self) -> Result<String, Failure> {
         let map = AttributeValue::M([("x".to_owned(), s("a"))].into());
         let update = self.client.update_item().table_name(&self.table);
@@ -308,7 +288,7 @@ impl<'a> Probe<'a> {
             .expression_attribute_names("#m", "M")
             .expression_attribute_names("#a", "A")
             .expression_attribute_values(":m", map);
-        Ok(word(update.expression_attribute_values(":a", s("a")).send().await))
+        Ok(code(update.expression_attribute_values(":a", s("a")).send().await))
     }
 
     async fn page(&self) -> Result<String, Failure> {
@@ -324,11 +304,11 @@ impl<'a> Probe<'a> {
         Ok(query.send().await?.count.to_string())
     }
 
-    /// Behind `page`, whose items are in it.
+    /// Must run after `page`, which puts the items.
     async fn stream_page(&self) -> Result<String, Failure> {
-        let (found, first) = self.records("page7").await?;
-        assert!(found > 0, "the stream holds what was put");
-        Ok(if first > 8 { "beyond 1 MB" } else { "up to 1 MB" }.to_owned())
+        let (found, largest) = self.records("page7").await?;
+        assert!(found > 0, "the stream contains the items");
+        Ok(if largest > 8 { "beyond 1 MB" } else { "up to 1 MB" }.to_owned())
     }
 
     async fn batch_get(&self) -> Result<String, Failure> {
@@ -340,8 +320,8 @@ impl<'a> Probe<'a> {
             keys = keys.keys(item(&key, []));
         }
         let request = self.client.batch_get_item().request_items(&self.table, keys.build()?);
-        let answer = request.send().await?;
-        let found = answer
+        let output = request.send().await?;
+        let found = output
             .responses
             .unwrap_or_default()
             .values()
@@ -358,12 +338,12 @@ impl<'a> Probe<'a> {
     async fn nested_list(&self) -> Result<String, Failure> {
         let empty = AttributeValue::L(Vec::new());
         let nested = (0..31).fold(empty, |value, _| AttributeValue::L(vec![value]));
-        Ok(self.put_word(item("nested", [("A", nested)])).await)
+        Ok(self.put_code(item("nested", [("A", nested)])).await)
     }
 
     async fn token(&self) -> Result<String, Failure> {
         let token = uuid::Uuid::new_v4().to_string();
-        let mut words = Vec::new();
+        let mut codes = Vec::new();
         for more in ["", "", ", B = :a"] {
             let update = Update::builder()
                 .table_name(&self.table)
@@ -375,7 +355,7 @@ impl<'a> Probe<'a> {
                 .expression_attribute_values(":z", number("0"));
             let request = self.client.transact_write_items().client_request_token(&token);
             let request = request.transact_items(TransactWriteItem::builder().update(update.build()?).build());
-            words.push(word(request.send().await));
+            codes.push(code(request.send().await));
         }
         let get = self
             .client
@@ -388,7 +368,7 @@ impl<'a> Probe<'a> {
             .and_then(|count| count.as_n().ok())
             .cloned()
             .unwrap_or_default();
-        Ok(format!("{count}, then {}", words[2]))
+        Ok(format!("{count}, then {}", codes[2]))
     }
 
     async fn met(&self) -> Result<String, Failure> {
@@ -403,19 +383,24 @@ impl<'a> Probe<'a> {
             .send()
             .await
             .err()
-            .ok_or("it was not refused")?
+            .ok_or("the condition check did not fail")?
             .into_service_error();
         let reasons = match error {
             aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError::TransactionCanceledException(
                 canceled,
             ) => canceled.cancellation_reasons.unwrap_or_default(),
-            other => return Ok(word::<(), _>(Err(other))),
+            other => return Ok(code::<(), _>(Err(other))),
         };
-        let met = reasons.into_iter().find_map(|reason| reason.item).unwrap_or_default();
-        Ok(if met.contains_key("A") { "the item" } else { "no item" }.to_owned())
+        let returned = reasons.into_iter().find_map(|reason| reason.item).unwrap_or_default();
+        Ok(if returned.contains_key("A") {
+            "the item"
+        } else {
+            "no item"
+        }
+        .to_owned())
     }
 
-    /// What became of 1.50 in this item.
+    /// Returns the number stored in this item.
     async fn number(&self, sort_key: &str) -> Result<String, Failure> {
         let get = self
             .client
@@ -450,66 +435,68 @@ impl<'a> Probe<'a> {
         self.number("n3").await
     }
 
-    /// Behind `inserted_number`.
+    /// Must run after `inserted_number`, which inserts the item.
     async fn inserted_record(&self) -> Result<String, Failure> {
         Ok(self.records("n3").await?.0.to_string())
     }
 
-    /// What the stream shows of 0.10, set by an update.
+    /// Returns the stream's image of 0.10, set by an update.
     async fn streamed_number(&self) -> Result<String, Failure> {
         let update = self.client.update_item().table_name(&self.table);
         let update = update.set_key(Some(item("n4", []))).update_expression("SET A = :a");
         let number = AttributeValue::N("0.10".to_owned());
         update.expression_attribute_values(":a", number).send().await?;
-        let mut shown = String::new();
-        // Not every stream shows a change at once.
+        let mut image_number = String::new();
+        // Some streams show a change after a delay.
         for _ in 0..50 {
             self.each_record(|record| {
                 let image = record.dynamodb.as_ref().and_then(|change| change.new_image.as_ref());
-                let of = |name: &str| image.and_then(|image| image.get(name));
-                let is_it = of("SK").and_then(|key| key.as_s().ok()).is_some_and(|key| key == "n4");
-                if let Some(number) = of("A").and_then(|value| value.as_n().ok()).filter(|_| is_it) {
-                    shown.clone_from(number);
+                let attribute = |name: &str| image.and_then(|image| image.get(name));
+                let is_item = attribute("SK")
+                    .and_then(|key| key.as_s().ok())
+                    .is_some_and(|key| key == "n4");
+                if let Some(number) = attribute("A").and_then(|value| value.as_n().ok()).filter(|_| is_item) {
+                    image_number.clone_from(number);
                 }
             })
             .await?;
-            if !shown.is_empty() {
+            if !image_number.is_empty() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        Ok(shown)
+        Ok(image_number)
     }
 
     async fn unknown_shard(&self) -> Result<String, Failure> {
         let iterator = self.streams.get_shard_iterator().stream_arn(self.stream().await?);
         let iterator = iterator.shard_id("shardId-00000000000000000001-deadbeef");
         let iterator = iterator.shard_iterator_type(aws_sdk_dynamodbstreams::types::ShardIteratorType::TrimHorizon);
-        Ok(word(iterator.send().await))
+        Ok(code(iterator.send().await))
     }
 
     async fn refused_values(&self) -> Result<String, Failure> {
         let n = |text: String| AttributeValue::N(text);
-        let mut taken = Vec::new();
+        let mut accepted = Vec::new();
         for (name, value) in [
             ("39 digits", n("1".repeat(39))),
             ("1e126", n("1e126".to_owned())),
             ("1e-131", n("1e-131".to_owned())),
             ("an empty set", AttributeValue::Ss(Vec::new())),
             (
-                "a set with a twin",
+                "a set with a duplicate",
                 AttributeValue::Ns(vec!["1".to_owned(), "1.0".to_owned()]),
             ),
             ("400 KB", AttributeValue::B(Blob::new(vec![0; 410_000]))),
         ] {
-            if self.put_word(item("refused", [("A", value)])).await == "taken" {
-                taken.push(name);
+            if self.put_code(item("refused", [("A", value)])).await == "taken" {
+                accepted.push(name);
             }
         }
-        Ok(if taken.is_empty() {
+        Ok(if accepted.is_empty() {
             "none".to_owned()
         } else {
-            taken.join(", ")
+            accepted.join(", ")
         })
     }
 
@@ -518,7 +505,7 @@ impl<'a> Probe<'a> {
         let request = request
             .transact_items(self.transacted("twice")?)
             .transact_items(self.transacted("twice")?);
-        Ok(word(request.send().await))
+        Ok(code(request.send().await))
     }
 
     async fn idle_value(&self) -> Result<String, Failure> {
@@ -528,7 +515,7 @@ impl<'a> Probe<'a> {
             .table_name(&self.table)
             .set_item(Some(item("idle", [])));
         let put = put.condition_expression("attribute_not_exists(PK)");
-        Ok(word(put.expression_attribute_values(":idle", s("a")).send().await))
+        Ok(code(put.expression_attribute_values(":idle", s("a")).send().await))
     }
 
     async fn access_key(&self) -> Result<String, Failure> {
@@ -542,13 +529,13 @@ impl<'a> Probe<'a> {
         Ok(match &described {
             Ok(_) => "any".to_owned(),
             Err(error) if error.request_id().is_some() || error.code().is_some() => "letters and digits".to_owned(),
-            Err(_) => "no answer".to_owned(),
+            Err(_) => "no response".to_owned(),
         })
     }
 
-    /// Every row. What could not be tried is told as it failed.
-    async fn found(&self) -> BTreeMap<String, String> {
-        let tried = [
+    /// Returns the result of every row, or the error of a row that failed.
+    async fn results(&self) -> BTreeMap<String, String> {
+        let results = [
             ("transaction-units", self.transaction_units().await),
             ("statement-units", self.statement_units().await),
             ("large-statement-units", self.large_statement_units().await),
@@ -576,18 +563,18 @@ impl<'a> Probe<'a> {
             ("idle-value", self.idle_value().await),
             ("access-key", self.access_key().await),
         ];
-        let told = |word: Result<String, Failure>| word.unwrap_or_else(|error| format!("{error:?}"));
-        tried.map(|(name, word)| (name.to_owned(), told(word))).into()
+        let or_error = |result: Result<String, Failure>| result.unwrap_or_else(|error| format!("{error:?}"));
+        results.map(|(name, result)| (name.to_owned(), or_error(result))).into()
     }
 }
 
 #[tokio::test]
-async fn each_engine_does_what_the_table_says() {
+async fn each_engine_matches_the_documented_table() {
     let database = Database::start().await;
     let probe = Probe::new(&database).await.unwrap();
     assert_eq!(
-        probe.found().await,
+        probe.results().await,
         endpoint::documented(database.endpoint.engine),
-        "found, and documented"
+        "measured and documented results"
     );
 }

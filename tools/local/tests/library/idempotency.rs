@@ -1,4 +1,4 @@
-//! An update that is delivered again: what each setting promises, on a real table.
+//! Duplicate deliveries of an update: the guarantee of each idempotency setting, on a real table.
 
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -52,8 +52,8 @@ fn duplicate(version: usize) -> WriteOutcome {
     WriteOutcome::Duplicate { version }
 }
 
-/// The size of the map, and nothing else of the latest item that a version does not have.
-async fn remembered(store: &Store) -> usize {
+/// Returns the size of the latest item's map of recent requests.
+async fn recent_requests(store: &Store) -> usize {
     let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
     serde_json::to_value(&latest[names::RECENT_REQUESTS]).unwrap()["M"]
         .as_object()
@@ -62,7 +62,7 @@ async fn remembered(store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn within_the_window_a_request_is_known_again_whatever_came_between() {
+async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between() {
     let database = Database::start().await;
     for mode in MODES {
         for window in [2, 3, 16] {
@@ -71,13 +71,13 @@ async fn within_the_window_a_request_is_known_again_whatever_came_between() {
             let window = usize::from(window);
             for request in 1..=3 * window {
                 assert_eq!(apply(&store, request, options).await, written(request));
-                assert!(remembered(&store).await <= 2 * window);
-                // The oldest that is promised, and the newest.
+                assert!(recent_requests(&store).await <= 2 * window);
+                // The oldest request of the guaranteed window, and the newest.
                 let oldest = request.saturating_sub(window - 1).max(1);
-                for again in [oldest, request] {
+                for repeated in [oldest, request] {
                     assert_eq!(
-                        apply(&store, again, options).await,
-                        duplicate(again),
+                        apply(&store, repeated, options).await,
+                        duplicate(repeated),
                         "{mode:?} {window}"
                     );
                 }
@@ -87,7 +87,7 @@ async fn within_the_window_a_request_is_known_again_whatever_came_between() {
 }
 
 #[tokio::test]
-async fn a_window_of_one_is_the_last_request_and_has_no_map() {
+async fn a_window_of_one_covers_the_last_request_without_a_map() {
     let database = Database::start().await;
     for mode in MODES {
         let store = database.store(&format!("{mode:?}"), 1).await;
@@ -102,26 +102,26 @@ async fn a_window_of_one_is_the_last_request_and_has_no_map() {
 }
 
 #[tokio::test]
-async fn a_latest_item_without_a_map_is_brought_along_and_a_window_can_change() {
+async fn a_latest_item_without_a_map_is_migrated_and_the_window_can_change() {
     let database = Database::start().await;
     for mode in [WriteMode::Stream, WriteMode::Transaction] {
         let store = database.store(&format!("{mode:?}"), 1).await;
         assert_eq!(apply(&store, 1, recent(mode, 1)).await, written(1));
-        // The last request is known from before there was a map, and afterwards.
+        // The last request is detected although it was applied before the map existed.
         assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
         assert_eq!(apply(&store, 2, recent(mode, 16)).await, written(2));
         assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
-        assert_eq!(remembered(&store).await, 2);
+        assert_eq!(recent_requests(&store).await, 2);
         for request in 3..=130 {
             assert_eq!(apply(&store, request, recent(mode, 100)).await, written(request));
         }
-        // A smaller window is reached in steps.
+        // The map shrinks to a smaller window in steps.
         for request in 131..=140 {
             assert_eq!(apply(&store, request, recent(mode, 2)).await, written(request));
         }
-        assert!(remembered(&store).await <= 4);
+        assert!(recent_requests(&store).await <= 4);
         assert_eq!(apply(&store, 139, recent(mode, 2)).await, duplicate(139));
-        // A ledger leaves the map as it is, and a window of one has none.
+        // A ledger does not change the map; a window of one removes it.
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
         assert_eq!(apply(&store, 141, ledger(mode)).await, written(141));
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
@@ -132,7 +132,7 @@ async fn a_latest_item_without_a_map_is_brought_along_and_a_window_can_change() 
 }
 
 #[tokio::test]
-async fn a_ledger_knows_every_request_and_tells_another_payload() {
+async fn a_ledger_detects_every_duplicate_and_rejects_a_different_payload() {
     let database = Database::start().await;
     for mode in MODES {
         let store = database.store(&format!("{mode:?}"), 1).await;
@@ -152,7 +152,7 @@ async fn a_ledger_knows_every_request_and_tells_another_payload() {
             let reused = store.write(&other(json, "request-1"), ledger(mode)).await;
             assert_eq!(reused, Err(WriteError::RequestIdReused { version }));
         }
-        // The same id for another entity is another request.
+        // The same request id for another entity is a different request.
         let elsewhere = other(json!({"ID": "F", "N": 2}), "request-1");
         assert_eq!(store.write(&elsewhere, ledger(mode)).await, Ok(written(1)));
         let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
@@ -167,7 +167,7 @@ async fn a_ledger_knows_every_request_and_tells_another_payload() {
 }
 
 #[tokio::test]
-async fn many_writers_at_once_apply_each_request_once() {
+async fn concurrent_writers_apply_each_request_once() {
     let database = Database::start().await;
     for (mode, options) in MODES
         .iter()
@@ -176,20 +176,24 @@ async fn many_writers_at_once_apply_each_request_once() {
         let ledger = matches!(options.idempotency, Idempotency::Ledger(_));
         let store = database.store(&format!("{mode:?}{ledger}"), 1).await;
         for round in 0..4 {
-            // Each request twice at once.
+            // Sends each request twice concurrently.
             let requests = (0..4).flat_map(|index| [4 * round + index, 4 * round + index]);
-            let answers = join_all(requests.map(|request| apply(&store, request, options))).await;
-            let mut made: Vec<_> = answers
+            let outcomes = join_all(requests.map(|request| apply(&store, request, options))).await;
+            let mut created: Vec<_> = outcomes
                 .into_iter()
-                .filter_map(|answer| match answer {
+                .filter_map(|outcome| match outcome {
                     WriteOutcome::Written { version } => Some(version.get()),
                     WriteOutcome::Duplicate { .. } => None,
                     other => panic!("{other:?}"),
                 })
                 .collect();
-            made.sort_unstable();
+            created.sort_unstable();
             let first = 4 * round as u64;
-            assert_eq!(made, (first + 1..=first + 4).collect::<Vec<_>>(), "{mode:?} {ledger}");
+            assert_eq!(
+                created,
+                (first + 1..=first + 4).collect::<Vec<_>>(),
+                "{mode:?} {ledger}"
+            );
         }
         if *mode == WriteMode::Stream {
             put_version(&store, &entity("E")).await;

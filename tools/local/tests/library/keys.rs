@@ -1,4 +1,4 @@
-//! v9 → v10 → v11 and 99 → 100: order, latest, history, as-of, paging, in every width.
+//! Order, latest item, history, as-of reads and paging across v9 → v10 and v99 → v100, in every width.
 
 use serde_json::json;
 use shared::{
@@ -23,8 +23,8 @@ fn version(number: u64) -> Version {
     Version::new(number).unwrap()
 }
 
-/// Versions 1 to `count`, version n at n seconds.
-async fn versions(store: &Store, count: u64) {
+/// Writes versions 1 to `count`, version n at n seconds.
+async fn write_versions(store: &Store, count: u64) {
     for number in 1..=count {
         let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
         write(
@@ -59,11 +59,11 @@ async fn history(store: &Store, query: HistoryQuery) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn every_width_reads_the_same() {
+async fn every_width_returns_the_same() {
     let database = Database::start().await;
     for digits in [1, 2, 10] {
         let store = database.store(&format!("Width{digits}"), digits).await;
-        versions(&store, 105).await;
+        write_versions(&store, 105).await;
         let latest = store.latest(&entity("E"), true).await.unwrap().unwrap();
         assert_eq!(latest.version.get(), 105);
 
@@ -115,7 +115,7 @@ async fn every_width_reads_the_same() {
             let found = store.as_of(&entity("E"), at, true).await.unwrap();
             assert_eq!(found.map(|view| view.version.get()), expected, "{digits}: {second}");
             let reads = database.consumed().len();
-            assert!(reads <= 9, "log2 105 and two more, not {reads}");
+            assert!(reads <= 9, "log2(105) + 2, not {reads}");
         }
         for number in [9, 10, 11, 99, 100] {
             let view = store
@@ -138,7 +138,7 @@ async fn every_width_reads_the_same() {
 }
 
 #[tokio::test]
-async fn history_goes_on_past_1_mb() {
+async fn history_continues_past_1_mb() {
     let database = Database::start().await;
     for digits in [1, 10] {
         let store = database.store(&format!("Large{digits}"), digits).await;
@@ -160,10 +160,10 @@ async fn history_goes_on_past_1_mb() {
 }
 
 #[tokio::test]
-async fn the_latest_item_answers_while_the_stream_is_behind() {
+async fn reads_use_the_latest_item_while_the_stream_is_behind() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
-    versions(&store, 6).await;
+    write_versions(&store, 6).await;
     let lag = async || store.lag(&entity("E")).await.unwrap();
     assert_eq!(
         lag().await,
@@ -172,7 +172,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
             through: Some(version(6))
         })
     );
-    // The stream has not come to the seventh yet.
+    // The stream has not delivered the seventh version yet.
     let seventh = update(json!({"ID": "E", "n": 7, "Time": "1970-01-01T00:00:07Z"}));
     store.write(&seventh, mode(WriteMode::Stream)).await.unwrap();
     assert_eq!(
@@ -195,7 +195,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
         ..HistoryQuery::default()
     };
     assert_eq!(history(&store, limited).await, [7, 6]);
-    // Nor to the eighth: the seventh is nowhere now.
+    // Nor the eighth: now no item contains the seventh.
     let eighth = update(json!({"ID": "E", "n": 8, "Time": "1970-01-01T00:00:08Z"}));
     store.write(&eighth, mode(WriteMode::Stream)).await.unwrap();
     assert_eq!(
@@ -212,7 +212,7 @@ async fn the_latest_item_answers_while_the_stream_is_behind() {
 }
 
 #[tokio::test]
-async fn the_lag_is_found_however_far_behind() {
+async fn the_lag_is_found_at_any_distance() {
     let database = Database::start().await;
     for through in [0, 1, 2, 30, 49, 50, 51, 149, 150] {
         let store = database.store(&format!("Through{through}"), 1).await;
@@ -228,31 +228,34 @@ async fn the_lag_is_found_however_far_behind() {
         let lag = store.lag(&entity("E")).await.unwrap().unwrap();
         assert_eq!(lag.through, Version::new(through));
     }
-    // The newest version alone does not make a history.
+    // The newest version item does not close the gap before it.
     let store = database.store("Gaps", 1).await;
-    for of in [
+    for write_mode in [
         WriteMode::Inline,
         WriteMode::Stream,
         WriteMode::Stream,
         WriteMode::Inline,
     ] {
-        store.write(&update(json!({"ID": "E"})), mode(of)).await.unwrap();
+        store
+            .write(&update(json!({"ID": "E"})), mode(write_mode))
+            .await
+            .unwrap();
     }
     let lag = store.lag(&entity("E")).await.unwrap().unwrap();
     assert_eq!((lag.latest, lag.through), (version(4), Some(version(1))));
 }
 
 #[tokio::test]
-async fn a_restored_version_is_the_old_one_whole() {
+async fn a_restored_version_equals_the_old_one() {
     let database = Database::start().await;
-    for of in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
-        let store = database.store(&format!("{of:?}"), 1).await;
+    for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+        let store = database.store(&format!("{write_mode:?}"), 1).await;
         for json in [
             json!({"ID": "E", "A": 1, "B": "b", "Set": [1]}),
             json!({"ID": "E", "A": 2, "B": null, "C": {"x": 1}}),
             json!({"ID": "E", "Deleted": true}),
         ] {
-            write(&store, &update(json), mode(of)).await.unwrap();
+            write(&store, &update(json), mode(write_mode)).await.unwrap();
         }
         let restored = |number, request: &str| {
             let (store, request) = (&store, RequestId::new(request).unwrap());
@@ -263,7 +266,7 @@ async fn a_restored_version_is_the_old_one_whole() {
                         version(number),
                         request,
                         ChangeOptions::default(),
-                        mode(of),
+                        mode(write_mode),
                     )
                     .await
             }
@@ -286,11 +289,17 @@ async fn a_restored_version_is_the_old_one_whole() {
         let (first, fourth) = (attributes(1).await, attributes(4).await);
         assert!(first.attributes == fourth.attributes && !fourth.deleted);
         assert!(restored(99, "r-5").await.is_err());
-        // A tombstone, undone.
+        // Deletes and undeletes the entity.
         let deleted = async |deleted, request: &str| {
             let request = RequestId::new(request).unwrap();
             store
-                .set_deleted(&entity("E"), deleted, request, ChangeOptions::default(), mode(of))
+                .set_deleted(
+                    &entity("E"),
+                    deleted,
+                    request,
+                    ChangeOptions::default(),
+                    mode(write_mode),
+                )
                 .await
                 .unwrap()
         };
@@ -312,7 +321,7 @@ async fn a_restored_version_is_the_old_one_whole() {
 }
 
 #[tokio::test]
-async fn a_table_keeps_the_width_it_was_begun_with() {
+async fn a_table_keeps_the_width_it_was_created_with() {
     let database = Database::start().await;
     let two = database.store("Table", 2).await;
     let other = Store::new(
@@ -330,21 +339,21 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
     assert_eq!(
         two.stored_digits().await,
         Ok(None),
-        "the default is not kept by a claim"
+        "a claim does not store the default"
     );
     two.claim_width().await.unwrap();
     two.claim_width().await.unwrap();
     two.store_digits().await.unwrap();
     assert_eq!(other.stored_digits().await, Ok(VersionDigits::new(2)));
-    let refused = Err(WidthError::Other {
+    let mismatch = Err(WidthError::Other {
         stored: two.digits(),
         requested: other.digits(),
     });
-    assert_eq!(other.store_digits().await, refused);
-    assert_eq!(other.claim_width().await, refused);
+    assert_eq!(other.store_digits().await, mismatch);
+    assert_eq!(other.claim_width().await, mismatch);
     assert!(one.claim_width().await.is_err());
 
-    // A table that was begun without keeping its width has the default one.
+    // A table without a stored width has the default one.
     let narrow = database.store("Narrow", 1).await;
     write(&narrow, &update(json!({"ID": "E"})), mode(WriteMode::Stream))
         .await
@@ -354,19 +363,19 @@ async fn a_table_keeps_the_width_it_was_begun_with() {
         database.table_name("Narrow"),
         VersionDigits::new(10).unwrap(),
     );
-    let refused = Err(WidthError::Other {
+    let mismatch = Err(WidthError::Other {
         stored: VersionDigits::default(),
         requested: wide.digits(),
     });
-    assert_eq!(wide.claim_width().await, refused);
+    assert_eq!(wide.claim_width().await, mismatch);
     narrow.claim_width().await.unwrap();
 }
 
 #[tokio::test]
-async fn keys_between_those_of_versions_are_no_versions() {
+async fn other_keys_between_version_keys_are_not_versions() {
     let database = Database::start().await;
     let store = database.store("Table", 2).await;
-    versions(&store, 3).await;
+    write_versions(&store, 3).await;
     database
         .put(
             "Table",

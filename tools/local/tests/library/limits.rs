@@ -1,5 +1,5 @@
-//! What the writer refuses, against what DynamoDB does: nothing that is let through is refused there for its form, and the
-//! largest latest item has a version item that fits.
+//! Limits of the writer and of DynamoDB: DynamoDB accepts the form of every update that the writer accepts, and the version
+//! item of the largest latest item fits.
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use local::soak::edge;
@@ -17,7 +17,7 @@ use shared::{
     logging::chain,
 };
 
-use testkit::database::Database;
+use testkit::database::{Database, entity};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -38,7 +38,7 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
                 let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options)
                     .await
                     .unwrap();
-                // What is refused beside what is stored is refused at the limit, and not long before.
+                // The writer rejects an update at the size limit, and not well below it.
                 assert!(
                     (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
                     "{id} {edge:?}"
@@ -50,7 +50,7 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
 }
 
 #[tokio::test]
-async fn what_the_writer_lets_through_dynamodb_takes() {
+async fn dynamodb_accepts_what_the_writer_accepts() {
     let database = Database::start().await;
     let store = database.store("Limits", 1).await;
     let nested = |levels: usize, innermost: &str| {
@@ -94,7 +94,7 @@ async fn what_the_writer_lets_through_dynamodb_takes() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_beside_what_is_stored_is_refused_with_the_reason_and_changes_nothing() {
+async fn an_update_that_makes_the_item_too_large_is_rejected_with_the_reason() {
     let database = Database::start().await;
     let store = database.store("Large", 1).await;
     for mode in MODES {
@@ -114,18 +114,13 @@ async fn what_is_too_large_beside_what_is_stored_is_refused_with_the_reason_and_
         };
         assert!(line.contains(reason) && !line.contains("secret"), "{line}");
         assert!(!format!("{error:?}").contains("secret"));
-        let latest = store.latest(&update_entity(&id), true).await.unwrap().unwrap();
+        let latest = store.latest(&entity(&id), true).await.unwrap().unwrap();
         assert_eq!((latest.version.get(), latest.attributes.contains_key("B")), (1, false));
     }
 }
 
-fn update_entity(id: &str) -> shared::domain::entity::EntityId {
-    shared::domain::entity::EntityId::new(id).unwrap()
-}
-
-/// The parser's own limit is DynamoDB's: one level more is refused there.
 #[tokio::test]
-async fn one_level_more_is_refused_by_dynamodb_too() {
+async fn dynamodb_rejects_values_nested_deeper_than_the_parsers_limit() {
     let database = Database::start().await;
     database.table("Deep", &[("PK", ScalarAttributeType::S)]).await;
     let put = async |levels: usize| {

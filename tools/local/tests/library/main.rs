@@ -1,14 +1,14 @@
-//! The library on a real table: every way to write, every read, every pattern.
+//! Tests of the library on a real table: every write mode, every read, every pattern.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod browsing;
 mod conformance;
 mod costs;
+mod history_writer;
 mod idempotency;
 mod keys;
 mod limits;
 mod modes;
-mod recorders;
+mod patterns;
 mod requests;
-mod seeds;

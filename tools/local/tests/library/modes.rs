@@ -1,4 +1,4 @@
-//! Three ways to make a version: the same items, the same outcomes.
+//! The three write modes produce the same items and the same outcomes.
 
 use futures::future::join_all;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ use testkit::database::{Database, entity, mode, put_version, rows, update, write
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
-/// Any update of a few entities by a few requests, so that every outcome is met.
+/// Generates updates of two entities with eight request ids, so that every outcome occurs.
 fn any_update() -> impl Strategy<Value = Value> {
     let entity = prop_oneof![Just("a"), Just("b")];
     let request = 0..8u8;
@@ -59,7 +59,7 @@ fn any_attribute() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn all_modes_make_the_same_items_and_have_the_same_outcomes(
+    fn all_modes_produce_the_same_items_and_outcomes(
         updates in prop::collection::vec(any_update(), 1..25),
         by_time: bool,
         skip_unchanged: bool,
@@ -90,7 +90,7 @@ proptest! {
                 }
                 let mut rows = rows(&database, &table).await;
                 for row in &mut rows {
-                    // When a marker expires depends on when it was written.
+                    // The expiry time of a marker depends on the time of the write.
                     row.as_object_mut().unwrap().remove(names::TTL);
                 }
                 results.push((outcomes, rows));
@@ -102,39 +102,39 @@ proptest! {
     }
 }
 
-async fn one(store: &Store, json: Value, of: WriteMode) -> Result<WriteOutcome, WriteError> {
-    store.write(&update(json), mode(of)).await
+async fn apply(store: &Store, json: Value, write_mode: WriteMode) -> Result<WriteOutcome, WriteError> {
+    store.write(&update(json), mode(write_mode)).await
 }
 
 #[tokio::test]
-async fn writers_at_once_get_each_version_once_in_every_mode() {
+async fn concurrent_writers_get_distinct_versions_in_every_mode() {
     let database = Database::start().await;
-    for of in MODES {
-        let table = format!("{of:?}");
+    for write_mode in MODES {
+        let table = format!("{write_mode:?}");
         let store = database.store(&table, 1).await;
-        let answers = join_all((0..8).map(|n| one(&store, json!({"ID": "E", "Writer": n}), of))).await;
-        let mut versions: Vec<_> = answers
+        let results = join_all((0..8).map(|n| apply(&store, json!({"ID": "E", "Writer": n}), write_mode))).await;
+        let mut versions: Vec<_> = results
             .into_iter()
-            .map(|answer| match answer {
+            .map(|result| match result {
                 Ok(WriteOutcome::Written { version }) => version.get(),
-                other => panic!("{of:?}: {other:?}"),
+                other => panic!("{write_mode:?}: {other:?}"),
             })
             .collect();
         versions.sort_unstable();
-        assert_eq!(versions, (1..=8).collect::<Vec<_>>(), "{of:?}");
-        if of != WriteMode::Stream {
-            assert_eq!(rows(&database, &table).await.len(), 9, "{of:?}");
+        assert_eq!(versions, (1..=8).collect::<Vec<_>>(), "{write_mode:?}");
+        if write_mode != WriteMode::Stream {
+            assert_eq!(rows(&database, &table).await.len(), 9, "{write_mode:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
+async fn the_stream_finds_inline_and_transaction_writes_already_recorded() {
     use shared::{domain::version_item::VersionItem, dynamodb::put::put_version::PutOutcome};
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
-    for of in [WriteMode::Inline, WriteMode::Transaction] {
-        one(&store, json!({"ID": "E", "N": 1.50, "S": ["a"]}), of)
+    for write_mode in [WriteMode::Inline, WriteMode::Transaction] {
+        apply(&store, json!({"ID": "E", "N": 1.50, "S": ["a"]}), write_mode)
             .await
             .unwrap();
         let image = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
@@ -142,45 +142,45 @@ async fn the_stream_finds_already_recorded_what_inline_and_transaction_wrote() {
         assert_eq!(
             store.put_version(&version).await,
             Ok(PutOutcome::AlreadyRecorded),
-            "{of:?}"
+            "{write_mode:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn inline_puts_again_what_a_first_delivery_could_not() {
+async fn inline_puts_the_version_item_that_a_first_delivery_did_not() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
     let json = json!({"ID": "E", "RequestId": "r-1", "A": 1});
-    // A writer that stopped between its two requests.
-    one(&store, json.clone(), WriteMode::Stream).await.unwrap();
+    // A writer stopped between its two requests.
+    apply(&store, json.clone(), WriteMode::Stream).await.unwrap();
     assert_eq!(store.get(&entity("E"), "v1", true).await.unwrap(), None);
     let version = Version::FIRST;
     assert_eq!(
-        one(&store, json, WriteMode::Inline).await,
+        apply(&store, json, WriteMode::Inline).await,
         Ok(WriteOutcome::Duplicate { version })
     );
     assert!(store.get(&entity("E"), "v1", true).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_version_that_is_taken_is_never_overwritten() {
+async fn an_existing_version_item_is_never_overwritten() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
-    let by_hand = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
-    database.put("Table", by_hand.clone()).await;
+    let foreign = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "State": {"S": "foreign"}});
+    database.put("Table", foreign.clone()).await;
     let taken = Err(WriteError::Taken {
         version: Version::FIRST,
     });
-    assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Transaction).await, taken);
-    assert_eq!(rows(&database, "Table").await, std::slice::from_ref(&by_hand));
-    assert_eq!(one(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
+    assert_eq!(apply(&store, json!({"ID": "E"}), WriteMode::Transaction).await, taken);
+    assert_eq!(rows(&database, "Table").await, std::slice::from_ref(&foreign));
+    assert_eq!(apply(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
     let stored = serde_json::to_value(store.get(&entity("E"), "v1", true).await.unwrap().unwrap()).unwrap();
-    assert_eq!(stored["State"], by_hand["State"]);
+    assert_eq!(stored["State"], foreign["State"]);
 }
 
 #[tokio::test]
-async fn an_update_that_changes_nothing_can_be_left_out() {
+async fn an_update_without_changes_can_be_skipped() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
     let skipping = |json: Value| {

@@ -1,4 +1,4 @@
-//! How many requests a read takes, and that one which leaves requests out finds the same.
+//! Number of requests per read, and equal results of reads that omit requests.
 
 use serde_json::{Value, json};
 use shared::{
@@ -12,33 +12,33 @@ use shared::{
 
 use testkit::database::{Database, entity, mode, update};
 
-/// What became of a version item.
+/// State of a version item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Item {
-    There,
-    /// Marked, and its time is over.
+enum State {
+    Present,
+    /// Its TTL has passed.
     Expired,
-    Gone,
+    Deleted,
 }
 
-impl Item {
-    /// What its item has besides, if there is one.
-    fn mark(self) -> Option<Value> {
+impl State {
+    /// Returns the additional attributes of the item, or `None` if it does not exist.
+    fn extra(self) -> Option<Value> {
         match self {
-            Self::There => Some(json!({})),
+            Self::Present => Some(json!({})),
             Self::Expired => Some(json!({"TTL": {"N": "1"}})),
-            Self::Gone => None,
+            Self::Deleted => None,
         }
     }
 }
 
-/// Puts an entity of `head` versions, version n at n seconds, where `item` says what is left of each.
+/// Puts an entity of `latest` versions, version n at n seconds; `item` returns the additional attributes of a version item.
 async fn put(
     database: &Database,
     store: &Store,
     table: &str,
     id: &str,
-    head: u64,
+    latest: u64,
     item: impl Fn(u64) -> Option<Value>,
 ) {
     let put = async |sort_key: String, number: u64, more: Value| {
@@ -49,8 +49,13 @@ async fn put(
         database.put(table, all).await;
     };
     let digits = store.digits();
-    put(digits.latest_key(), head, json!({"Latest": {"N": head.to_string()}})).await;
-    for number in 1..=head {
+    put(
+        digits.latest_key(),
+        latest,
+        json!({"Latest": {"N": latest.to_string()}}),
+    )
+    .await;
+    for number in 1..=latest {
         if let Some(more) = item(number) {
             put(digits.version_key(Version::new(number).unwrap()), number, more).await;
         }
@@ -62,71 +67,83 @@ async fn floor(database: &Database, table: &str, id: &str, floor: u64) {
     database.put(table, floor).await;
 }
 
+/// Returns the versions in the history of this entity, or `None` if it does not exist.
+async fn history(store: &Store, id: &str, query: HistoryQuery) -> Option<Vec<u64>> {
+    let views = store
+        .history(&entity(id), query)
+        .await
+        .unwrap()?
+        .collect()
+        .await
+        .unwrap();
+    Some(views.iter().map(|view| view.version.get()).collect())
+}
+
 async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
     let at = EpochMillis::new(i64::try_from(second).unwrap() * 1000);
     let found = store.as_of(&entity(id), at, true).await?;
     Ok(found.map(|view| view.version.get()))
 }
 
-/// The least whole number that is not below the logarithm.
+/// Returns the binary logarithm, rounded up.
 fn log2(number: u64) -> usize {
     (u64::BITS - (number - 1).leading_zeros()) as usize
 }
 
 #[tokio::test]
-async fn as_of_reads_as_often_as_it_halves() {
+async fn as_of_needs_one_read_per_bisection() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
-    let mut halved = 0;
-    for head in 1..=40 {
-        let id = format!("E{head}");
-        put(&database, &store, "Table", &id, head, |_| Some(json!({}))).await;
-        for second in 0..=head + 1 {
+    let mut max_reads = 0;
+    for latest in 1..=40 {
+        let id = format!("E{latest}");
+        put(&database, &store, "Table", &id, latest, |_| Some(json!({}))).await;
+        for second in 0..=latest + 1 {
             database.consumed();
             let found = as_of(&store, &id, second).await.unwrap();
             assert_eq!(
                 found,
-                Some(second.min(head)).filter(|found| *found > 0),
-                "{head} {second}"
+                Some(second.min(latest)).filter(|found| *found > 0),
+                "{latest} {second}"
             );
             let reads = database.consumed().len();
-            assert!(reads <= log2(head) + 1, "{head} {second}: {reads} reads");
-            halved = halved.max(reads);
+            assert!(reads <= log2(latest) + 1, "{latest} {second}: {reads} reads");
+            max_reads = max_reads.max(reads);
         }
     }
-    assert_eq!(halved, 7);
+    assert_eq!(max_reads, 7);
 }
 
 #[tokio::test]
-async fn as_of_takes_one_read_more_where_history_was_pruned() {
+async fn as_of_needs_one_more_read_if_history_was_pruned() {
     let database = Database::start().await;
     let store = database.store("Table", 10).await;
-    for head in [2, 3, 5, 8, 11] {
-        for below in 2..=head {
+    for latest in [2, 3, 5, 8, 11] {
+        for below in 2..=latest {
             // Pinned below the floor: none, some, some in a row.
             for (name, pinned) in [("none", &[][..]), ("some", &[1, 4, 9]), ("row", &[2, 3, 4, 8, 9])] {
-                let id = format!("{name}{head}/{below}");
-                put(&database, &store, "Table", &id, head, |number| match number {
-                    number if number >= below => Item::There.mark(),
+                let id = format!("{name}{latest}/{below}");
+                put(&database, &store, "Table", &id, latest, |number| match number {
+                    number if number >= below => State::Present.extra(),
                     number if pinned.contains(&number) => Some(json!({"Pinned": {"BOOL": true}})),
-                    number if number % 2 == 0 => Item::Expired.mark(),
-                    _ => Item::Gone.mark(),
+                    number if number % 2 == 0 => State::Expired.extra(),
+                    _ => State::Deleted.extra(),
                 })
                 .await;
                 floor(&database, "Table", &id, below).await;
-                for second in 0..=head + 1 {
+                for second in 0..=latest + 1 {
                     database.consumed();
                     let found = as_of(&store, &id, second).await;
                     let reads = database.consumed().len();
-                    assert!(reads <= log2(head) + 2, "{id} {second}: {reads} reads");
+                    assert!(reads <= log2(latest) + 2, "{id} {second}: {reads} reads");
                     let pruned = Err(ReadError::Pruned {
                         floor: Version::new(below).unwrap(),
                     });
                     if second >= below {
-                        assert_eq!(found, Ok(Some(second.min(head))), "{id} {second}");
+                        assert_eq!(found, Ok(Some(second.min(latest))), "{id} {second}");
                         continue;
                     }
-                    // What is left may answer, if the one after it is left too.
+                    // A pinned version is found only if the next version is kept, too.
                     let is_left = |number: u64| number >= below || pinned.contains(&number);
                     let known = match second {
                         0 => is_left(1).then_some(None),
@@ -140,7 +157,7 @@ async fn as_of_takes_one_read_more_where_history_was_pruned() {
 }
 
 #[tokio::test]
-async fn as_of_tells_what_was_pruned_from_what_is_missing() {
+async fn as_of_distinguishes_pruned_from_missing_versions() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
     let missing = |number| {
@@ -155,11 +172,11 @@ async fn as_of_tells_what_was_pruned_from_what_is_missing() {
     .await;
     assert_eq!(as_of(&store, "E", 3).await, Ok(Some(3)));
     assert_eq!(as_of(&store, "E", 7).await, missing(6));
-    // A floor does not excuse what is missing above it.
+    // A version missing above the floor is still an error.
     floor(&database, "Table", "E", 4).await;
     assert_eq!(as_of(&store, "E", 7).await, missing(6));
     assert_eq!(as_of(&store, "E", 5).await, missing(6));
-    // Below the floor, a version without a time is in nobody's way; above it, it is.
+    // A version without a time is ignored below the floor, and an error above it.
     for (id, below) in [("Below", 6), ("Above", 5)] {
         put(&database, &store, "Table", id, 10, |number| {
             Some(if number == 5 {
@@ -173,7 +190,7 @@ async fn as_of_tells_what_was_pruned_from_what_is_missing() {
     }
     assert_eq!(as_of(&store, "Below", 7).await, Ok(Some(7)));
     assert!(matches!(as_of(&store, "Above", 3).await, Err(ReadError::NoTime { .. })));
-    // The floor was raised above the latest item that was read.
+    // The floor was raised above the latest version.
     put(&database, &store, "Table", "Raised", 8, |_| None).await;
     floor(&database, "Table", "Raised", 20).await;
     let floor = Version::new(20).unwrap();
@@ -182,7 +199,7 @@ async fn as_of_tells_what_was_pruned_from_what_is_missing() {
 
 #[tokio::test]
 async fn a_history_read_without_the_latest_item_is_the_same() {
-    const HEAD: u64 = 3;
+    const LATEST: u64 = 3;
     const ORDERS: [(bool, Option<usize>); 5] = [
         (true, None),
         (false, Some(2)),
@@ -193,19 +210,19 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
     let database = Database::start().await;
     let version = |number: u64| Version::new(number);
     for digits in [1, 2] {
-        // The width 1 always reads it, and is only held against the same.
+        // Width 1 always reads the latest item: two orders suffice for comparison.
         let orders = if digits == 1 { &ORDERS[..2] } else { &ORDERS };
         let table = format!("Table{digits}");
         let store = database.store(&table, digits).await;
         for left in 0..3_u32.pow(3) {
             let item = |number: u64| match left / 3_u32.pow(u32::try_from(number - 1).unwrap()) % 3 {
-                0 => Item::There,
-                1 => Item::Expired,
-                _ => Item::Gone,
+                0 => State::Present,
+                1 => State::Expired,
+                _ => State::Deleted,
             };
             let id = format!("E{left}");
-            put(&database, &store, &table, &id, HEAD, |number| item(number).mark()).await;
-            for (from, to) in (0..=HEAD + 1).flat_map(|from| (0..=HEAD + 1).map(move |to| (from, to))) {
+            put(&database, &store, &table, &id, LATEST, |number| item(number).extra()).await;
+            for (from, to) in (0..=LATEST + 1).flat_map(|from| (0..=LATEST + 1).map(move |to| (from, to))) {
                 for (oldest_first, limit) in orders.iter().copied() {
                     let query = HistoryQuery {
                         from: version(from),
@@ -214,21 +231,19 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
                         limit,
                         consistent: true,
                     };
-                    let is_there = |number: &u64| *number == HEAD || item(*number) == Item::There;
-                    let last = if to == 0 { HEAD } else { to.min(HEAD) };
+                    let is_there = |number: &u64| *number == LATEST || item(*number) == State::Present;
+                    let last = if to == 0 { LATEST } else { to.min(LATEST) };
                     let mut expected: Vec<_> = (from.max(1)..=last).filter(is_there).collect();
                     if !oldest_first {
                         expected.reverse();
                     }
                     expected.truncate(limit.unwrap_or(usize::MAX));
-                    let history = store.history(&entity(&id), query).await.unwrap().unwrap();
-                    let found = history.collect().await.unwrap();
-                    let found: Vec<_> = found.iter().map(|view| view.version.get()).collect();
+                    let found = history(&store, &id, query).await.unwrap();
                     assert_eq!(
                         found,
                         expected,
                         "{digits} {query:?} {:?}",
-                        (1..=HEAD).map(item).collect::<Vec<_>>()
+                        (1..=LATEST).map(item).collect::<Vec<_>>()
                     );
                 }
             }
@@ -241,15 +256,15 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
                     oldest_first,
                     ..HistoryQuery::default()
                 };
-                assert!(store.history(&entity("F"), query).await.unwrap().is_none(), "{query:?}");
+                assert!(history(&store, "F", query).await.is_none(), "{query:?}");
             }
         }
     }
 }
 
-/// What lies beyond the latest version, or has none, is no history where the latest item is read.
+/// A read of the latest item excludes version items above the latest version, or without a latest item.
 #[tokio::test]
-async fn strays_and_orphans_are_no_history() {
+async fn strays_and_orphans_are_not_in_history() {
     let database = Database::start().await;
     let store = database.store("Table", 10).await;
     let large = || json!({"Large": {"S": "x".repeat(390_000)}});
@@ -271,26 +286,16 @@ async fn strays_and_orphans_are_no_history() {
             consistent: true,
             ..HistoryQuery::default()
         };
-        let history = store.history(&entity("E"), query).await.unwrap().unwrap();
-        let mut found: Vec<_> = history
-            .collect()
-            .await
-            .unwrap()
-            .iter()
-            .map(|view| view.version.get())
-            .collect();
+        let mut found = history(&store, "E", query).await.unwrap();
         found.sort_unstable();
-        // Pages of three: whether more come is only asked at the end.
+        // Pages contain three items, and the latest item is read with the last page only.
         let expected: &[u64] = if oldest_first {
             &[1, 2, 3, 4, 5, 6]
         } else {
             &[1, 2, 3, 4, 5]
         };
         assert_eq!(found, expected, "{query:?}");
-        assert!(
-            store.history(&entity("Orphan"), query).await.unwrap().is_none(),
-            "{query:?}"
-        );
+        assert!(history(&store, "Orphan", query).await.is_none(), "{query:?}");
     }
 }
 
@@ -298,40 +303,40 @@ async fn strays_and_orphans_are_no_history() {
 async fn a_page_of_wide_keys_is_one_request() {
     let database = Database::start().await;
     let store = database.store("Table", 2).await;
-    for (id, head) in [("E10", 10), ("E60", 60), ("E105", 105)] {
-        put(&database, &store, "Table", id, head, |_| Some(json!({}))).await;
+    for (id, latest) in [("E10", 10), ("E60", 60), ("E105", 105)] {
+        put(&database, &store, "Table", id, latest, |_| Some(json!({}))).await;
     }
     put(&database, &store, "Table", "Behind", 9, |number| {
         (number < 7).then(|| json!({}))
     })
     .await;
     put(&database, &store, "Table", "Pruned", 9, |number| {
-        if number < 7 { Item::Expired } else { Item::There }.mark()
+        if number < 7 { State::Expired } else { State::Present }.extra()
     })
     .await;
     let numbers = |from: u64, to: u64| (from..=to).collect::<Vec<_>>();
     for (id, from, to, oldest_first, limit, requests, expected) in [
-        // As many as were asked for.
+        // The limit is reached.
         ("E60", 0, 0, true, 50, 1, numbers(1, 50)),
         ("E60", 11, 0, true, 50, 1, numbers(11, 60)),
         ("E60", 5, 20, true, 10, 1, numbers(5, 14)),
-        // All that is wanted.
+        // The range is complete.
         ("E60", 5, 20, true, 50, 1, numbers(5, 20)),
         ("E60", 0, 60, true, 100, 1, numbers(1, 60)),
-        // There may be more.
+        // More versions may exist.
         ("E10", 0, 0, true, 50, 2, numbers(1, 10)),
         ("E10", 0, 20, true, 50, 2, numbers(1, 10)),
         ("E10", 10, 0, true, 50, 2, vec![10]),
         ("E10", 11, 0, true, 50, 2, vec![]),
-        // The newest first from a version that is there.
+        // Newest first, from a version that exists.
         ("E60", 0, 60, false, 50, 1, numbers(11, 60)),
         ("E60", 0, 50, false, 50, 1, numbers(1, 50)),
         ("E60", 10, 20, false, 50, 1, numbers(10, 20)),
-        // From one that is not.
+        // From a version that does not exist.
         ("E10", 0, 20, false, 5, 3, numbers(6, 10)),
-        // From the latest, which only the latest item knows.
+        // From the latest version, which requires the latest item.
         ("E60", 0, 0, false, 50, 2, numbers(11, 60)),
-        // The latest item answers, or does not.
+        // The latest item provides a version, or does not.
         ("Behind", 0, 0, true, 50, 3, vec![1, 2, 3, 4, 5, 6, 9]),
         ("Behind", 0, 8, true, 50, 3, numbers(1, 6)),
         ("Behind", 0, 0, true, 6, 1, numbers(1, 6)),
@@ -340,11 +345,11 @@ async fn a_page_of_wide_keys_is_one_request() {
         ("Behind", 0, 0, true, 0, 1, vec![]),
         ("Pruned", 0, 0, true, 50, 2, numbers(7, 9)),
         ("Pruned", 0, 9, true, 50, 1, numbers(7, 9)),
-        // A page of what is expired shows no entity, and then it begins again.
+        // A page of expired items does not show that the entity exists, so the read starts again.
         ("Pruned", 0, 0, true, 1, 9, vec![7]),
-        // Beyond the width, keys are read one by one.
+        // Some versions exceed the width.
         ("E105", 0, 0, true, 9, 1, numbers(1, 9)),
-        // `v100` to `v105` lie between `v10` and `v11`, and take their place in a page.
+        // `v100` to `v105` lie between `v10` and `v11`, and use space in a page.
         ("E105", 0, 0, true, 50, 2, numbers(1, 50)),
         ("E105", 90, 0, true, 10, 1, numbers(90, 99)),
         ("E105", 90, 0, true, 20, 3, numbers(90, 105)),
@@ -361,14 +366,7 @@ async fn a_page_of_wide_keys_is_one_request() {
             consistent: true,
         };
         database.consumed();
-        let history = store.history(&entity(id), query).await.unwrap().unwrap();
-        let mut found: Vec<_> = history
-            .collect()
-            .await
-            .unwrap()
-            .iter()
-            .map(|view| view.version.get())
-            .collect();
+        let mut found = history(&store, id, query).await.unwrap();
         if !oldest_first {
             found.reverse();
         }
@@ -400,7 +398,7 @@ async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
         consistent: true,
         ..HistoryQuery::default()
     };
-    // More than 1 MB takes so many pages, and the latest item one more.
+    // More than 1 MB requires several pages, and the latest item one more request.
     for (query, requests) in [
         (query(true, 0), 4),
         (query(true, 12), 3),
@@ -408,14 +406,7 @@ async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
         (query(false, 0), 4),
     ] {
         database.consumed();
-        let history = store.history(&entity("E"), query).await.unwrap().unwrap();
-        let mut found: Vec<_> = history
-            .collect()
-            .await
-            .unwrap()
-            .iter()
-            .map(|view| view.version.get())
-            .collect();
+        let mut found = history(&store, "E", query).await.unwrap();
         if !query.oldest_first {
             found.reverse();
         }
@@ -431,9 +422,9 @@ async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
 async fn the_other_reads_are_one_request() {
     let database = Database::start().await;
     let store = database.store("Table", 10).await;
-    for head in [10, 40] {
-        let id = format!("E{head}");
-        put(&database, &store, "Table", &id, head, |_| Some(json!({}))).await;
+    for latest in [10, 40] {
+        let id = format!("E{latest}");
+        put(&database, &store, "Table", &id, latest, |_| Some(json!({}))).await;
         database.consumed();
         store.latest(&entity(&id), true).await.unwrap().unwrap();
         assert_eq!(database.consumed().len(), 1);
@@ -444,7 +435,7 @@ async fn the_other_reads_are_one_request() {
             .unwrap();
         assert_eq!(database.consumed().len(), 1);
     }
-    // The first update of an entity begins its map of requests.
+    // The first update of an entity creates its map of recent requests.
     let write = async || {
         store
             .write(&update(json!({"ID": "W"})), WriteOptions::default())

@@ -1,4 +1,4 @@
-//! Version items by themselves and together, on a real table: they come to the same.
+//! Version items put individually and in batches on a real table: both produce the same items.
 
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
@@ -6,17 +6,17 @@ use stream_fn::HistoryWriter;
 
 use testkit::database::{Database, rows};
 
-/// The tables that are written to, and how many records come in an invocation: one, which is put, or all.
-const EITHER: [(&str, usize); 2] = [("Alone", 1), ("Together", usize::MAX)];
+/// Table and number of records per invocation: one, which is put individually, or all.
+const BATCH_SIZES: [(&str, usize); 2] = [("Individual", 1), ("Batched", usize::MAX)];
 
-/// A table for each way, and a recorder that writes to it.
-async fn recorders(database: &Database) -> Vec<(&'static str, (HistoryWriter, usize))> {
-    let mut recorders = Vec::new();
-    for (table, records) in EITHER {
-        let recorder = HistoryWriter::from_store(database.store(table, 1).await);
-        recorders.push((table, (recorder, records)));
+/// Creates a table and a history writer for each batch size.
+async fn writers(database: &Database) -> Vec<(&'static str, (HistoryWriter, usize))> {
+    let mut writers = Vec::new();
+    for (table, records) in BATCH_SIZES {
+        let writer = HistoryWriter::from_store(database.store(table, 1).await);
+        writers.push((table, (writer, records)));
     }
-    recorders
+    writers
 }
 
 fn image(entity: &str, latest: u64, attributes: Value) -> Value {
@@ -27,27 +27,27 @@ fn image(entity: &str, latest: u64, attributes: Value) -> Value {
     image
 }
 
-/// Hands these images over, and returns the indexes of those that failed.
-async fn failed((recorder, at_once): &(HistoryWriter, usize), images: &[Value]) -> Vec<usize> {
+/// Invokes the history writer with these images, and returns the indexes of those that failed.
+async fn failed((writer, batch_size): &(HistoryWriter, usize), images: &[Value]) -> Vec<usize> {
     let record = |(index, image): (usize, &Value)| {
         let keys = json!({"PK": image["PK"], "SK": image["SK"]});
         json!({"eventName": "MODIFY", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": index.to_string()}})
     };
     let records: Vec<_> = images.iter().enumerate().map(record).collect();
     let mut failed = Vec::new();
-    for records in records.chunks(*at_once) {
+    for records in records.chunks(*batch_size) {
         let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
         let deadline = Deadline::after(std::time::Duration::from_secs(60));
-        let answer = recorder.handle(&event, "lambda", deadline).await.unwrap();
-        let failures = answer.batch_item_failures.into_iter();
+        let response = writer.handle(&event, "lambda", deadline).await.unwrap();
+        let failures = response.batch_item_failures.into_iter();
         failed.extend(failures.map(|failure| failure.item_identifier.unwrap().parse::<usize>().unwrap()));
     }
     failed
 }
 
-/// Every type, and names that a statement could trip over.
-fn odd() -> Value {
-    let mut odd = json!({
+/// Returns attributes of every type, and attributes with names that a statement must quote.
+fn odd_attributes() -> Value {
+    let mut attributes = json!({
         "S": {"S": ""}, "Emoji": {"S": "😀 '\"\\ ? é"}, "N": {"N": "-0.12345678901234567890123456789012345678"},
         "Large": {"N": "9.9999999999999999999999999999999999999E+125"}, "Small": {"N": "1E-130"}, "Scale": {"N": "1.50"},
         "B": {"B": "AP8="}, "BE": {"B": ""}, "BOOL": {"BOOL": false}, "NULL": {"NULL": true},
@@ -82,28 +82,28 @@ fn odd() -> Value {
         "`",
         " ",
     ] {
-        odd[name] = json!({"S": name});
+        attributes[name] = json!({"S": name});
     }
-    odd
+    attributes
 }
 
 async fn same_rows(database: &Database) -> Vec<Value> {
-    let alone = rows(database, "Alone").await;
-    assert_eq!(alone, rows(database, "Together").await);
-    alone
+    let individual = rows(database, "Individual").await;
+    assert_eq!(individual, rows(database, "Batched").await);
+    individual
 }
 
 #[tokio::test]
-async fn both_write_the_same_items() {
+async fn both_batch_sizes_write_the_same_items() {
     let database = Database::start().await;
     if database
         .endpoint
-        .differs("both_write_the_same_items", &["inserted-number"])
+        .differs("both_batch_sizes_write_the_same_items", &["inserted-number"])
     {
         return;
     }
-    // More than a request takes, among them what fits in no statement, and what is no version.
-    let mut images: Vec<_> = (1..=70).map(|latest| image("E", latest, odd())).collect();
+    // More than one request accepts, including items that fit in no statement, and items that are not versions.
+    let mut images: Vec<_> = (1..=70).map(|latest| image("E", latest, odd_attributes())).collect();
     images[3] = image("Long name", 1, json!({"n".repeat(9000): {"S": "a"}}));
     let longest = database.longest_name("names above 50,000 characters");
     images[4] = image("Longest name", 1, json!({"'é".repeat(longest / 3): {"S": "a"}}));
@@ -112,12 +112,12 @@ async fn both_write_the_same_items() {
     images[6] = image("Malformed", 1, json!({"N": {"N": "no number"}, "Latest": {"N": "1"}}));
     images[6]["Latest"] = json!({"S": "no number"});
     images[7]["SK"] = json!({"S": "v9"});
-    for (table, recorder) in recorders(&database).await {
-        assert_eq!(failed(&recorder, &images).await, [6], "{table}");
+    for (table, writer) in writers(&database).await {
+        assert_eq!(failed(&writer, &images).await, [6], "{table}");
     }
     let written = same_rows(&database).await;
     assert_eq!(written.len(), 68);
-    let mut expected = odd();
+    let mut expected = odd_attributes();
     expected["PK"] = json!({"S": "E"});
     let names = |row: &Value| row.as_object().unwrap().len();
     assert!(
@@ -129,19 +129,19 @@ async fn both_write_the_same_items() {
 }
 
 #[tokio::test]
-async fn both_know_what_is_recorded_already() {
+async fn both_batch_sizes_detect_recorded_versions() {
     let database = Database::start().await;
     if database
         .endpoint
-        .differs("both_know_what_is_recorded_already", &["inserted-number"])
+        .differs("both_batch_sizes_detect_recorded_versions", &["inserted-number"])
     {
         return;
     }
     let images: Vec<_> = (1..=60)
         .map(|latest| image("E", latest, json!({"A": {"N": "1.0"}})))
         .collect();
-    for (table, recorder) in recorders(&database).await {
-        // The same under another notation and with marks, and three that are others.
+    for (table, writer) in writers(&database).await {
+        // An equal item in another notation with a TTL, and three different items.
         let stored = |sk: &str, a: Value| json!({"PK": {"S": "E"}, "SK": {"S": sk}, "A": a});
         let mut marked = stored("v2", json!({"N": "1"}));
         marked["TTL"] = json!({"N": "4000000000"});
@@ -152,22 +152,22 @@ async fn both_know_what_is_recorded_already() {
         more["B"] = json!({"NULL": true});
         database.put(table, more).await;
         let conflicts = [2, 29, 59];
-        assert_eq!(failed(&recorder, &images).await, conflicts, "{table}");
+        assert_eq!(failed(&writer, &images).await, conflicts, "{table}");
         let before = rows(&database, table).await;
-        assert_eq!(failed(&recorder, &images).await, conflicts, "{table}");
+        assert_eq!(failed(&writer, &images).await, conflicts, "{table}");
         assert_eq!(rows(&database, table).await, before, "{table}");
     }
     assert_eq!(same_rows(&database).await.len(), 60);
 }
 
 #[tokio::test]
-async fn the_same_version_may_come_twice() {
+async fn the_same_version_can_occur_twice() {
     let database = Database::start().await;
-    let of = |latest, a: &str| image("E", latest, json!({"A": {"S": a}}));
-    // The third of version 2 is another one; which of two is first is free.
-    let images = [of(1, "a"), of(1, "a"), of(2, "a"), of(1, "a"), of(2, "b"), of(3, "a")];
-    for (table, recorder) in recorders(&database).await {
-        let failed = failed(&recorder, &images).await;
+    let v = |latest, a: &str| image("E", latest, json!({"A": {"S": a}}));
+    // Version 2 occurs with two contents; either can be written first.
+    let images = [v(1, "a"), v(1, "a"), v(2, "a"), v(1, "a"), v(2, "b"), v(3, "a")];
+    for (table, writer) in writers(&database).await {
+        let failed = failed(&writer, &images).await;
         let kept = rows(&database, table).await;
         assert_eq!(kept.len(), 3, "{table}");
         let second = kept.iter().find(|row| row["SK"]["S"] == "v2").unwrap();
@@ -177,11 +177,11 @@ async fn the_same_version_may_come_twice() {
 }
 
 #[tokio::test]
-async fn what_dynamodb_refuses_fails_nothing_else() {
+async fn a_rejected_item_fails_no_other_item() {
     let database = Database::start().await;
     if database
         .endpoint
-        .differs("what_dynamodb_refuses_fails_nothing_else", &["twin-statement"])
+        .differs("a_rejected_item_fails_no_other_item", &["twin-statement"])
     {
         return;
     }
@@ -193,19 +193,19 @@ async fn what_dynamodb_refuses_fails_nothing_else() {
         deep = json!({"L": [deep]});
     }
     images[29]["Deep"] = deep;
-    for (table, recorder) in recorders(&database).await {
-        assert_eq!(failed(&recorder, &images).await, [10, 20, 29], "{table}");
+    for (table, writer) in writers(&database).await {
+        assert_eq!(failed(&writer, &images).await, [10, 20, 29], "{table}");
     }
     assert_eq!(same_rows(&database).await.len(), 27);
 }
 
 #[tokio::test]
-async fn what_either_way_costs() {
+async fn cost_of_both_batch_sizes() {
     let database = Database::start().await;
-    if database
-        .endpoint
-        .differs("what_either_way_costs", &["statement-units", "large-statement-units"])
-    {
+    if database.endpoint.differs(
+        "cost_of_both_batch_sizes",
+        &["statement-units", "large-statement-units"],
+    ) {
         return;
     }
     // Just under 1 KB.
@@ -216,10 +216,10 @@ async fn what_either_way_costs() {
         .map(|latest| image("L", latest, json!({"A": {"S": "x".repeat(100_000)}})))
         .collect();
     let mut measured = Vec::new();
-    for (_, recorder) in recorders(&database).await {
+    for (_, writer) in writers(&database).await {
         for images in [&images, &large] {
             database.consumed();
-            assert!(failed(&recorder, images).await.is_empty());
+            assert!(failed(&writer, images).await.is_empty());
             let consumed = database.consumed();
             let units: f64 = consumed.iter().map(|(_, units)| units).sum();
             measured.push((consumed.len(), units));

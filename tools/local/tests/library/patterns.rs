@@ -1,4 +1,4 @@
-//! The patterns, acted out on the examples that are commonly shown of them: the tables that come out are those pictured.
+//! The patterns, run on their published examples: the resulting tables equal the published ones.
 
 use aws_sdk_dynamodb::types::ScalarAttributeType::{N, S};
 use futures::future::join_all;
@@ -27,7 +27,7 @@ fn time(text: &str) -> StateTime {
     StateTime::parse(text).unwrap()
 }
 
-/// A factory whose parts send their state, by time.
+/// Equipment states of a factory, keyed by time.
 #[tokio::test]
 async fn time_based_versions() {
     let database = Database::start().await;
@@ -95,7 +95,7 @@ async fn time_based_versions() {
     assert!(series.latest(&entity("Equipment#1"), true).await.unwrap().is_none());
 }
 
-/// The same factory, by number, with keys of one digit and of two.
+/// Equipment states keyed by version number, with keys of one digit and of two.
 #[tokio::test]
 async fn number_based_versions() {
     let database = Database::start().await;
@@ -104,16 +104,16 @@ async fn number_based_versions() {
         ("2023-11-05T12:12:00", "WARNING1"),
         ("2023-11-06T12:05:00", "NORMAL"),
     ];
-    for of in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+    for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
         for (digits, keys) in [(1, ["v0", "v1", "v2", "v3"]), (2, ["v00", "v01", "v02", "v03"])] {
-            let table = format!("{of:?}{digits}");
+            let table = format!("{write_mode:?}{digits}");
             let store = database.store(&table, digits).await;
             let mut expected = Vec::new();
             for ((at, name), key) in states.iter().zip(&keys[1..]) {
                 write(
                     &store,
                     &update(json!({"ID": "Equipment#1", "RequestId": key, "Time": at, "State": name})),
-                    mode(of),
+                    mode(write_mode),
                 )
                 .await
                 .unwrap();
@@ -127,16 +127,16 @@ async fn number_based_versions() {
             expected.push(v0);
             let mut rows = rows(&database, &table).await;
             for row in &mut rows {
-                // What the seeds do not have: only v0 carries it.
-                let remembers = row.as_object_mut().unwrap().remove("RecentRequests").is_some();
-                assert_eq!(remembers, row["SK"]["S"] == keys[0]);
+                // Not in the published table; only v0 has it.
+                let has_requests = row.as_object_mut().unwrap().remove("RecentRequests").is_some();
+                assert_eq!(has_requests, row["SK"]["S"] == keys[0]);
             }
             assert_eq!(rows, sorted(expected), "{table}");
         }
     }
 }
 
-async fn two(database: &Database) -> TwoTables {
+async fn create_tables(database: &Database) -> TwoTables {
     database.table("resource", &[("hash", S)]).await;
     database.table("resource-history", &[("hash", S), ("version", N)]).await;
     TwoTables::new(
@@ -154,12 +154,12 @@ fn attr(value: &str) -> Item {
     item(json!({"attr1": {"S": value}}))
 }
 
-/// A resource in one table, every row of it in another.
+/// A resource in one table, and each of its versions in another.
 #[tokio::test]
 async fn client_side_row_versioning() {
     use two_tables::Outcome::{Refused, Written};
     let database = Database::start().await;
-    let tables = two(&database).await;
+    let tables = create_tables(&database).await;
     let hash = "1c5815b2";
     let version = |number| Version::new(number).unwrap();
     assert_eq!(tables.update(hash, attr("x"), "w0").await, Ok(Refused));
@@ -178,7 +178,7 @@ async fn client_side_row_versioning() {
     let read = tables.read(hash).await.unwrap().unwrap();
     assert!(read.version == version(2) && read.attributes == attr("some values"));
 
-    // Only the resource goes, and counting goes on.
+    // Deletes only the resource; the next version number is kept.
     tables.delete(hash).await.unwrap();
     assert!(tables.read(hash).await.unwrap().is_none());
     assert_eq!(tables.history(hash).await.unwrap().len(), 2);
@@ -186,13 +186,13 @@ async fn client_side_row_versioning() {
 }
 
 #[tokio::test]
-async fn a_crash_between_the_two_writes_is_mended_by_the_next_update() {
+async fn the_next_update_repairs_a_crash_between_the_two_writes() {
     use two_tables::Outcome::Written;
     let database = Database::start().await;
-    let tables = two(&database).await;
+    let tables = create_tables(&database).await;
     let version = |number| Version::new(number).unwrap();
     tables.create("1c5815b2", attr("one"), "w1").await.unwrap();
-    // The history of version 2 is written, and then nothing.
+    // The writer stops after the history row of version 2.
     tables
         .write_history("1c5815b2", version(2), attr("lost"), "crashed")
         .await
@@ -201,7 +201,7 @@ async fn a_crash_between_the_two_writes_is_mended_by_the_next_update() {
     assert_eq!(
         tables.history("1c5815b2").await.unwrap().len(),
         1,
-        "the extra row is read by nobody"
+        "the extra row is not returned"
     );
     assert_eq!(
         tables.update("1c5815b2", attr("two"), "w2").await,
@@ -211,16 +211,16 @@ async fn a_crash_between_the_two_writes_is_mended_by_the_next_update() {
         rows(&database, "resource-history").await,
         sorted(vec![row("1", "one"), row("2", "two")])
     );
-    // What is settled is never replaced.
+    // A history row of an existing version is never replaced.
     let again = tables.write_history("1c5815b2", version(2), attr("late"), "w3").await;
     assert_eq!(again, Ok(two_tables::Outcome::Conflict));
 }
 
 #[tokio::test]
-async fn two_writers_cannot_take_one_version() {
+async fn concurrent_writers_cannot_write_the_same_version() {
     use two_tables::Outcome::{Conflict, Written};
     let database = Database::start().await;
-    let tables = two(&database).await;
+    let tables = create_tables(&database).await;
     tables.create("1c5815b2", attr("0"), "w").await.unwrap();
     for round in 0..10 {
         let ids: Vec<_> = (0..6).map(|writer| format!("{round}-{writer}")).collect();
@@ -240,7 +240,7 @@ async fn two_writers_cannot_take_one_version() {
     assert_eq!(numbers, (1..=read.version.get()).rev().collect::<Vec<_>>());
 }
 
-/// Ratings of movies, each with the time it was given.
+/// Movie ratings, each with its time.
 #[tokio::test]
 async fn timestamp_writes() {
     let database = Database::start().await;
@@ -277,7 +277,7 @@ async fn timestamp_writes() {
     ]);
     assert_eq!(rows(&database, "Ratings").await, expected);
 
-    // What is older changes nothing, even after the deletion. Equal is a retry.
+    // An older write changes nothing, even after the deletion. An equal timestamp is a retry.
     let stale = |stored| Ok(Outcome::Stale { stored: Some(stored) });
     assert_eq!(
         ratings.put(&a, 1_721_770_089_999, rating(1)).await,
@@ -294,13 +294,13 @@ async fn timestamp_writes() {
     );
     assert_eq!(rows(&database, "Ratings").await, expected);
 
-    // No read shows a tombstone.
+    // No read returns a tombstone.
     assert_eq!(ratings.get(&z, true).await.unwrap(), None);
     assert!(ratings.get(&a, true).await.unwrap().is_some());
     assert_eq!(ratings.query("User#2", true).await.unwrap().len(), 1);
     let keys = ["Movie#A".to_owned(), "Movie#Z".to_owned(), "Movie#None".to_owned()];
     assert_eq!(ratings.batch_get("User#2", &keys, true).await.unwrap().len(), 1);
-    // What is newer replaces it, tombstone and all.
+    // A newer write replaces the tombstone.
     assert_eq!(
         ratings.put(&z, 1_721_757_900_001, rating(2)).await,
         Ok(Outcome::Applied)
@@ -343,7 +343,7 @@ fn stored(error: SaveError<Book>) -> Option<Book> {
     }
 }
 
-/// A book that two clients retitle at once.
+/// Two clients that change the title of a book concurrently.
 #[tokio::test]
 async fn optimistic_locking() {
     let database = Database::start().await;
@@ -355,7 +355,7 @@ async fn optimistic_locking() {
         "version",
     );
     assert_eq!(books.load(&ISBN).await.unwrap(), None);
-    // A version that nobody stored is no new value.
+    // A value with a version cannot be saved as a new one.
     assert_eq!(
         stored(books.save(&book("x", Some(7)), Check::Version).await.unwrap_err()),
         None
@@ -365,10 +365,10 @@ async fn optimistic_locking() {
         books.save(&new, Check::Version).await.unwrap(),
         book("Old Title", Some(1))
     );
-    assert_eq!(new.version, None, "what was passed in is as it was");
+    assert_eq!(new.version, None, "the argument is unchanged");
     let second = books.save(&book("Old Title", Some(1)), Check::Version).await.unwrap();
     assert_eq!(second.version, Some(2));
-    // A new value, though there is one.
+    // A value without a version conflicts with a stored one.
     assert!(stored(books.save(&book("Other", None), Check::Version).await.unwrap_err()).is_some());
 
     let ours = books.load(&ISBN).await.unwrap().unwrap();
@@ -380,10 +380,13 @@ async fn optimistic_locking() {
         title: "New Title".to_owned(),
         ..ours
     };
-    let met = stored(books.save(&ours, Check::Version).await.unwrap_err());
-    assert_eq!(met, Some(book("Changed By Someone Else", Some(3))));
-    assert_eq!(stored(books.delete(&ours, Check::Version).await.unwrap_err()), met);
-    // Clobber checks nothing, and counts all the same.
+    let conflicting = stored(books.save(&ours, Check::Version).await.unwrap_err());
+    assert_eq!(conflicting, Some(book("Changed By Someone Else", Some(3))));
+    assert_eq!(
+        stored(books.delete(&ours, Check::Version).await.unwrap_err()),
+        conflicting
+    );
+    // Clobber checks nothing, but increments the version.
     assert_eq!(
         books
             .save(&book("Clobbered", Some(9)), Check::Clobber)
@@ -427,11 +430,11 @@ async fn optimistic_locking_inside_a_transaction() {
         saved.iter().map(|book| book.version).collect::<Vec<_>>(),
         [Some(1), Some(1)]
     );
-    // One of the two is not what is stored, so neither is saved.
-    let met = stored(books.save_all(&[&saved[0], &other], Check::Version).await.unwrap_err());
-    assert_eq!(met.as_ref(), Some(&saved[1]));
+    // One of the two differs from the stored value, so neither is saved.
+    let conflicting = stored(books.save_all(&[&saved[0], &other], Check::Version).await.unwrap_err());
+    assert_eq!(conflicting.as_ref(), Some(&saved[1]));
     assert_eq!(books.load(&ISBN).await.unwrap().unwrap().version, Some(1));
-    // With other requests in one transaction.
+    // Combined with other requests in one transaction.
     let save = books.prepare_save(&saved[0], Check::Version).unwrap();
     let delete = books.prepare_delete(&saved[1], Check::Version).unwrap();
     let request = database
