@@ -43,7 +43,7 @@ pub fn http_client() -> SharedHttpClient {
             .tls_provider(Provider::Rustls(CryptoMode::Ring))
             .proxy_config(ProxyConfig::from_env());
         connector.set_connector_settings(settings.cloned());
-        connector.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
+        connector.set_sleep_impl(components.and_then(aws_sdk_dynamodb::config::RuntimeComponents::sleep_impl));
         connector.build()
     })
 }
