@@ -102,23 +102,31 @@ mod tests {
     #[test]
     fn values_outside_lambdas_bounds_are_rejected() {
         assert!(Settings::default().checked().is_ok());
-        let invalid: [(&str, fn(&mut Settings)); 6] = [
-            ("BatchSize", |settings| settings.batch_size = 0),
-            ("BatchSize", |settings| settings.batch_size = 10_001),
-            ("ParallelizationFactor", |settings| settings.parallelization_factor = 11),
-            ("MaximumRetryAttempts", |settings| {
-                settings.maximum_retry_attempts = Some(10_001)
-            }),
-            ("MaximumRecordAgeInSeconds", |settings| {
-                settings.maximum_record_age = Some(Duration::from_secs(59));
-            }),
-            ("MaximumBatchingWindowInSeconds", |settings| {
-                settings.batching_window = Duration::from_secs(301);
-            }),
-        ];
-        for (name, change) in invalid {
+        let with = |change: fn(&mut Settings)| {
             let mut settings = Settings::default();
             change(&mut settings);
+            settings
+        };
+        for (name, settings) in [
+            ("BatchSize", with(|settings| settings.batch_size = 0)),
+            ("BatchSize", with(|settings| settings.batch_size = 10_001)),
+            (
+                "ParallelizationFactor",
+                with(|settings| settings.parallelization_factor = 11),
+            ),
+            (
+                "MaximumRetryAttempts",
+                with(|settings| settings.maximum_retry_attempts = Some(10_001)),
+            ),
+            (
+                "MaximumRecordAgeInSeconds",
+                with(|settings| settings.maximum_record_age = Some(Duration::from_secs(59))),
+            ),
+            (
+                "MaximumBatchingWindowInSeconds",
+                with(|settings| settings.batching_window = Duration::from_secs(301)),
+            ),
+        ] {
             let error = settings.checked().unwrap_err().to_string();
             assert_eq!(error, format!("{name} is outside Lambda's bounds"));
         }
