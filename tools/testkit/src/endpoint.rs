@@ -31,7 +31,7 @@ pub enum Engine {
     Embedded,
     /// Amazon's DynamoDB Local.
     DynamodbLocal,
-    /// MiniStack.
+    /// `MiniStack`.
     MiniStack,
     /// AWS.
     Aws,
