@@ -24,7 +24,6 @@ const MAX_QUEUED_LINES: usize = 64;
 /// The function that receives the updates.
 pub const WRITER: &str = "writer-fn";
 
-/// An update and its line number.
 #[derive(Debug, Clone)]
 pub struct Line {
     number: usize,
@@ -32,10 +31,8 @@ pub struct Line {
     json: String,
 }
 
-/// The result of a feed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of updates by outcome.
     pub outcomes: BTreeMap<String, usize>,
     /// Line numbers and messages of version conflicts.
     pub conflicts: Vec<(usize, String)>,
@@ -74,7 +71,6 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
     lines
 }
 
-/// Sends the updates.
 pub async fn send(
     lambda: &Lambda,
     mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
@@ -149,16 +145,12 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     }
 }
 
-/// An error that ends the feed, with the line number.
 #[derive(Debug, Error)]
 pub enum FeedError {
-    /// A line cannot be read.
     #[error("line {0} of the feed cannot be read")]
     Read(usize, #[source] std::io::Error),
-    /// A line is not an update.
     #[error("line {0} of the feed is bad: {1}")]
     Bad(usize, String),
-    /// writer-fn cannot write an update.
     #[error("line {0} of the feed could not be written: {1}")]
     Failed(usize, String),
 }

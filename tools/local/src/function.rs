@@ -15,7 +15,6 @@ pub fn requested() -> Option<String> {
     (arguments.next().as_deref() == Some(ARGUMENT)).then(|| arguments.next().unwrap_or_default())
 }
 
-/// Runs this function until the process ends.
 pub fn main(binary: &str) -> ExitCode {
     // The stack holds the other end of this pipe. When the stack ends, even if it is killed, its functions exit.
     std::thread::spawn(|| {

@@ -1,6 +1,11 @@
 //! The complete stack on one machine: an embedded DynamoDB, Lambda's Runtime API and Invoke API, and the event source
 //! mapping from the table's stream to a function. With SQS and S3 endpoints, also the queues and the bucket.
 
+#![allow(
+    missing_docs,
+    reason = "an internal crate: comments are where a name does not say enough"
+)]
+
 pub mod args;
 pub mod dynamodb;
 pub mod external;

@@ -37,7 +37,6 @@ use crate::{
 const SAMPLE: &str = include_str!("../sample.jsonl");
 /// Default port of the history browser.
 const CONSOLE_PORT: u16 = 8100;
-/// Interval between two checks of the histories.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs the command, and prints an error in one line.
@@ -91,7 +90,6 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     std::future::pending().await
 }
 
-/// Starts the history browser of the table.
 fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     let listener = match args.console_port {
         Some(port) => stack::listen(port)?,
@@ -114,7 +112,6 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     console.map_err(RunError::Console)
 }
 
-/// Progress of the feed.
 #[derive(Debug, Default)]
 struct FeedProgress {
     sent: AtomicU64,
@@ -124,7 +121,6 @@ struct FeedProgress {
     active: AtomicBool,
 }
 
-/// Returns the function that takes a snapshot of the stack.
 fn take_snapshot(stack: &Stack, feed: Arc<FeedProgress>) -> TakeSnapshot {
     let (activity, mapping) = (stack.activity.clone(), stack.mapping.clone());
     Arc::new(move || {
@@ -151,9 +147,7 @@ fn find_template() -> Result<PathBuf, RunError> {
         .ok_or(RunError::NoTemplate)
 }
 
-/// The source of updates.
 enum Feed {
-    /// The sample updates.
     Sample,
     /// A file, parsed completely before the stack starts.
     File(Vec<Line>),
@@ -288,7 +282,6 @@ or, with any credentials and Region:
     )
 }
 
-/// Waits for Ctrl-C or SIGTERM.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
@@ -305,31 +298,22 @@ async fn stop_signal() {
     }
 }
 
-/// An error of the command.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// No template in this folder or a parent.
     #[error("no template.yaml in this folder or a parent: pass --template FILE")]
     NoTemplate,
-    /// The template cannot be run.
     #[error("cannot run the template {0}")]
     Template(PathBuf, #[source] TemplateError),
-    /// The feed cannot be read.
     #[error("{0} cannot be read")]
     Feed(PathBuf, #[source] io::Error),
-    /// A line of the feed is invalid.
     #[error(transparent)]
     Line(#[from] FeedError),
-    /// The stack cannot start.
     #[error(transparent)]
     Stack(#[from] StackError),
-    /// The table cannot be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// The history browser cannot start.
     #[error("cannot start the history browser")]
     Console(#[source] io::Error),
-    /// The dump cannot be written.
     #[error("{0} cannot be written")]
     Dump(PathBuf, #[source] io::Error),
 }

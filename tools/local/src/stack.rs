@@ -40,15 +40,11 @@ use crate::{
     },
 };
 
-/// Name of the simulated Kinesis stream.
 const KINESIS_STREAM: &str = "Changes";
-/// Maximum number of processes of one function.
 const CONCURRENCY: usize = 4;
 
-/// Options of the stack.
 #[derive(Debug)]
 pub struct Options {
-    /// The template.
     pub template: Template,
     /// Port of DynamoDB, 0 for a free one.
     pub dynamodb_port: u16,
@@ -71,25 +67,17 @@ pub struct Options {
 /// A stack that runs until it is dropped.
 #[derive(Debug)]
 pub struct Stack {
-    /// The table.
     pub store: Store,
-    /// Width of the version keys.
     pub digits: VersionDigits,
-    /// Name of the table.
     pub table: String,
-    /// The functions.
     pub lambda: Lambda,
-    /// The event source mapping of the stream.
     pub mapping: Arc<Mapping<Local>>,
-    /// Counts of updates and records.
     pub activity: Arc<Activity>,
     /// Folder for failure documents if there is no bucket.
     pub failed: PathBuf,
     /// Queues on the SQS endpoint, with their names in the template.
     pub queues: Vec<(String, Queue)>,
-    /// Folder of the function logs.
     pub logs: PathBuf,
-    /// SDK configuration of clients.
     pub config: aws_config::SdkConfig,
     endpoint: String,
     _embedded: Option<Embedded>,
@@ -111,7 +99,6 @@ impl Environment for Local {
 }
 
 impl Stack {
-    /// Starts the stack with an embedded DynamoDB.
     pub async fn start(options: Options) -> Result<Self, StackError> {
         Self::start_on(options, None).await
     }
@@ -282,7 +269,6 @@ pub fn listen(port: u16) -> Result<TcpListener, StackError> {
     })
 }
 
-/// The data folder of a stack.
 #[derive(Debug)]
 enum DataFolder {
     /// Given by the user. The lock excludes a second stack.
@@ -332,46 +318,32 @@ impl Drop for DataFolder {
     }
 }
 
-/// The stack cannot start.
 #[derive(Debug, Error)]
 pub enum StackError {
-    /// A bootstrap for an unknown function.
     #[error("the template has no function {0}")]
     NoFunction(String),
-    /// A bootstrap that does not exist.
     #[error("there is no bootstrap {0}: build it with sam build or cargo lambda build")]
     NoBootstrap(PathBuf),
-    /// Another process uses the port.
     #[error("port {0} is in use")]
     PortInUse(u16),
-    /// The port cannot be bound for another reason.
     #[error("port {0} cannot be used")]
     Port(u16, #[source] io::Error),
-    /// Another stack uses the folder.
     #[error("the data folder {0} is in use by another stack")]
     DataDirInUse(PathBuf),
-    /// The folder cannot be used for another reason.
     #[error("the data folder {0} cannot be used")]
     DataDir(PathBuf, #[source] io::Error),
-    /// The embedded DynamoDB cannot start.
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
-    /// The table cannot be used.
     #[error(transparent)]
     Table(#[from] table::TableError),
-    /// The table was created with another width of version keys.
     #[error(transparent)]
     Width(#[from] WidthError),
-    /// The width of version keys is invalid.
     #[error("the template's VERSION_DIGITS is invalid")]
     Digits(#[from] InvalidVersionDigits),
-    /// A queue or the bucket cannot be used.
     #[error(transparent)]
     ExternalServices(#[from] ExternalServicesError),
-    /// No AWS credentials found.
     #[error(transparent)]
     NoCredentials(#[from] NoCredentials),
-    /// A file or a socket failed.
     #[error("a file or a socket failed")]
     Io(#[from] io::Error),
 }

@@ -6,7 +6,6 @@ use crate::template::resolve::REGION;
 
 /// Access key of all clients on this machine. The embedded DynamoDB accepts any.
 pub const ACCESS_KEY: &str = "local";
-/// Access key of the mapping.
 pub const MAPPING_ACCESS_KEY: &str = "mapping";
 
 /// Returns the access key of a function: the letters and digits of its binary, as DynamoDB Local requires.
@@ -14,12 +13,10 @@ pub fn access_key(binary: &str) -> String {
     binary.chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
-/// Returns the SDK configuration of a local endpoint.
 pub async fn sdk_config(endpoint: &str) -> aws_config::SdkConfig {
     sdk_config_of(endpoint, ACCESS_KEY).await
 }
 
-/// Returns the SDK configuration of a local endpoint, with this access key.
 pub async fn sdk_config_of(endpoint: &str, access_key: &str) -> aws_config::SdkConfig {
     shared::dynamodb::client::sdk_defaults()
         .endpoint_url(endpoint)

@@ -58,10 +58,8 @@ async fn sweep(database: Database) {
     }
 }
 
-/// The embedded DynamoDB cannot serve.
 #[derive(Debug, Error)]
 pub enum EmbeddedError {
-    /// The file cannot be opened.
     #[error("cannot open the database")]
     Open(#[source] dynoxide::DynoxideError),
     /// The socket or the thread failed.

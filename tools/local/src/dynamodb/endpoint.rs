@@ -13,7 +13,6 @@ use super::config::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
 pub enum Dynamodb {
     /// A URL that accepts any credentials.
     At(String),
-    /// AWS, with this Region and these credentials.
     Aws(Box<SdkConfig>),
 }
 
@@ -73,7 +72,6 @@ pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, No
     Ok(given.collect())
 }
 
-/// No AWS credentials found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("no AWS credentials found")]
 pub struct NoCredentials;

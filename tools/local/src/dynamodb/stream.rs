@@ -32,7 +32,6 @@ pub struct TableStream {
 }
 
 impl TableStream {
-    /// Creates the source for the stream with this ARN.
     pub fn new(client: Client, arn: String) -> Self {
         Self {
             client,

@@ -14,7 +14,6 @@ use thiserror::Error;
 
 use crate::template::Table;
 
-/// Maximum time until a new table exists.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Creates the table if it does not exist, and returns the ARN of its stream.
@@ -66,16 +65,12 @@ fn stream_arn(table: Option<TableDescription>) -> Result<String, TableError> {
         .ok_or(TableError::NoStream)
 }
 
-/// The table cannot be used.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// DynamoDB rejected a request.
     #[error("cannot create the table")]
     Dynamodb(#[from] Box<aws_sdk_dynamodb::Error>),
-    /// The table did not become active.
     #[error("the table does not exist {} s after its creation", CREATE_TIMEOUT.as_secs())]
     Timeout,
-    /// The table exists without a stream.
     #[error("the table has no stream")]
     NoStream,
 }

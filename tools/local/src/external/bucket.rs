@@ -32,9 +32,7 @@ const TRIAL_SECONDS: i32 = 2;
 /// The on-failure destination.
 #[derive(Debug, Clone)]
 pub enum Failures {
-    /// A folder.
     Folder(Folder),
-    /// A bucket.
     Bucket(Bucket),
 }
 
@@ -51,7 +49,6 @@ impl Destination for Failures {
 #[derive(Debug, Clone)]
 pub struct Bucket {
     client: Client,
-    /// Name of the bucket.
     pub name: String,
     /// The queue for event notifications, if the S3 endpoint sends none itself.
     notifies: Option<(aws_sdk_sqs::Client, Queue)>,
@@ -154,7 +151,6 @@ async fn sends_notifications(s3: &Client, sqs: &aws_sdk_sqs::Client) -> Result<b
     Ok(sent)
 }
 
-/// Object key of the trial.
 const TRIAL: &str = "trial";
 
 async fn trial_sends(s3: &Client, sqs: &aws_sdk_sqs::Client, bucket: &str, queue: &Queue) -> bool {
@@ -214,16 +210,12 @@ fn notification(bucket: &str, key: &str, size: usize) -> Value {
     }]})
 }
 
-/// The bucket cannot be used.
 #[derive(Debug, Error)]
 pub enum BucketError {
-    /// S3 rejected a request.
     #[error("cannot use the bucket")]
     S3(#[source] Box<aws_sdk_s3::Error>),
-    /// SQS rejected the event notification.
     #[error("cannot send the event notification")]
     Notification(#[source] Box<aws_sdk_sqs::Error>),
-    /// The queue for event notifications cannot be used.
     #[error(transparent)]
     Queue(#[from] QueueError),
 }

@@ -8,7 +8,6 @@ use crate::{
     template::{Template, queues::QueueEvent},
 };
 
-/// The queues and the bucket.
 #[derive(Default)]
 pub(crate) struct ExternalServices {
     pub(crate) queues: Vec<(String, Queue)>,
@@ -51,7 +50,6 @@ impl ExternalServices {
     }
 }
 
-/// A queue or the bucket cannot be used.
 #[derive(Debug, Error)]
 pub enum ExternalServicesError {
     /// `--sqs-endpoint` without a queue in the template.
@@ -60,10 +58,8 @@ pub enum ExternalServicesError {
     /// `--s3-endpoint` without a bucket in the template.
     #[error("the template has no bucket for failed records")]
     NoBucket,
-    /// A queue.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// The bucket.
     #[error(transparent)]
     Bucket(#[from] BucketError),
 }

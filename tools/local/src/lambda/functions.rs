@@ -39,13 +39,10 @@ pub struct Lambda {
     endpoint: String,
 }
 
-/// Receives the output of each invocation.
 pub trait InvocationObserver: Debug + Send + Sync {
-    /// An invocation of the function with this binary and event has ended.
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput);
 }
 
-/// A function and its processes.
 #[derive(Debug)]
 pub(super) struct HostedFunction {
     function: Function,
@@ -56,21 +53,17 @@ pub(super) struct HostedFunction {
     idle: Mutex<Vec<Arc<Process>>>,
 }
 
-/// The output of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvokeOutput {
-    /// Request id of the invocation.
     pub request_id: String,
     /// The function's response or error, in JSON.
     pub payload: Vec<u8>,
-    /// `true` if the payload is an error.
     pub is_error: bool,
     /// The last 4 KB of the log.
     pub log_tail: Vec<u8>,
 }
 
 impl Lambda {
-    /// Creates the functions. Processes start on demand.
     pub(super) fn new(address: SocketAddr, functions: &[Function], host: &Host) -> Self {
         let observer = Arc::new(OnceLock::new());
         let hosted = functions.iter().map(|function| {
@@ -147,7 +140,6 @@ impl Lambda {
         alive.get(picked).map(|process| process.kill()).is_some()
     }
 
-    /// Kills every process with SIGKILL.
     pub fn kill_all(&self) {
         for hosted in self.functions.iter() {
             let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +147,6 @@ impl Lambda {
         }
     }
 
-    /// Returns the running processes of a function.
     pub fn processes(&self, name: &str) -> Vec<ProcessInfo> {
         let Some(hosted) = self.find(name) else {
             return Vec::new();
@@ -270,7 +261,6 @@ impl HostedFunction {
     }
 }
 
-/// Returns the ARN of a function.
 pub fn arn(binary: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
 }
@@ -284,9 +274,7 @@ fn error(kind: &str, message: &str) -> Vec<u8> {
 /// Invokes one function for an event source mapping.
 #[derive(Debug, Clone)]
 pub struct FunctionInvoker {
-    /// All functions.
     pub lambda: Lambda,
-    /// Binary of the function to invoke.
     pub binary: String,
 }
 

@@ -8,7 +8,6 @@ use axum::{
 use serde_json::json;
 use uuid::Uuid;
 
-/// An HTTP response.
 pub(super) type Response = axum::response::Response;
 
 /// Returns an error in the format of Lambda's API.

@@ -1,5 +1,4 @@
-//! The Invoke API.
-//! See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>.
+//! The Invoke API. See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>.
 
 use std::net::TcpListener;
 
@@ -56,7 +55,6 @@ fn router(lambda: Lambda) -> Router {
         .with_state(lambda)
 }
 
-/// The invocation type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InvocationType {
     RequestResponse { tail: bool },
@@ -97,7 +95,6 @@ impl InvocationType {
     }
 }
 
-/// Returns the error for a parameter value outside of its enum.
 fn invalid_value(parameter: &str, value: &str, values: &str) -> ApiError {
     let message = format!(
         "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"

@@ -31,7 +31,6 @@ impl Output {
         })
     }
 
-    /// Returns the standard output of a process.
     pub(super) fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.written.try_clone()?.into())
     }

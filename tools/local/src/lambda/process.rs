@@ -13,12 +13,9 @@ use super::output::Output;
 /// Maximum time from the start of a process to its first request for an invocation.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running process.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessInfo {
-    /// Process id.
     pub pid: u32,
-    /// Start time.
     pub started: Instant,
     /// Time at which it requested its first invocation.
     pub ready: Option<Instant>,
@@ -44,7 +41,6 @@ struct State {
     current: Option<(String, oneshot::Sender<ProcessOutcome>)>,
 }
 
-/// An invocation queued for a process.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) request_id: String,
@@ -55,20 +51,16 @@ pub(super) struct Job {
     pub(super) taken: oneshot::Sender<()>,
 }
 
-/// A completed invocation.
 #[derive(Debug)]
 pub(super) struct CompletedInvocation {
     pub(super) outcome: ProcessOutcome,
-    /// Output of the process during the invocation.
     pub(super) log: Vec<u8>,
-    /// Duration of the invocation.
     pub(super) duration: Duration,
     /// Start duration of the process, if this was its first invocation.
     pub(super) init: Option<Duration>,
 }
 
 impl CompletedInvocation {
-    /// Returns the end of an invocation without a process.
     pub(super) fn not_started() -> Self {
         Self {
             outcome: ProcessOutcome::Exited,
@@ -79,14 +71,10 @@ impl CompletedInvocation {
     }
 }
 
-/// The outcome of an invocation.
 #[derive(Debug)]
 pub(super) enum ProcessOutcome {
-    /// The function returned a response.
     Response(Vec<u8>),
-    /// The function reported an error.
     Error(Vec<u8>),
-    /// The invocation timed out.
     TimedOut,
     /// The process exited or did not start.
     Exited,
@@ -127,7 +115,6 @@ impl Process {
         self.kill.notify_one();
     }
 
-    /// Waits until the process is to be killed.
     pub(super) async fn killed(&self) {
         self.kill.notified().await;
     }
@@ -140,7 +127,6 @@ impl Process {
         state.current = None;
     }
 
-    /// Runs one invocation.
     pub(super) async fn run(
         &self,
         request_id: &str,
@@ -201,7 +187,6 @@ impl Process {
         outcome
     }
 
-    /// Waits for the next invocation.
     pub(super) async fn next(&self) -> Option<Job> {
         self.ready.get_or_init(Instant::now);
         let job = self.jobs.lock().await.recv().await;

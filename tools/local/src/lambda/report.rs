@@ -8,13 +8,10 @@ use std::{fmt::Write as _, time::Duration};
 /// Maximum number of bytes of a tail.
 pub(super) const TAIL: usize = 4096;
 
-/// A completed invocation.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) request_id: &'a str,
-    /// Output of the function.
     pub(super) log: &'a [u8],
-    /// Duration of the invocation.
     pub(super) duration: Duration,
     /// Start duration of the process, for its first invocation.
     pub(super) init: Option<Duration>,
@@ -27,7 +24,6 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Returns the complete log.
     pub(super) fn lines(&self) -> Vec<u8> {
         let id = self.request_id;
         let mut lines = format!("START RequestId: {id} Version: $LATEST\n").into_bytes();
@@ -60,7 +56,6 @@ impl Report<'_> {
         lines
     }
 
-    /// Returns the end of the log.
     pub(super) fn tail(&self) -> Vec<u8> {
         let lines = self.lines();
         lines[lines.len().saturating_sub(TAIL)..].to_vec()

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::mapping::invoker::MAX_PAYLOAD;
 
-/// Returns the Runtime API of one process.
 pub(super) fn router(process: Arc<Process>) -> Router {
     let runtime = Router::new()
         .route("/invocation/next", get(next))

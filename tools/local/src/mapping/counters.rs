@@ -13,19 +13,13 @@ use super::record::Record;
 /// Counts since the start of a mapping.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Records read from the stream.
     pub read: AtomicU64,
-    /// Records that match the filter.
     pub matched: AtomicU64,
-    /// Invocations.
     pub invocations: AtomicU64,
     /// Invocations after which all or part of the batch was retried.
     pub retries: AtomicU64,
-    /// Retries that bisected the batch.
     pub bisections: AtomicU64,
-    /// Failure documents.
     pub documents: AtomicU64,
-    /// Observer of the records, if any.
     pub observer: Option<Arc<dyn RecordObserver>>,
 }
 
@@ -33,10 +27,8 @@ pub struct Counters {
 pub trait RecordObserver: Debug + Send + Sync {
     /// Records were read from the stream and are queued for delivery.
     fn queued(&self, records: &[&Record]);
-
     /// The function has processed these records.
     fn done(&self, records: &[Record]);
-
     /// These records are in a failure document.
     fn failed(&self, records: &[Record]);
 }

@@ -24,7 +24,6 @@ use super::{
 
 /// Delay before the first retry. It doubles up to [`MAX_BACKOFF`].
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-/// Maximum delay between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A part of the batch that is not done yet.
@@ -33,7 +32,6 @@ struct Chunk {
     records: Vec<Record>,
     /// Number of failed invocations of exactly this chunk.
     failed: u32,
-    /// Number of invocations that did not reach the function.
     not_invoked: u32,
     last_request: Option<String>,
 }
@@ -184,7 +182,6 @@ impl<E: Environment> Shard<'_, E> {
     }
 }
 
-/// Waits before the next attempt. The delay doubles with each failure.
 async fn back_off(failed: u32) {
     let delay = INITIAL_BACKOFF.saturating_mul(1 << failed.saturating_sub(1).min(16));
     tokio::time::sleep(delay.min(MAX_BACKOFF)).await;

@@ -4,7 +4,6 @@ use std::{fs, io, path::PathBuf};
 
 use super::failure::Document;
 
-/// The on-failure destination of a mapping.
 pub trait Destination: Send + Sync {
     /// Stores a document. The mapping advances only after it is stored.
     fn put(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;

@@ -11,31 +11,23 @@ use super::record::{self, Record};
 /// Names in failure documents and records.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Id of the mapping.
     pub uuid: String,
-    /// ARN of the function.
     pub function_arn: String,
-    /// ARN of the stream.
     pub stream_arn: String,
 }
 
-/// The reason why records failed permanently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// All retries failed.
     RetryAttemptsExhausted {
         /// Request id of the last attempt.
         request_id: String,
-        /// Number of attempts.
         invoke_count: u32,
         /// `true` if the function failed, `false` if its response named failed items.
         function_error: bool,
     },
-    /// The records are older than the maximum age.
     RecordAgeExceeded {
         /// Request id of the last attempt, if there was one.
         request_id: Option<String>,
-        /// Number of attempts.
         invoke_count: u32,
     },
 }
@@ -49,15 +41,11 @@ pub struct Document {
     pub body: Value,
 }
 
-/// The data of a failure document.
 pub struct Failure<'a> {
-    /// Names of the mapping.
     pub identity: &'a Identity,
-    /// Shard of the records.
     pub shard: &'a str,
     /// Records, at least one.
     pub records: &'a [Record],
-    /// Reason of the failure.
     pub reason: Reason,
     /// Current time since 1970.
     pub now: Duration,
@@ -66,7 +54,6 @@ pub struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    /// Builds the document.
     pub fn document(&self) -> Document {
         let now = timestamp(self.now);
         let day = now.strftime("%Y/%m/%d");

@@ -14,7 +14,6 @@ const MAX_FILTERS: usize = 5;
 pub struct Filters(Vec<Pattern>);
 
 impl Filters {
-    /// Parses patterns in JSON.
     pub fn parse<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidFilter> {
         let patterns: Vec<_> = patterns.into_iter().map(Pattern::parse).collect::<Result<_, _>>()?;
         if patterns.len() > MAX_FILTERS {
@@ -241,22 +240,16 @@ fn within(number: f64, bounds: &[(Comparison, f64)]) -> bool {
     })
 }
 
-/// An invalid filter.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidFilter {
-    /// The pattern is not JSON.
     #[error("it is not JSON")]
     NotJson,
-    /// The pattern is not an object with at least one member.
     #[error("a pattern is an object that is not empty")]
     NotAnObject,
-    /// The value of a member is neither an object nor a list that is not empty.
     #[error("{0} is neither an object nor a list that is not empty")]
     Member(String),
-    /// A rule is unknown, or its operand has the wrong type.
     #[error("a rule is unknown, or its operand is not of its type")]
     Rule,
-    /// There are more than five filters.
     #[error("there are more than {MAX_FILTERS} filters")]
     TooMany,
 }

@@ -15,8 +15,7 @@ use super::{
     source::{Page, Source as _, SourceError},
 };
 
-/// Interval between two polls: four times per second.
-/// See <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html>.
+/// Interval between two polls: four times per second. See <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html>.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of records of one `GetRecords` page. After a full page, the next one is read at once.
 const FULL_PAGE: usize = 1000;

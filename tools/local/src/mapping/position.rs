@@ -12,27 +12,21 @@ use shared::domain::sequence::SequenceNumber;
 
 use super::destination::write_whole;
 
-/// A place in a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
     /// Before the oldest record of the shard.
     TrimHorizon,
     /// After the newest record of the shard.
     Latest,
-    /// After this record.
     After(SequenceNumber),
 }
 
-/// Stored positions.
 pub trait Positions: Send + Sync {
-    /// Returns the position of a shard, if one is stored.
     fn load(&self, shard: &str) -> Option<Position>;
-
     /// Stores the position of a shard: all records up to this one are done.
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()>;
 }
 
-/// Positions in memory.
 #[derive(Debug, Default)]
 pub struct InMemory(Mutex<BTreeMap<String, SequenceNumber>>);
 
@@ -56,7 +50,6 @@ pub struct InFile {
     content: Mutex<Content>,
 }
 
-/// Content of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Content {
     /// Id of the mapping. It survives restarts.
@@ -88,7 +81,6 @@ impl InFile {
         Ok(positions)
     }
 
-    /// Returns the id of the mapping.
     pub fn uuid(&self) -> String {
         self.content().uuid.clone()
     }

@@ -27,17 +27,14 @@ impl Record {
         }
     }
 
-    /// Returns the sequence number.
     pub fn sequence_number(&self) -> &SequenceNumber {
         &self.sequence_number
     }
 
-    /// Returns the creation time since 1970.
     pub fn created(&self) -> Duration {
         self.created
     }
 
-    /// Returns the JSON that is delivered.
     pub fn json(&self) -> &Value {
         &self.json
     }
@@ -63,7 +60,6 @@ impl Record {
     }
 }
 
-/// Returns the event that delivers a batch.
 pub fn event(records: &[Record]) -> Value {
     json!({ "Records": records.iter().map(Record::json).collect::<Vec<_>>() })
 }

@@ -7,10 +7,8 @@ use shared::domain::sequence::SequenceNumber;
 
 use super::record::Record;
 
-/// The outcome of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// All records are done.
     Done,
     /// The records from this index on are delivered again.
     FailedFrom(usize),

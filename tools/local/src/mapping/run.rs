@@ -10,7 +10,6 @@ use super::{
     source::{Shard, Source as _},
 };
 
-/// Interval between two reads of the list of shards.
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<E: Environment> Mapping<E> {

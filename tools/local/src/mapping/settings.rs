@@ -7,7 +7,6 @@ use thiserror::Error;
 
 use super::filter::{Filters, InvalidFilter};
 
-/// Settings of a mapping.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Maximum number of records of one invocation: 1 to 10,000, default 100.
@@ -16,7 +15,6 @@ pub struct Settings {
     pub batching_window: Duration,
     /// Number of batches of one shard in flight at once: 1 to 10, default 1.
     pub parallelization_factor: usize,
-    /// `true` if a failed batch is split in half.
     pub bisect_on_function_error: bool,
     /// `true` if the response of the function names the records that failed.
     pub report_batch_item_failures: bool,
@@ -24,18 +22,14 @@ pub struct Settings {
     pub maximum_retry_attempts: Option<u32>,
     /// Maximum age of a delivered record: 60 s to 7 days. `None` is unlimited.
     pub maximum_record_age: Option<Duration>,
-    /// Filters of the records to deliver.
     pub filters: Filters,
-    /// First position in a stream without a stored position.
     pub starting_position: StartingPosition,
 }
 
 /// First position in a stream without a stored position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartingPosition {
-    /// The oldest record of the stream.
     TrimHorizon,
-    /// The next new record.
     Latest,
 }
 
@@ -84,13 +78,10 @@ impl Settings {
     }
 }
 
-/// Invalid settings.
 #[derive(Debug, Error)]
 pub enum InvalidSettings {
-    /// A value is outside Lambda's bounds.
     #[error("{0} is outside Lambda's bounds")]
     OutOfBounds(&'static str),
-    /// A filter pattern is invalid.
     #[error("a pattern of FilterCriteria cannot be read")]
     Filter(#[from] InvalidFilter),
 }

@@ -12,7 +12,6 @@ use super::{
 /// A record in a lane, and its ticket from the tracker.
 pub(super) type Entry = (u64, Record);
 
-/// A shard that the mapping is reading.
 pub(super) struct Shard<'a, E: Environment> {
     pub(super) mapping: &'a Mapping<E>,
     pub(super) id: &'a str,
@@ -25,12 +24,10 @@ impl<'a, E: Environment> Shard<'a, E> {
         Self { mapping, id, tracker }
     }
 
-    /// Adds a record, in the order of the shard, and returns its ticket.
     pub(super) fn track(&self, record: &Record) -> u64 {
         self.tracker().add(record.sequence_number().clone())
     }
 
-    /// Marks records as done, and saves the position if it advanced.
     pub(super) fn done(&self, tickets: impl IntoIterator<Item = u64>) {
         if let Some(position) = self.tracker().done(tickets) {
             // If the position cannot be saved, records may be delivered again, which is allowed.
@@ -42,7 +39,6 @@ impl<'a, E: Environment> Shard<'a, E> {
         Counters::add(counter(&self.mapping.counters), count);
     }
 
-    /// Calls the observer, if there is one.
     pub(super) fn notify(&self, call: impl FnOnce(&dyn RecordObserver)) {
         if let Some(observer) = &self.mapping.counters.observer {
             call(observer.as_ref());

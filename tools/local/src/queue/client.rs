@@ -14,13 +14,10 @@ pub(super) const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
 /// An existing queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
-    /// URL of the queue.
     pub url: String,
-    /// ARN of the queue.
     pub arn: String,
 }
 
-/// Returns a client of this SQS endpoint.
 pub async fn client(endpoint: &str) -> Client {
     let config = sdk_config(endpoint).await;
     let timeouts = aws_config::timeout::TimeoutConfig::builder()
@@ -77,16 +74,12 @@ pub async fn ensure(client: &Client, queue: &template::queues::Queue) -> Result<
     Ok((Queue { url, arn }, dead_letter_queue))
 }
 
-/// A queue cannot be used.
 #[derive(Debug, Error)]
 pub enum QueueError {
-    /// SQS rejected a request.
     #[error("cannot create a queue")]
     Sqs(#[from] Box<aws_sdk_sqs::Error>),
-    /// SQS returned no URL.
     #[error("cannot create a queue: SQS returned no URL")]
     NoUrl,
-    /// SQS returned no ARN.
     #[error("cannot create a queue: SQS returned no ARN")]
     NoArn,
 }

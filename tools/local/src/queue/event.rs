@@ -10,7 +10,6 @@ use crate::{
     template::resolve::REGION,
 };
 
-/// Returns the event for these messages.
 pub fn event(messages: &[Message], arn: &str) -> Value {
     json!({"Records": messages.iter().map(|message| record(message, arn)).collect::<Vec<_>>()})
 }

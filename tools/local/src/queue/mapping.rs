@@ -13,12 +13,9 @@ use crate::{mapping::Invoker, template::queues::QueueEvent};
 
 /// Long polling time of a request for messages.
 const WAIT_SECONDS: i32 = 20;
-/// Delay after a failed request.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of attempts to delete messages.
 const MAX_DELETE_ATTEMPTS: usize = 3;
 
-/// An event source mapping from a queue to a function.
 #[derive(Debug)]
 pub struct QueueMapping<I> {
     client: Client,
@@ -28,7 +25,6 @@ pub struct QueueMapping<I> {
 }
 
 impl<I: Invoker + 'static> QueueMapping<I> {
-    /// Creates a mapping.
     pub fn new(client: Client, queue: Queue, settings: QueueEvent, invoker: I) -> Arc<Self> {
         Arc::new(Self {
             client,

@@ -21,7 +21,6 @@ const MAX_WRITES: usize = 10_000;
 /// Maximum length of an outcome's name.
 const MAX_NAME_LENGTH: usize = 40;
 
-/// The counts.
 #[derive(Debug)]
 pub struct Activity {
     /// Clock: the time since 1970.
@@ -42,7 +41,6 @@ struct Counts {
     lag: Option<Duration>,
 }
 
-/// The current counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Number of updates that writer-fn accepted, by outcome.
@@ -60,7 +58,6 @@ pub struct Figures {
 }
 
 impl Activity {
-    /// Creates empty counts with this clock.
     pub fn new(clock: fn() -> Duration) -> Self {
         Self {
             clock,
@@ -68,7 +65,6 @@ impl Activity {
         }
     }
 
-    /// Returns the current counts.
     pub fn figures(&self) -> Figures {
         let now = (self.clock)();
         let counts = self.counts();
@@ -192,7 +188,6 @@ mod tests {
     use super::*;
     use crate::mapping::RecordObserver as _;
 
-    /// Returns a fixed time.
     fn now() -> Duration {
         Duration::from_millis(1_700_000_000_500)
     }

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, io, path::Path};
 use super::history::Collections;
 use crate::mapping::destination::write_whole;
 
-/// Writes the dump to a file.
 pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
     // `write_whole` needs a path with a folder.
     let whole = std::path::absolute(path)?;

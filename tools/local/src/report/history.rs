@@ -16,7 +16,6 @@ pub struct Collection {
 /// All item collections of a table, by partition key.
 pub type Collections = BTreeMap<String, Collection>;
 
-/// Groups the items of a table by partition key.
 pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
     let mut collections = Collections::new();
     for item in items {
@@ -39,7 +38,6 @@ fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
 }
 
 impl Collection {
-    /// Returns the items with their sort keys.
     pub fn items(&self) -> &[(String, Item)] {
         &self.items
     }

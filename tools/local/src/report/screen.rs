@@ -15,12 +15,9 @@ use tokio::{
 
 use super::view::Snapshot;
 
-/// Interval between two updates of the block.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between two status lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Returns the current progress.
 pub type TakeSnapshot = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 
 /// Shows the progress until it is dropped.
@@ -29,7 +26,6 @@ pub struct Screen {
     drawing: JoinHandle<()>,
 }
 
-/// The state of the output.
 struct Shown {
     take: TakeSnapshot,
     /// The block, if the output is a terminal.
@@ -44,7 +40,6 @@ struct Block {
 }
 
 impl Screen {
-    /// Starts to show the progress.
     pub fn start(take: TakeSnapshot) -> Self {
         let terminal = Term::buffered_stdout();
         // A dumb terminal cannot move the cursor.
@@ -86,7 +81,6 @@ impl Screen {
         });
     }
 
-    /// Prints an error to standard error.
     pub fn error(&self, text: &str) {
         self.status(&format!("error: {text}"));
     }
@@ -123,7 +117,6 @@ impl Shown {
         *last = seen;
     }
 
-    /// Removes the block while text is printed.
     fn without_block(&self, print: impl FnOnce()) {
         let Some(block) = &self.block else {
             return print();

@@ -7,11 +7,9 @@ use shared::domain::{AttributeValue, Item, names};
 
 use super::history::{Collection, Collections};
 
-/// Maximum number of entities shown.
 const MAX_ENTITIES: usize = 20;
 /// Maximum number of items shown per entity.
 const MAX_ITEMS: usize = 24;
-/// Maximum number of attribute columns.
 const MAX_COLUMNS: usize = 8;
 /// Maximum number of characters shown of a string.
 const MAX_CHARACTERS: usize = 80;

@@ -6,15 +6,12 @@ use console::Style;
 
 use super::activity::Figures;
 
-/// Width of the column of names.
 const NAME_WIDTH: usize = 10;
-/// Separator of the values of a row.
 const SEPARATOR: &str = " · ";
 
 /// The progress of the stack at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Counts of updates and records.
     pub figures: Figures,
     /// Number of updates of the feed sent so far, and their total number if known.
     pub fed: Option<(u64, Option<u64>)>,
@@ -22,9 +19,7 @@ pub struct Snapshot {
     pub batches: u64,
     /// Number of batches that were retried in whole or in part.
     pub retries: u64,
-    /// Number of batches that were bisected.
     pub bisections: u64,
-    /// Number of failure documents.
     pub documents: u64,
 }
 
@@ -34,11 +29,9 @@ enum Tone {
     Bad,
 }
 
-/// A text and its style.
 type Span = (String, Tone);
 
 impl Snapshot {
-    /// Returns the number of updates.
     fn updates(&self) -> u64 {
         self.figures
             .applied
@@ -47,7 +40,6 @@ impl Snapshot {
             .sum()
     }
 
-    /// Returns the rows for a terminal of this width.
     pub fn block(&self, width: usize, colours: bool) -> Vec<String> {
         let counted = |counts: &BTreeMap<String, u64>, tone| -> Vec<Span> {
             let counted = counts.iter();
@@ -168,7 +160,6 @@ fn row(name: &str, spans: &[Span], width: usize, colours: bool) -> Vec<String> {
     fronts.zip(&rows).map(|(front, row)| format!("{front}{row}")).collect()
 }
 
-/// Truncates a text to this number of characters.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
@@ -190,7 +181,6 @@ fn grouped(count: u64) -> String {
     text
 }
 
-/// Returns a count with its noun.
 fn plural(count: u64, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
     format!("{} {what}{s}", grouped(count))

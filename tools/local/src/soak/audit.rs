@@ -45,7 +45,6 @@ pub(super) fn audit(table: &Collections, sent: &Sent, digits: VersionDigits) -> 
     findings
 }
 
-/// Counts the version items.
 pub(super) fn versions(table: &Collections, digits: VersionDigits) -> usize {
     table
         .values()

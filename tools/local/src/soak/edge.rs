@@ -21,15 +21,12 @@ use thiserror::Error;
 
 /// Update expression with the attributes that a version item may get later.
 const MARK: &str = "SET #ttl = :ttl, #pinned = :pinned";
-/// Size of the first attribute: half of the item.
 const FIRST_BYTES: usize = MAX_ITEM_BYTES / 2;
 
 /// Sizes of the largest items, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// Size of the largest latest item that was accepted.
     pub latest: usize,
-    /// Size of its version item.
     pub version: usize,
     /// `true` if the version item accepted the later attributes.
     pub marked: bool,
@@ -118,31 +115,22 @@ async fn write(
     }
 }
 
-/// An error of [`find`].
 #[derive(Debug, Error)]
 pub enum EdgeError {
-    /// The entity id is invalid.
     #[error(transparent)]
     Entity(#[from] InvalidEntityId),
-    /// The update is invalid.
     #[error(transparent)]
     Update(#[from] InvalidUpdate),
-    /// The latest item does not make a version item.
     #[error(transparent)]
     VersionItem(#[from] InvalidImage),
-    /// The latest item cannot be read.
     #[error(transparent)]
     Read(#[from] ServiceError),
-    /// The update cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The version item cannot be written.
     #[error(transparent)]
     Record(#[from] PutError),
-    /// The version item cannot be updated.
     #[error(transparent)]
     Mark(#[from] Box<SdkError<UpdateItemError>>),
-    /// The table is in an unexpected state.
     #[error("{0}")]
     Unexpected(&'static str),
 }

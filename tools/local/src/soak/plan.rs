@@ -4,14 +4,12 @@ use std::{collections::VecDeque, time::Duration};
 
 use serde_json::{Value, json};
 
-/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Seed of the updates and their order. The timing of processes is not repeatable.
     pub seed: u64,
     /// Number of distinct updates.
     pub updates: usize,
-    /// Number of entities.
     pub entities: usize,
     /// Number of updates in flight at once.
     pub senders: usize,
@@ -27,19 +25,15 @@ pub struct Settings {
 /// An update of one entity, identified by its number in the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Number of the entity.
     pub(super) entity: usize,
-    /// Number of the update.
     pub(super) number: usize,
 }
 
 impl Step {
-    /// Returns the partition key of the entity.
     pub(super) fn id(&self) -> String {
         format!("Equipment#{}", self.entity)
     }
 
-    /// Returns the idempotency key.
     pub(super) fn request_id(&self) -> String {
         format!("request-{}", self.number)
     }
@@ -91,17 +85,14 @@ impl Plan {
         self.waiting[entity].pop_front()
     }
 
-    /// Marks an update as no longer in flight.
     pub(super) fn done(&mut self, step: &Step) {
         self.in_flight[step.entity] -= 1;
     }
 
-    /// Returns `true` if all updates have been taken.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.iter().all(VecDeque::is_empty)
     }
 
-    /// Returns `true` with this probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         self.random.f64() < probability
     }

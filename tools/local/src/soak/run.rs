@@ -14,38 +14,25 @@ use super::{
 };
 use crate::{report::history, stack::Stack};
 
-/// Interval between two checks of the histories.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
 /// Maximum interval between two checks for the next kill.
 const MAX_KILL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// Seed of the run.
     pub seed: u64,
-    /// Number of distinct updates.
     pub updates: usize,
-    /// Number of entities.
     pub entities: usize,
-    /// Number of times that an update without acknowledgement was sent again.
     pub retries: usize,
-    /// Number of times that an acknowledged update was sent again.
     pub repeats: usize,
-    /// Number of killed processes.
     pub kills: usize,
     /// Number of retries of the mapping.
     pub redeliveries: u64,
-    /// Number of version items.
     pub versions: usize,
-    /// Duration of the run in seconds.
     pub seconds: u64,
-    /// Violations of the guarantees.
     pub findings: Vec<String>,
 }
 
-/// Runs the soak test on a stack.
 pub async fn run(stack: &Stack, settings: &Settings) -> Result<Summary, SoakError> {
     let started = Instant::now();
     let plan = Plan::new(settings);

@@ -14,23 +14,18 @@ use tokio::sync::Notify;
 use super::plan::{Plan, Settings, Step};
 use crate::{feed::WRITER, lambda::Lambda};
 
-/// Maximum number of attempts of one update.
 const MAX_ATTEMPTS: usize = 200;
 /// Proportion of acknowledged updates that are sent once more.
 const REPEAT_PROBABILITY: f64 = 0.05;
 /// Delay before a retry, multiplied by the number of attempts.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// An error that ends a run.
 #[derive(Debug, Error)]
 pub enum SoakError {
-    /// writer-fn rejected an update permanently.
     #[error("writer-fn rejected an update: {0}")]
     Rejected(String),
-    /// An update was not acknowledged in any attempt.
     #[error("an update was not acknowledged in {0} attempts")]
     NotAcknowledged(usize),
-    /// The table cannot be read.
     #[error(transparent)]
     Scan(#[from] ScanError),
 }
@@ -48,7 +43,6 @@ pub(super) struct Sent {
     pub(super) twice: Vec<Step>,
 }
 
-/// Sends all updates of a plan.
 pub(super) async fn send(lambda: &Lambda, plan: Plan, settings: &Settings) -> Result<Sent, SoakError> {
     let upstream = Upstream {
         lambda,

@@ -19,40 +19,29 @@ pub(super) fn object<'a>(value: Option<&'a Value>, place: &str) -> Result<&'a Ma
         .ok_or_else(|| TemplateError::NotAnObject(place.to_owned()))
 }
 
-/// The template cannot be run.
 #[derive(Debug, Error)]
 pub enum TemplateError {
-    /// The file cannot be read.
     #[error("cannot read the file")]
     Read(#[source] std::io::Error),
-    /// The file is not YAML.
     #[error("it is not YAML")]
     Yaml(#[source] saphyr::ScanError),
-    /// The file is empty or has several YAML documents.
     #[error("it is not one YAML document")]
     Documents,
-    /// A required part is missing.
     #[error("{0} has no {1}")]
     Missing(String, &'static str),
-    /// A part is not an object.
     #[error("{0} is missing or not an object")]
     NotAnObject(String),
-    /// A property has an invalid value.
     #[error("invalid value of {1} in {0}")]
     Invalid(String, String),
     /// A property of a mapping is not supported and could change its behaviour.
     #[error("{0} has {1}, which the local stack does not support")]
     Unsupported(String, String),
-    /// Settings are outside of Lambda's bounds.
     #[error("invalid settings of {0}")]
     Settings(String, #[source] InvalidSettings),
-    /// An intrinsic function or a parameter cannot be resolved.
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
-    /// The number of events of type DynamoDB is not one.
     #[error("it does not have exactly one event of type DynamoDB")]
     Mappings,
-    /// There are several events of type SQS.
     #[error("it has several events of type SQS")]
     Queues,
 }

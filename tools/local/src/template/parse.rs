@@ -15,29 +15,21 @@ use crate::mapping::{
     settings::{InvalidSettings, Settings, StartingPosition},
 };
 
-/// The settings of a template.
 #[derive(Debug, Clone)]
 pub struct Template {
-    /// The versioned table.
     pub table: Table,
-    /// The functions.
     pub functions: Vec<Function>,
     /// Binary of the function that processes the stream.
     pub stream_function: String,
-    /// Kind of the stream.
     pub change_stream: ChangeStream,
-    /// Settings of the event source mapping.
     pub mapping: Settings,
-    /// The SQS event source, if there is one.
     pub queue: Option<QueueEvent>,
     /// The on-failure destination, if there is one.
     pub bucket: Option<Bucket>,
 }
 
-/// The stream of a table's changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeStream {
-    /// DynamoDB Streams.
     DynamoDbStreams,
     /// Kinesis Data Streams. The local stack reads the DynamoDB stream and converts its records to the Kinesis format.
     Kinesis,
@@ -52,26 +44,20 @@ pub struct Table {
     pub attributes: Vec<(String, String)>,
     /// Names and key types (`HASH`, `RANGE`) of the key attributes.
     pub keys: Vec<(String, String)>,
-    /// Stream view type.
     pub stream_view_type: String,
-    /// TTL attribute.
     pub ttl: Option<String>,
 }
 
-/// A function of the template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Logical id.
     pub logical_id: String,
     /// Name of the binary, used as the function name.
     pub binary: String,
-    /// Timeout of an invocation.
     pub timeout: Duration,
     /// Memory in MB.
     pub memory: u64,
     /// Environment variables, except those that Lambda sets.
     pub environment: BTreeMap<String, String>,
-    /// Log level.
     pub log_level: String,
 }
 
@@ -82,7 +68,6 @@ impl Template {
         Self::parse(&text, overrides)
     }
 
-    /// Parses the text of a template.
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;

@@ -20,17 +20,14 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Returns the actions.
     pub fn actions(&self) -> Vec<&str> {
         texts(&self.body["Action"])
     }
 
-    /// Returns the resources.
     pub fn resources(&self) -> Vec<&str> {
         texts(&self.body["Resource"])
     }
 
-    /// Returns `true` for an `Allow` statement.
     pub fn allows(&self) -> bool {
         self.body["Effect"] == "Allow"
     }
@@ -60,7 +57,6 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
     Ok(found)
 }
 
-/// Returns the allowed actions of each role.
 pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for statement in statements

@@ -23,9 +23,7 @@ pub struct Queue {
 /// An SQS event source of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueEvent {
-    /// Binary of the function.
     pub function: String,
-    /// The queue.
     pub queue: Queue,
     /// Maximum number of messages of one invocation: 1 to 10, default 10.
     pub batch_size: usize,
@@ -38,15 +36,11 @@ pub struct QueueEvent {
 /// A bucket for failure documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Name of the bucket.
     pub name: String,
-    /// `true` if versioning is enabled.
     pub versioned: bool,
-    /// The queue that receives S3 event notifications.
     pub notifies: Option<Queue>,
 }
 
-/// Parses a function's event of type SQS.
 pub(super) fn event(
     function: &str,
     properties: &Map<String, Value>,

@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Region of all resources on this machine.
 pub const REGION: &str = "us-east-1";
-/// Account of all resources on this machine.
 pub const ACCOUNT: &str = "000000000000";
 
 /// Evaluates intrinsic functions within one template.
@@ -41,7 +39,6 @@ impl<'a> Resolver<'a> {
         Ok(Self { document, parameters })
     }
 
-    /// Evaluates all intrinsic functions in a value.
     pub fn resolve(&self, value: &Value) -> Result<Value, Unresolved> {
         match value {
             Value::Array(values) => {
@@ -190,7 +187,6 @@ impl<'a> Resolver<'a> {
         Ok(out)
     }
 
-    /// Returns `true` if a condition of the template holds.
     pub(super) fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
         let condition = self
             .document
@@ -238,7 +234,6 @@ fn allows(parameter: &Value, value: &Value) -> bool {
     is_allowed && is_number && is_within
 }
 
-/// A part of a template that cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unresolved {
     /// An override of an undeclared parameter.
@@ -247,16 +242,12 @@ pub enum Unresolved {
     /// A parameter without a default.
     #[error("the parameter {0} has no value")]
     NoValue(String),
-    /// A value that the parameter does not allow.
     #[error("the parameter {0} does not allow {1}")]
     InvalidValue(String, String),
-    /// An unknown name.
     #[error("there is no parameter or resource {0}")]
     NoName(String),
-    /// An invalid operand.
     #[error("{0} has an invalid operand")]
     Operand(String),
-    /// An unsupported function.
     #[error("the local stack does not support {0}")]
     Unknown(String),
 }

@@ -5,7 +5,6 @@ use serde_json::{Map, Number, Value};
 
 use super::error::TemplateError;
 
-/// Parses one YAML document.
 pub(super) fn parse(text: &str) -> Result<Value, TemplateError> {
     let documents = Yaml::load_from_str(text).map_err(TemplateError::Yaml)?;
     match documents.as_slice() {

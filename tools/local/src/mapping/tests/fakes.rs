@@ -44,7 +44,6 @@ pub(super) fn sequence(number: usize) -> String {
     format!("{number:021}")
 }
 
-/// Returns the record with this number of this item.
 pub(super) fn record(number: usize, item: &str) -> Record {
     let json = json!({"dynamodb": {"Keys": {"PK": {"S": item}}, "SequenceNumber": sequence(number)}});
     Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
@@ -108,7 +107,6 @@ impl Source for FakeSource {
 }
 
 pub(super) type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
-
 /// Arrival time of a batch, and its sequence numbers.
 pub(super) type Arrived = (Instant, Vec<String>);
 
@@ -168,7 +166,6 @@ impl Destination for FakeDestination {
     }
 }
 
-/// The fakes that a mapping works with.
 struct Fakes;
 
 impl Environment for Fakes {
@@ -179,7 +176,6 @@ impl Environment for Fakes {
     type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 }
 
-/// The deliveries, documents and position of a run.
 pub(super) struct RunResult {
     pub(super) batches: Vec<(Duration, Vec<String>)>,
     pub(super) documents: Vec<Document>,
