@@ -75,7 +75,6 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns what the command needs from its connection.
     pub(crate) fn needs(&self) -> Needs {
         Needs {
             paced: matches!(

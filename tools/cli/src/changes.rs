@@ -40,7 +40,6 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Reads the changes: attributes by name.
 pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
     if let Some(path) = &changes.json {
         return from_file(path);
@@ -95,7 +94,6 @@ pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Chan
     members.into_iter().map(change).collect()
 }
 
-/// Rejects reserved attributes.
 pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliError> {
     match RESERVED.into_iter().find(|name| members.contains_key(*name)) {
         Some(name) => Err(CliError::Usage(format!("{name} is reserved"))),
@@ -103,7 +101,6 @@ pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliErr
     }
 }
 
-/// Returns the changes as the attributes of an item.
 pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
     let members = read(changes)?;
     reject_reserved(&members)?;
@@ -116,7 +113,6 @@ pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
     ))
 }
 
-/// Returns the update of the write options and these attributes.
 pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, Value>) -> Result<Update, CliError> {
     if let Some(time) = &options.time {
         EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--time", error))?;

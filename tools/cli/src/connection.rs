@@ -28,20 +28,16 @@ use shared::{
 
 use crate::{error::CliError, globals::Globals};
 
-/// Needs of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
-    /// `true` if the command limits its rate.
     pub(crate) paced: bool,
     pub(crate) width: Width,
 }
 
-/// Use of the width of version keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     /// States have no version keys.
     Unused,
-    /// The command needs the width.
     Read,
     /// The command stores the width in a new table.
     Store,

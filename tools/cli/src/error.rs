@@ -12,13 +12,10 @@ use shared::{
 };
 use thiserror::Error;
 
-/// An error with an exit code.
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
-    /// An argument is not valid.
     #[error("{0}")]
     Usage(String),
-    /// Something does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The table contains a conflicting or inconsistent item.
@@ -27,10 +24,8 @@ pub(crate) enum CliError {
     /// The width of version keys is not known, or another one.
     #[error(transparent)]
     Width(#[from] WidthError),
-    /// A purge failed.
     #[error(transparent)]
     Purge(#[from] PurgeError),
-    /// An operation failed.
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// Standard output failed, or the runtime did not start.
@@ -55,12 +50,10 @@ impl CliError {
         }
     }
 
-    /// Returns the error of an argument that cannot be parsed.
     pub(crate) fn usage(argument: &str, error: impl std::error::Error) -> Self {
         Self::Usage(format!("{argument}: {}", shared::logging::chain(&error)))
     }
 
-    /// Returns the error of an entity that does not exist.
     pub(crate) fn no_entity(id: &str) -> Self {
         OperationError::NoEntity(id.to_owned()).into()
     }

@@ -18,7 +18,6 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Prints results in a format.
 pub(crate) struct Output {
     format: Format,
 }
@@ -49,7 +48,6 @@ impl Output {
         print(&table.to_string())
     }
 
-    /// Prints versions, each as a line or a row.
     pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
         if self.is_json() {
             return versions
@@ -82,7 +80,6 @@ impl Output {
         print(&table.to_string())
     }
 
-    /// Prints objects, each as a line or a table.
     pub(crate) fn objects(&self, objects: &[Value]) -> Result<(), CliError> {
         objects.iter().try_for_each(|object| self.object(object))
     }
@@ -97,12 +94,10 @@ impl Output {
     }
 }
 
-/// Prints a text unchanged.
 pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
     print(text)
 }
 
-/// Prints a table.
 pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
     let mut table = new_table(header);
     for row in rows {
@@ -172,7 +167,6 @@ fn print(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Returns `true` if the user can answer a question.
 pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

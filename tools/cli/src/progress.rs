@@ -22,7 +22,6 @@ impl Bar {
         Self(bar)
     }
 
-    /// Sets the number of processed items.
     pub(crate) fn set(&self, items: u64, note: String) {
         // DynamoDB updates the item count of a table about every six hours.
         if self.0.length().is_some_and(|length| length < items) {
@@ -58,7 +57,6 @@ impl Drop for Bar {
 pub(crate) struct Counter {
     things: &'static str,
     spinner: Option<ProgressBar>,
-    /// Number of lines so far.
     lines: AtomicU64,
 }
 

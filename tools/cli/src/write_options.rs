@@ -25,7 +25,6 @@ pub(crate) struct Method {
 }
 
 impl Method {
-    /// Returns the strategy for detecting duplicate requests.
     pub(crate) fn idempotency(&self, default_window: Window) -> Result<Idempotency, CliError> {
         let window = self.idempotency_window.unwrap_or(default_window);
         Idempotency::named(&self.idempotency, window, self.ledger_ttl_days)
@@ -48,7 +47,6 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Returns the options of the library.
     pub(crate) fn options(&self) -> Result<write::WriteOptions, CliError> {
         // A window smaller than the functions' would drop requests that they keep. They cut a larger one down.
         let window = Window::new(Window::MAX).unwrap_or_default();

@@ -30,20 +30,17 @@ use crate::{checkpoint::Checkpoint, connection::Connection, error::OperationErro
 /// Default number of parallel segments.
 pub const SEGMENTS: u32 = 4;
 
-/// An audit of single entities.
 pub struct EntitiesAudit {
     auditor: Auditor,
     ids: vec::IntoIter<EntityId>,
 }
 
-/// Result of a step of an [`EntitiesAudit`].
 #[derive(Debug)]
 pub enum EntityStep {
     /// An entity with the number of its versions, and what is certain at once.
     Examined(u64, EntityFindings),
     /// A finding that was confirmed after the lag.
     Settled(EntityFindings),
-    /// The table has no such entity.
     NotFound(EntityId),
 }
 
@@ -88,7 +85,6 @@ pub fn segments(
     stream::select_all(segments)
 }
 
-/// Content of the checkpoint.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct State {
@@ -99,7 +95,6 @@ struct State {
     read_units: f64,
 }
 
-/// An audit of a whole table.
 pub struct TableAudit {
     state: State,
     checkpoint: Checkpoint,

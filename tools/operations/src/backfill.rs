@@ -23,7 +23,6 @@ use shared::{
 
 use crate::{audit::SEGMENTS, checkpoint::Checkpoint, connection::Connection, error::OperationError};
 
-/// Content of the checkpoint.
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "PascalCase")]
 struct State {
@@ -41,7 +40,6 @@ struct State {
 /// Items that no version can be made of, each with the reason.
 pub type Refused = Vec<(Item, Refusal)>;
 
-/// A backfill of a whole table.
 pub struct BackfillRun {
     state: State,
     checkpoint: Checkpoint,

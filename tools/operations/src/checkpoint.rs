@@ -29,7 +29,6 @@ impl Checkpoint {
         }
     }
 
-    /// Reads the state of an earlier run.
     pub(crate) fn load<T: DeserializeOwned>(&self) -> Result<Option<T>, OperationError> {
         let Some(path) = &self.path else { return Ok(None) };
         let read = std::fs::read_to_string(path).and_then(|text| Ok(serde_json::from_str(&text)?));
@@ -62,7 +61,6 @@ impl Checkpoint {
         self.not_before.filter(|_| self.is_behind)
     }
 
-    /// Deletes the file after a complete run.
     pub(crate) fn remove(&self) -> Result<(), OperationError> {
         match self.path.as_ref().map(std::fs::remove_file) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(OperationError::SaveCheckpoint(error)),

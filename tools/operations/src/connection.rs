@@ -7,7 +7,6 @@ use shared::{
     dynamodb::{Store, client::capacity::Meter},
 };
 
-/// A table with its clients.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The table, with the width of its version keys.
@@ -18,9 +17,7 @@ pub struct Connection {
     pub meter: Meter,
     /// Capacity that limits the rate of a long operation.
     pub pace_meter: Meter,
-    /// Name of the table.
     pub table: String,
-    /// `true` if reads are strongly consistent.
     pub consistent: bool,
     /// Credentials, Region and timeouts for clients of other services.
     pub sdk: SdkConfig,
@@ -29,7 +26,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns a connection to a table with a known version key width.
     pub fn new(client: &Client, sdk: SdkConfig, endpoint_url: &str, table: &str, digits: VersionDigits) -> Self {
         let pace_meter = Meter::default();
         let config = client.config().to_builder().interceptor(pace_meter.clone());

@@ -16,47 +16,28 @@ use thiserror::Error;
 
 use crate::request_error::RequestError;
 
-/// The reason why an operation failed.
 #[derive(Debug, Error)]
 pub enum OperationError {
-    /// The text is no partition key.
     #[error("the entity")]
     Entity(#[from] InvalidEntityId),
-    /// The table has no such entity.
     #[error("there is no {0}")]
     NoEntity(String),
-    /// The entity has no such version.
     #[error("there is no such version")]
     NoVersion,
-    /// The bucket does not exist.
     #[error("there is no bucket {0}")]
     NoBucket(String),
-    /// The queue does not exist.
     #[error("there is no queue {0}")]
     NoQueue(String),
     /// A file or folder with failure documents cannot be read.
     #[error("{}", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A checkpoint cannot be read.
     #[error("{}", path.display())]
-    Checkpoint {
-        /// Path of the checkpoint.
-        path: PathBuf,
-        /// Cause.
-        source: io::Error,
-    },
-    /// A checkpoint cannot be written.
+    Checkpoint { path: PathBuf, source: io::Error },
     #[error("cannot write the checkpoint")]
     SaveCheckpoint(#[source] io::Error),
-    /// The checkpoint was written by a run with other arguments.
     #[error("the checkpoint belongs to another run: {0}")]
     OtherRun(String),
-    /// The latest version is not the expected one.
     #[error("expected version {expected}, but the latest is {latest}")]
     Expected {
         /// Expected version, 0 for none.
@@ -64,7 +45,6 @@ pub enum OperationError {
         /// Latest version, 0 for none.
         latest: u64,
     },
-    /// The update is older than the latest version.
     #[error("the update is older than the latest version, {0}")]
     Stale(Version),
     /// The operation ended, but not everything could be done.
@@ -73,22 +53,16 @@ pub enum OperationError {
     /// The operation ended, but a part of it failed and can be retried.
     #[error("{0}")]
     Retryable(String),
-    /// The latest item contains no valid version.
     #[error(transparent)]
     Image(#[from] InvalidImage),
-    /// A request to S3, SQS or DynamoDB Streams failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A request to DynamoDB failed.
     #[error("failed to read or write the table")]
     Service(#[from] ServiceError),
-    /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A version item could not be put.
     #[error(transparent)]
     Record(#[from] PutError),
-    /// A read failed.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -96,9 +70,7 @@ pub enum OperationError {
 /// Class of an error, for exit codes and HTTP statuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The request is not valid.
     Invalid,
-    /// Something does not exist.
     NotFound,
     /// Another write came first, or the table contains inconsistent items.
     Conflict,
@@ -107,7 +79,6 @@ pub enum Kind {
 }
 
 impl OperationError {
-    /// Returns the class of the error.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Entity(_) | Self::Checkpoint { .. } | Self::OtherRun(_) => Kind::Invalid,

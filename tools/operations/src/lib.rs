@@ -4,6 +4,10 @@
 //! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`]), or reports to a
 //! [`Progress`](progress::Progress). A run that was interrupted resumes from its [`checkpoint`]. Every error is an
 //! [`OperationError`](error::OperationError), whose kind decides the exit code or the HTTP status.
+#![allow(
+    missing_docs,
+    reason = "an internal crate: comments are where a name does not say enough"
+)]
 
 pub mod audit;
 pub mod backfill;

@@ -10,7 +10,6 @@ use shared::{
 
 use crate::progress::Progress;
 
-/// Maximum number of concurrent marks.
 const CONCURRENCY: usize = 16;
 
 /// Carries out a plan: marked versions expire at this time since the epoch. Returns the number of versions that were marked.

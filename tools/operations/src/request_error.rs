@@ -7,7 +7,6 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{operation} {detail}")]
 pub struct RequestError {
-    /// Name of the operation.
     operation: &'static str,
     /// Error code of the service, if it responded.
     code: Option<String>,
@@ -15,7 +14,6 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    /// Returns the error of this operation.
     pub fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
     where
         E: ProvideErrorMetadata,
@@ -50,7 +48,6 @@ impl RequestError {
         }
     }
 
-    /// Returns `true` if the service responded with one of these error codes.
     pub fn is(&self, codes: &[&str]) -> bool {
         self.code.as_deref().is_some_and(|code| codes.contains(&code))
     }

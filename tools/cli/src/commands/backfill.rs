@@ -148,7 +148,6 @@ fn print_refused(table: &Description, item: &Item, why: &Refusal, output: &Outpu
     output.object(&json!({"Key": keys, "Refused": why.to_string()}))
 }
 
-/// Parses `OLD=NEW`.
 fn rename(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),

@@ -7,7 +7,6 @@ use shared::domain::version::Version;
 
 use crate::error::CliError;
 
-/// Returns the version of a number.
 pub(super) fn version(number: u64) -> Result<Version, CliError> {
     Version::new(number).ok_or_else(|| CliError::Usage("versions count from 1".to_owned()))
 }

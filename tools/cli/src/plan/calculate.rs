@@ -52,7 +52,6 @@ impl Plan {
         }
     }
 
-    /// Returns the cost of all parts.
     pub(super) fn total(&self) -> f64 {
         self.costs.iter().map(|(_, cost)| cost).sum()
     }

@@ -18,7 +18,6 @@ pub(super) const ENTRY_BYTES: u64 = 1 + 11 + 4;
 pub(super) const MARKER_BYTES: u64 = 22 + 46 + 11 + 50 + 9;
 /// `TTL` of a pruned version, in epoch seconds.
 pub(super) const TTL_BYTES: u64 = 3 + 6;
-/// Maximum size of an item.
 pub(super) const MAX_ITEM_BYTES: u64 = size::MAX_ITEM_BYTES as u64;
 /// Bytes that a version item leaves free for later marks.
 pub(super) const MARKS_BYTES: u64 = size::MARKS_BYTES as u64;

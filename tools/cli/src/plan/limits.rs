@@ -27,7 +27,6 @@ Memory | MB | raise MemorySize, or lower BatchSize
 LostRaces | updates/s | each update of an entity reads it, then writes it if it has not changed; a concurrent update makes it \
     start again: combine updates before sending them, or use --mode stream with --idempotency recent, which does not read first";
 
-/// A limit, and the load on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
     pub(super) name: &'static str,
@@ -38,7 +37,6 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Returns the used share of the limit.
     pub(super) fn used(&self) -> f64 {
         self.load / self.bound
     }

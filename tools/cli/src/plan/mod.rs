@@ -69,7 +69,6 @@ Examples:
 The command needs no table. --mode, --idempotency, --idempotency-window [default: 16] and --ledger-ttl-days are the
 settings of the functions. The formulas are in docs/scaling.md.";
 
-/// Prints a plan, or the price list.
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
     let replacements = match &args.prices {
         Some(path) => {

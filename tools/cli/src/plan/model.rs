@@ -67,24 +67,20 @@ pub(super) fn within(text: &str, min: f64, max: f64) -> Result<f64, String> {
     }
 }
 
-/// Input of the calculation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {
     pub(super) updates_per_second: f64,
     pub(super) entities: u64,
-    /// Size of a version item.
     pub(super) item_bytes: u64,
     pub(super) writing: Writing,
     /// Updates of the hottest entity, as a share of all updates.
     pub(super) hottest_share: f64,
-    /// Days of history that are stored.
     pub(super) retention_days: f64,
     /// Days that ledger items are stored, 0 without a ledger.
     pub(super) ledger_days: f64,
     pub(super) settings: Settings,
 }
 
-/// Load of a function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Function {
     /// Average number of records or messages of an invocation.

@@ -8,11 +8,9 @@ use thiserror::Error;
 /// Published prices of one Region.
 const COMPILED_IN: &str = include_str!("prices.json");
 
-/// A valid price list.
 #[derive(Debug)]
 pub(super) struct Prices(Map<String, Value>);
 
-/// An entry of the list.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Entry {
@@ -25,7 +23,6 @@ struct Entry {
     _source: Option<String>,
 }
 
-/// An invalid price list.
 #[derive(Debug, Error)]
 pub(super) enum InvalidPrices {
     #[error("the price list is not a JSON object")]
@@ -64,7 +61,6 @@ impl Prices {
         Ok(Self(list))
     }
 
-    /// Returns the list as JSON.
     pub(super) fn list(&self) -> &Map<String, Value> {
         &self.0
     }

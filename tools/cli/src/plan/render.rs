@@ -47,13 +47,11 @@ const ROWS: &str = "\
 /Queue/Queues | queues, minimum |
 /LogsGBPerMonth | logs | GB a month";
 
-/// Prints a price list.
 pub(super) fn prices(list: &Map<String, Value>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(list).map_err(|error| CliError::usage("the prices", error))?;
     print_text(&text)
 }
 
-/// Prints a plan.
 pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), CliError> {
     let plan = json(plan, prices);
     if output.is_json() {

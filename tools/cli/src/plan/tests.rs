@@ -260,7 +260,6 @@ fn any_inputs() -> impl Strategy<Value = Inputs> {
     )
 }
 
-/// Every amount of a plan.
 fn amounts(plan: &Plan) -> Vec<(&'static str, f64)> {
     let load = &plan.load;
     let mut amounts = plan.costs.to_vec();

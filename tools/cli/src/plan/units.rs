@@ -7,14 +7,12 @@ use shared::{
 
 use super::figures::{ENTRY_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES, TTL_BYTES};
 
-/// Settings of writes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writing {
     pub(super) mode: WriteMode,
     pub(super) idempotency: Idempotency,
     /// `true` if stream-fn also runs with modes that write version items themselves.
     pub(super) stream_behind: bool,
-    /// `true` if versions are pruned.
     pub(super) pruned: bool,
 }
 
@@ -33,9 +31,7 @@ pub(super) struct Units {
     pub(super) rejected: f64,
     /// Write units of marking the version when it is pruned.
     pub(super) prune: f64,
-    /// Read units.
     pub(super) reads: f64,
-    /// Requests of writer-fn.
     pub(super) requests: f64,
     /// Latency of these requests, in latencies of one request.
     pub(super) latencies: f64,

@@ -8,14 +8,11 @@ use serde_json::value::RawValue;
 use shared::domain::sequence::SequenceNumber;
 use thiserror::Error;
 
-/// A failure document of the event source mapping of a DynamoDB stream.
 #[derive(Debug)]
 pub struct Document {
-    /// Position of the records in the stream.
     pub batch: Option<Batch>,
     /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<Box<RawValue>>>,
-    /// Reason for the failure.
     pub context: Context,
 }
 
@@ -26,28 +23,21 @@ pub struct Context {
     pub condition: Option<String>,
     /// Approximate number of invocations.
     pub invoke_count: Option<u64>,
-    /// ARN of the function.
     pub function_arn: Option<String>,
     /// Request id of the last invocation.
     pub request_id: Option<String>,
     /// Error of the function, if the invocation failed as a whole.
     pub function_error: Option<String>,
-    /// Time of the document.
     pub time: Option<String>,
 }
 
 /// Position of records in a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// ARN of the stream.
     pub stream_arn: String,
-    /// Id of the shard.
     pub shard: String,
-    /// Sequence number of the first record.
     pub first: SequenceNumber,
-    /// Sequence number of the last record.
     pub last: SequenceNumber,
-    /// Number of records.
     pub size: u64,
 }
 
@@ -79,7 +69,6 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
     }
 }
 
-/// Returns the table name of a stream ARN.
 pub fn table_of(stream_arn: &str) -> Option<&str> {
     let (_, resource) = stream_arn.split_once(":table/")?;
     resource.split('/').next().filter(|name| !name.is_empty())
@@ -184,7 +173,6 @@ mod tests {
         SequenceNumber::new(format!("{number:021}")).unwrap()
     }
 
-    /// Returns a document of the event source mapping.
     fn written(numbers: &[u64]) -> Value {
         let record = |n: &u64| {
             let json = json!({"dynamodb": {"SequenceNumber": number(*n), "N": 0.10}, "n": n});

@@ -6,27 +6,22 @@ use thiserror::Error;
 
 use super::document::{self, Document};
 
-/// Content of a message.
 #[derive(Debug)]
 pub enum Message {
     /// Test event that S3 sends when the notification is configured.
     TestEvent,
     /// Created objects, each expected to be a document.
     Objects(Vec<Object>),
-    /// Failure document.
     Document(Box<Document>),
 }
 
-/// Object in S3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Name of the bucket.
     pub bucket: String,
     /// Decoded key.
     pub key: String,
 }
 
-/// The message is neither a notification nor a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("it is neither an S3 event notification nor a failure document")]
 pub struct NotAMessage;

@@ -2,16 +2,12 @@
 
 use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
 
-/// A source of failure documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A file or a folder.
     Path(PathBuf),
-    /// Objects in S3.
     Bucket {
-        /// Name of the bucket.
         bucket: String,
-        /// Prefix of the keys.
         prefix: String,
     },
     /// URL of a queue.

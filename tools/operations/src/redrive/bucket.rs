@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{connection::Connection, error::OperationError, request_error::RequestError};
 
-/// S3 client.
 #[derive(Debug, Clone)]
 pub(super) struct Buckets(Client);
 
@@ -59,7 +58,6 @@ impl Buckets {
         }
     }
 
-    /// Reads an object.
     pub(super) async fn read(&self, bucket: &str, key: &str) -> Result<Content, OperationError> {
         const OPERATION: &str = "GetObject";
         let object = match self.0.get_object().bucket(bucket).key(key).send().await {

@@ -25,7 +25,6 @@ use crate::{
 /// Maximum number of documents that are processed concurrently. Each has many records.
 const CONCURRENCY: usize = 4;
 
-/// Consumer of documents.
 pub trait Sink {
     /// Processes a document. Returns the counts of its records.
     fn document(&self, name: &str, document: Document) -> impl Future<Output = Result<Tally, OperationError>>;
@@ -34,7 +33,6 @@ pub trait Sink {
     fn may_delete(&self, tally: &Tally) -> bool;
 }
 
-/// Reads the documents of sources.
 pub struct Feed<'a> {
     pub(super) connection: &'a Connection,
     pub(super) services: &'a Services,

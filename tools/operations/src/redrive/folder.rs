@@ -33,7 +33,6 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, OperationError> {
     Ok(files)
 }
 
-/// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Content, OperationError> {
     let read = || match fs::metadata(path)?.len() > MAX_BYTES {
         true => Ok(Content::Other("it is too large for a document")),
@@ -42,9 +41,7 @@ pub(super) fn read(path: &Path) -> Result<Content, OperationError> {
     read().map_err(|error| file_error(path, error))
 }
 
-/// Content of a file or an object.
 pub(super) enum Content {
-    /// Text.
     Text(String),
     /// Reason why the content cannot be a document.
     Other(&'static str),

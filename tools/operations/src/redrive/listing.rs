@@ -22,21 +22,16 @@ const MAX_SEARCHED: usize = 1000;
 
 /// A document, or the reason why it is none.
 pub struct Entry {
-    /// Name in the source.
     pub name: String,
-    /// Size in bytes.
     pub bytes: usize,
-    /// The document, or the reason why the content is none.
     pub document: Result<Document, String>,
 }
 
 /// A page of a source.
 pub struct Listed<T> {
-    /// Entries of the page.
     pub entries: Vec<T>,
     /// `true` if there are more entries. For a queue, there may be.
     pub has_more: bool,
-    /// `true` if the source does not exist (yet).
     pub is_absent: bool,
 }
 
@@ -105,7 +100,6 @@ impl Feed<'_> {
         Ok(listed)
     }
 
-    /// Returns the document of this name, if the source has it.
     pub async fn entry(&self, source: &Source, name: &str) -> Result<Option<Entry>, OperationError> {
         match source {
             Source::Path(path) => Ok(file(path, name)?.map(|file| file_entry(name, &file))),
@@ -214,7 +208,6 @@ impl Feed<'_> {
         Ok(true)
     }
 
-    /// Returns the documents of a message.
     async fn entries(&self, message: &Received) -> Result<Vec<Entry>, OperationError> {
         let entry = |document| Entry {
             name: message.id.clone(),

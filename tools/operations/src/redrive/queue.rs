@@ -12,7 +12,6 @@ const MAX_MESSAGES: usize = 10;
 /// Wait time of a receive request. Long polling queries all servers, so that no message is missed.
 const WAIT_SECONDS: i32 = 1;
 
-/// An SQS queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     client: Client,
@@ -41,7 +40,6 @@ impl Queue {
         }
     }
 
-    /// Receives the next visible messages.
     async fn receive(&self) -> Result<Vec<Received>, OperationError> {
         let request = self.client.receive_message().queue_url(&self.url);
         let request = request.max_number_of_messages(MAX_MESSAGES.try_into().unwrap_or(1));
@@ -63,7 +61,6 @@ impl Queue {
         Ok(received.collect())
     }
 
-    /// Deletes a message.
     pub(super) async fn delete(&self, message: &Received) -> Result<(), OperationError> {
         let request = self
             .client
@@ -120,7 +117,6 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Deletes a message.
     pub(super) async fn delete(&mut self, message: &Received) -> Result<(), OperationError> {
         self.queue.delete(message).await?;
         self.kept.remove(&message.id);

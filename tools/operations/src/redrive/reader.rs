@@ -13,7 +13,6 @@ use crate::{
     failures::document::{Batch, Document, table_of},
 };
 
-/// Reads the documents of one table.
 pub struct Reader {
     /// Source of records that a document only refers to.
     pub stream: TableStream,
@@ -21,10 +20,8 @@ pub struct Reader {
     pub table: String,
 }
 
-/// Records of a document.
 #[derive(Default)]
 pub struct Read {
-    /// Records of this table.
     pub records: Vec<Box<RawValue>>,
     /// Position in the stream, if they were read from there.
     pub fetched: Option<(Batch, Fetched)>,
@@ -33,7 +30,6 @@ pub struct Read {
 }
 
 impl Reader {
-    /// Reads the records of a document.
     pub async fn read(&self, name: &str, document: Document) -> Result<Read, OperationError> {
         match (document.records, document.batch) {
             (Some(records), batch) => {
@@ -87,7 +83,6 @@ impl From<Tally> for Read {
     }
 }
 
-/// Returns the stream ARN of a record.
 fn source_of(record: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Origin<'a> {

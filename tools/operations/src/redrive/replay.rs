@@ -29,10 +29,8 @@ use crate::{connection::Connection, error::OperationError, failures::document::D
 /// Maximum number of concurrent reads of a dry run.
 const READS: usize = 32;
 
-/// Replays the records of documents.
 pub struct Replay {
     store: Store,
-    /// Source of the records.
     pub reader: Reader,
     /// `true` if a message may be deleted although records of it are in conflict.
     pub drop_conflicts: bool,
@@ -42,7 +40,6 @@ pub struct Replay {
     plan: Option<Plan>,
 }
 
-/// Version items that a dry run found to be missing.
 type Plan = Mutex<HashMap<(EntityId, Version), VersionItem>>;
 
 impl Sink for Replay {
@@ -103,7 +100,6 @@ impl Replay {
         tried.buffered(READS).collect().await
     }
 
-    /// Returns the outcome that a replay of a record would have.
     async fn try_out(&self, raw: &RawValue, plan: &Plan) -> ProcessedRecord {
         let parsed = record::parse(raw, self.store.digits());
         let outcome = match parsed.content {

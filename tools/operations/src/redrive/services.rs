@@ -7,12 +7,9 @@ use aws_config::timeout::TimeoutConfig;
 /// Default visibility timeout of a message, in seconds.
 pub const VISIBILITY_TIMEOUT: u16 = 900;
 
-/// Access to S3 and SQS.
 #[derive(Debug, Clone)]
 pub struct Services {
-    /// Endpoint of S3, if not at AWS.
     pub s3_endpoint_url: Option<String>,
-    /// Endpoint of SQS, if not at AWS.
     pub sqs_endpoint_url: Option<String>,
     /// Visibility timeout of a message while its documents are processed, in seconds.
     pub visibility_timeout: u16,

@@ -26,7 +26,6 @@ const GONE: [&str; 3] = [
     "ValidationException",
 ];
 
-/// DynamoDB Streams client.
 #[derive(Debug, Clone)]
 pub struct TableStream(Client);
 
@@ -35,14 +34,12 @@ pub struct TableStream(Client);
 pub struct Fetched {
     /// Records between the batch's first and last sequence number, as functions receive them.
     pub records: Vec<Box<RawValue>>,
-    /// Sequence number of the first of them.
     pub first: Option<SequenceNumber>,
     /// `true` if they include the batch's first and last record, and therefore all records between.
     pub is_whole: bool,
 }
 
 impl TableStream {
-    /// Returns a client for the streams of a connection.
     pub fn new(connection: &Connection) -> Self {
         let mut config = aws_sdk_dynamodbstreams::config::Builder::from(&connection.sdk);
         if let Some(url) = &connection.endpoint_url {
@@ -51,7 +48,6 @@ impl TableStream {
         Self(Client::from_conf(config.build()))
     }
 
-    /// Reads the records of a batch that the stream still has.
     pub async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
         let mut fetched = Fetched::default();
         if let Some(iterator) = self.start(batch).await? {
@@ -261,7 +257,6 @@ mod tests {
     use super::*;
     use crate::error::Kind;
 
-    /// A stream with these responses, one after the other.
     fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, StaticReplayClient) {
         let events = responses.into_iter().map(|body| {
             let status: u16 = if body["__type"].is_null() { 200 } else { 400 };

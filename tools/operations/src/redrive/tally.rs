@@ -12,7 +12,6 @@ use crate::{
     failures::document::{Batch, table_of},
 };
 
-/// Outcomes of the records of documents.
 #[derive(Debug, Default)]
 pub struct Tally {
     documents: u64,
@@ -21,9 +20,7 @@ pub struct Tally {
     skipped: u64,
     lost: u64,
     other_table: u64,
-    /// Number of deleted messages.
     pub(super) messages_deleted: u64,
-    /// Number of messages that stay in the queue.
     pub(super) messages_kept: u64,
     conflicts: Vec<Value>,
     lost_records: Vec<Value>,
@@ -54,7 +51,6 @@ impl Tally {
         }
     }
 
-    /// Marks this as the tally of one document.
     pub fn set_document(&mut self) {
         self.documents = 1;
         self.other_tables.dedup();
@@ -71,7 +67,6 @@ impl Tally {
         self.lost_records.push(lost);
     }
 
-    /// Adds the outcomes of the records of a document.
     pub fn count_all(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
         for record in processed {
             match record.outcome {
@@ -112,7 +107,6 @@ impl Tally {
         list.push(Value::Object(named));
     }
 
-    /// Adds another tally.
     pub fn add(&mut self, other: Self) {
         self.documents += other.documents;
         self.recorded += other.recorded;
@@ -135,7 +129,6 @@ impl Tally {
         self.recorded > 0 || self.messages_kept > 0 || !self.failed.is_empty()
     }
 
-    /// Returns the number of documents.
     pub fn documents(&self) -> u64 {
         self.documents
     }
@@ -152,7 +145,6 @@ impl Tally {
         named as u64 + self.recorded + self.already_recorded + self.skipped + self.lost + self.other_table
     }
 
-    /// Returns the counts.
     pub fn counts(&self, is_dry: bool) -> Value {
         json!({
             "Documents": self.documents, "Records": self.records(),
@@ -175,7 +167,6 @@ impl Tally {
         ]
     }
 
-    /// Returns the counts and the names.
     pub fn summary(&self, is_dry: bool) -> Value {
         let mut summary = self.counts(is_dry);
         for (name, list) in self.lists() {

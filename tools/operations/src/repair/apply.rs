@@ -14,7 +14,6 @@ use crate::{error::OperationError, progress::Progress};
 /// Maximum number of concurrent steps. Each writes other items.
 const CONCURRENCY: usize = 16;
 
-/// Outcome of a step.
 enum Outcome {
     Recorded,
     AlreadyRecorded,
@@ -24,7 +23,6 @@ enum Outcome {
     Conflict,
 }
 
-/// Outcomes of the steps of a plan.
 #[derive(Debug, Default)]
 pub struct Done {
     recorded: u64,
@@ -63,7 +61,6 @@ impl Done {
         }
     }
 
-    /// Returns the counts.
     pub fn counts(&self) -> Value {
         json!({
             "Entities": 0, "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Raised": self.raised,
@@ -76,7 +73,6 @@ impl Done {
         [("Conflicts", &self.conflicts), ("FailedSteps", &self.failed)]
     }
 
-    /// Adds the steps that were not done to a summary.
     pub fn add_lists(&self, summary: &mut Value) {
         for (name, list) in self.lists() {
             summary[name] = json!(list);

@@ -17,7 +17,6 @@ use crate::{
     progress::Progress,
 };
 
-/// Findings by entity.
 pub type Findings = BTreeMap<EntityId, Vec<Finding>>;
 
 /// Audits entities. Returns their findings, and the last entity that does not exist.

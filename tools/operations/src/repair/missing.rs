@@ -18,10 +18,8 @@ use crate::{
     redrive::{Reader, Sink, Tally},
 };
 
-/// Missing versions by entity.
 pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
 
-/// A missing version that was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) version: VersionItem,
@@ -31,10 +29,8 @@ pub(super) struct Found {
     pub(super) is_ambiguous: bool,
 }
 
-/// Missing versions that were found.
 pub(super) type AllFound = BTreeMap<(EntityId, Version), Found>;
 
-/// A search for missing versions.
 pub(super) struct Search<'a> {
     missing: &'a Missing,
     digits: VersionDigits,
@@ -52,7 +48,6 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Searches the streams of this table.
     pub(super) async fn stream(&self, table: &str) -> Result<(), OperationError> {
         let take = |record: Box<RawValue>| self.take(&record, "the stream");
         self.reader.stream.all(table, take).await

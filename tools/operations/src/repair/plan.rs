@@ -25,7 +25,6 @@ use crate::{
     redrive::{Feed, Reader, TableStream, Tally},
 };
 
-/// Reason why a missing version without a source is not repaired.
 pub const NOWHERE: &str = "it is in none of the sources";
 
 /// A step for an entity, and the source of the item that it puts.
@@ -36,10 +35,8 @@ pub struct Planned {
     source: String,
 }
 
-/// A repair plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Steps to execute.
     pub steps: Vec<Planned>,
     /// Versions that only other sources than the entity's items can restore.
     missing: Missing,
@@ -127,7 +124,6 @@ impl Plan {
         }
     }
 
-    /// Returns `true` if there are no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -152,7 +148,6 @@ impl Planned {
         }
     }
 
-    /// Returns the version that the step writes.
     pub fn version(&self) -> Version {
         match &self.step {
             Step::Put(version) => version.version(),
