@@ -16,29 +16,22 @@ use crate::{
     secrets::Secrets,
 };
 
-/// State that all requests share.
 pub(super) struct App {
     pub(super) connection: Connection,
     pub(super) secrets: Arc<Secrets>,
     /// Options of writes, or `None` if the console is read-only.
     pub(super) writes: Option<WriteOptions>,
-    /// Sources of failure documents.
     pub(super) sources: Vec<Source>,
-    /// Access to S3 and SQS.
     pub(super) services: Services,
     /// Time in which a missing version may still arrive.
     pub(super) lag: Duration,
     /// Maximum number of read units a second of an audit.
     pub(super) max_read_units: Option<NonZeroU32>,
-    /// Ordering of updates.
     pub(super) ordering: Ordering,
     /// Lock of the running redrive or repair.
     pub(super) busy: Arc<Mutex<()>>,
-    /// Repair plans.
     pub(super) plans: Plans,
-    /// Latest audit.
     pub(super) audit: Audit,
-    /// Samples of write rate and lag.
     pub(super) samples: Mutex<Samples>,
 }
 

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -28,7 +27,6 @@ pub(super) struct Query {
     version: Param,
 }
 
-/// Result of the lookup.
 enum Found {
     Version(Box<VersionView>),
     /// No version, and the reason.

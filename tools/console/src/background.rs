@@ -23,7 +23,6 @@ where
     receiver
 }
 
-/// Runs a task and returns its result.
 pub(super) async fn run<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, PageError>
 where
     T: Send + 'static,

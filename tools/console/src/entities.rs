@@ -32,17 +32,13 @@ use crate::error::PageError;
 
 /// Number of segments that are scanned in parallel.
 const SEGMENTS: u32 = 4;
-/// Maximum number of entities of a page.
 const PAGE: usize = 50;
 /// Minimum and maximum number of items that a request reads if the filter selects some of them.
 const MIN_ITEMS: i32 = 13;
 const MAX_ITEMS: i32 = 1000;
-/// Time after which no further request is sent for a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum number of entities whose exact lag is read.
 const MAX_LAGS: usize = 10;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -51,11 +47,9 @@ pub(super) struct Query {
     page: Param,
 }
 
-/// Position of a page: that of each segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PageCursor(Vec<SegmentCursor>);
 
-/// Position of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum SegmentCursor {
     #[serde(rename = "s")]
@@ -66,7 +60,6 @@ enum SegmentCursor {
     End,
 }
 
-/// Latest items of a page.
 struct Found {
     latest: Vec<LatestItem>,
     /// Number of items that were read.
@@ -74,7 +67,6 @@ struct Found {
     next: Option<PageCursor>,
 }
 
-/// An entity, and the lag of its history.
 struct Row {
     latest: LatestItem,
     /// Number of versions that are not in history yet, `None` for an unknown number of at least one.

@@ -26,7 +26,6 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -37,7 +36,6 @@ pub(super) struct Query {
     scale: Param,
 }
 
-/// An entity without its history.
 struct Entity {
     latest: VersionView,
     latest_size: usize,

@@ -24,9 +24,7 @@ use super::{
     secrets::{CSRF, Secrets},
 };
 
-/// Maximum size of a form.
 const MAX_FORM_BYTES: usize = 64 * 1024;
-/// Maximum age of the session cookie.
 const SESSION_SECONDS: u32 = 24 * 60 * 60;
 
 /// Security headers of every response.
@@ -45,7 +43,6 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Access control of a console.
 pub(super) struct Guard {
     secrets: Arc<Secrets>,
     hosts: Hosts,
@@ -53,7 +50,6 @@ pub(super) struct Guard {
     cookie: String,
 }
 
-/// The reason why a request is not passed on.
 enum Rejection {
     Status(StatusCode, &'static str),
     /// The address contains a token, which the response removes from it.
@@ -145,7 +141,6 @@ impl Guard {
         }
     }
 
-    /// Checks the token of the sign-in form.
     fn sign_in(&self, form: &HashMap<String, String>) -> Response {
         let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
         match form.get("token") {
@@ -194,7 +189,6 @@ async fn check_form(guard: &Guard, request: Request, next: Next, is_json: bool) 
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Returns `true` if the origin of a form is this host.
 fn is_same_origin(origin: Option<&str>, host: &str) -> bool {
     let authority = origin.and_then(|origin| origin.split_once("://"));
     authority.is_some_and(|(scheme, authority)| ["http", "https"].contains(&scheme) && authority == host)
@@ -205,7 +199,6 @@ fn is_own_path(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
-/// Splits an address into the token and the address without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());

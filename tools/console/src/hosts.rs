@@ -11,12 +11,10 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) struct Hosts {
     /// Address of the listener, if it is not the loopback address.
     pub(super) bind: Option<IpAddr>,
-    /// Additional names.
     pub(super) names: Vec<String>,
 }
 
 impl Hosts {
-    /// Returns `true` if requests with this `Host` header are accepted.
     pub(super) fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -8,6 +8,11 @@
 //! options it changes nothing. The package is called `history-console`, because the crate `console` on crates.io is
 //! used for terminals.
 
+#![allow(
+    missing_docs,
+    reason = "an internal crate: comments are where a name does not say enough"
+)]
+
 mod address;
 mod app;
 mod as_of;
@@ -59,18 +64,14 @@ pub struct Console {
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Options of a console.
 #[derive(Debug)]
 pub struct Options {
-    /// Sources of failure documents.
     pub sources: Vec<Source>,
-    /// Access to S3 and SQS.
     pub services: Services,
     /// Access token. Default: a random one.
     pub token: Option<String>,
     /// Options of writes, or `None` for a read-only console.
     pub writes: Option<WriteOptions>,
-    /// Ordering of updates.
     pub ordering: Ordering,
     /// Time in which a missing version may still arrive.
     pub lag: Duration,
@@ -78,7 +79,6 @@ pub struct Options {
     pub max_read_units: Option<NonZeroU32>,
     /// Address that other machines connect to. Default: only this machine can connect.
     pub bind: Option<IpAddr>,
-    /// Additional host names.
     pub hosts: Vec<String>,
 }
 
@@ -101,15 +101,11 @@ impl Default for Options {
 /// A table, and the location of its failure documents.
 #[derive(Debug)]
 pub struct Table<'a> {
-    /// DynamoDB client.
     pub client: &'a aws_sdk_dynamodb::Client,
     /// Credentials and Region for clients of other services.
     pub sdk: aws_config::SdkConfig,
-    /// Endpoint of DynamoDB.
     pub endpoint_url: &'a str,
-    /// Name of the table.
     pub name: &'a str,
-    /// Width of the version keys.
     pub digits: VersionDigits,
     /// A folder, or `s3://bucket`.
     pub failures: &'a str,
@@ -133,7 +129,6 @@ impl Console {
         Self::serve(listener, connection, options)
     }
 
-    /// Serves a table with these options.
     pub fn serve(listener: TcpListener, connection: Connection, options: Options) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -166,7 +161,6 @@ impl Console {
         Ok(Self { address, url, task })
     }
 
-    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

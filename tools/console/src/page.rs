@@ -20,16 +20,13 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Content of a page.
 pub(super) struct View {
     pub(super) title: String,
     pub(super) section: Section,
     pub(super) body: Markup,
-    /// JSON form of the page.
     pub(super) json: Value,
 }
 
-/// Section of the main navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Entities,
@@ -45,7 +42,6 @@ impl Section {
     ];
 }
 
-/// Response to a form.
 pub(super) enum FormResponse {
     View(View),
     /// Another update was applied first, and nothing was changed.
@@ -54,7 +50,6 @@ pub(super) enum FormResponse {
     SeeOther(String, Value),
 }
 
-/// Format of a response, selected by the `Accept` header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseFormat {
     json: bool,
@@ -71,7 +66,6 @@ impl<S: Sync> FromRequestParts<S> for ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// Renders a page or its error.
     pub(super) async fn page(self, app: &App, view: impl Future<Output = Result<View, PageError>>) -> Response {
         match view.await {
             Ok(view) => self.view(app, view),
@@ -79,7 +73,6 @@ impl ResponseFormat {
         }
     }
 
-    /// Renders the response to a form or its error.
     pub(super) async fn form(self, app: &App, form: impl Future<Output = Result<FormResponse, PageError>>) -> Response {
         match form.await {
             Ok(FormResponse::View(view)) => self.view(app, view),
@@ -120,7 +113,6 @@ impl ResponseFormat {
     }
 }
 
-/// Returns `true` if a request accepts JSON and not HTML.
 pub(super) fn accepts_only_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepted: Vec<_> = accepted.filter_map(|value| value.to_str().ok()).collect();
@@ -189,7 +181,6 @@ fn bare(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// Returns the response to a rejected request.
 pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Response {
     if is_json {
         return (status, Json(json!({"Error": why}))).into_response();
@@ -198,7 +189,6 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
 }
 
-/// Returns the sign-in form.
 pub(super) fn sign_in(to: &str, is_wrong: bool) -> Response {
     let body = html! {
         @if is_wrong { p.note role="alert" { "Invalid token." } }
@@ -228,7 +218,6 @@ pub(super) fn read_only(command: &str) -> Markup {
     }
 }
 
-/// Renders a link to an entity.
 pub(super) fn entity_link(id: &str) -> Markup {
     html! { a.key href=(address::of_entity("/entity", id)) { (value::word(id)) } }
 }

@@ -31,17 +31,14 @@ impl Deref for Param {
 }
 
 impl Param {
-    /// Returns the value of a required parameter.
     pub(super) fn required(&self, name: &'static str) -> Result<&str, PageError> {
         self.as_deref().ok_or(PageError::Missing(name))
     }
 
-    /// Parses the key of an entity.
     pub(super) fn entity(&self) -> Result<EntityId, PageError> {
         Ok(EntityId::new(self.required("id")?)?)
     }
 
-    /// Parses a version.
     pub(super) fn version(&self, field: &'static str) -> Result<Option<Version>, PageError> {
         let Some(text) = self.as_deref() else { return Ok(None) };
         let version = text.trim().parse().ok().and_then(Version::new);

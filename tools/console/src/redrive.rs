@@ -24,7 +24,6 @@ use crate::error::PageError;
 /// Maximum number of displayed entries of each list. JSON contains all.
 const MAX_ENTRIES: usize = 200;
 
-/// Parameters of the page and the form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -32,7 +31,6 @@ pub(super) struct Query {
     document: Param,
 }
 
-/// Previews a redrive.
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let (index, source) = failures::source(app, &query.source)?;
     let (tally, result) = run(app, source, query.document.0.clone(), true).await?;
@@ -68,7 +66,6 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     })
 }
 
-/// Redrives a source or one of its documents.
 pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     app.writes()?;
     let (index, source) = failures::source(app, &query.source)?;

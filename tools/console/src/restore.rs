@@ -35,7 +35,6 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Parameters of the page and the form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -47,7 +46,6 @@ pub(super) struct Query {
     reason: Param,
 }
 
-/// A change of the table.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Restore(Version),
@@ -62,7 +60,6 @@ impl Action {
         }
     }
 
-    /// Returns the version to restore.
     fn version(self) -> Option<String> {
         match self {
             Self::Restore(version) => Some(version.to_string()),
@@ -71,7 +68,6 @@ impl Action {
     }
 }
 
-/// Previews a restore.
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
     let number = number(&query)?;
@@ -105,7 +101,6 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     ))
 }
 
-/// Previews an undelete.
 pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
     let latest = latest(app, &entity).await?;
@@ -176,7 +171,6 @@ fn page(
     }
 }
 
-/// Restores a version.
 pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
     let (entity, number) = (query.id.entity()?, number(&query)?);
@@ -188,7 +182,6 @@ pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageEr
     Ok(response(&entity, Action::Restore(number), restored))
 }
 
-/// Undeletes an entity.
 pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
     let entity = query.id.entity()?;

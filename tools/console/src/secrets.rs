@@ -6,7 +6,6 @@ use uuid::Uuid;
 /// Form field of the CSRF token.
 pub(super) const CSRF: &str = "csrf";
 
-/// The secrets of one console, valid while it runs.
 pub(super) struct Secrets {
     token: String,
     session: String,
@@ -23,17 +22,14 @@ impl Secrets {
         }
     }
 
-    /// Returns the access token of the console's URL.
     pub(super) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Returns the value of the session cookie.
     pub(super) fn session(&self) -> &str {
         &self.session
     }
 
-    /// Returns the CSRF token of the forms.
     pub(super) fn csrf(&self) -> &str {
         &self.csrf
     }

@@ -22,7 +22,6 @@ use crate::error::PageError;
 
 type Shared = Arc<App>;
 
-/// Returns the handler of a page.
 macro_rules! page {
     ($view:path) => {
         get(
@@ -33,7 +32,6 @@ macro_rules! page {
     };
 }
 
-/// Returns the handler of a form.
 macro_rules! form {
     ($routes:expr, $submit:path) => {
         $routes.post(
@@ -44,7 +42,6 @@ macro_rules! form {
     };
 }
 
-/// Returns the router of the console.
 pub(super) fn router(app: App, guard: Guard) -> Router {
     let app = Arc::new(app);
     Router::new()

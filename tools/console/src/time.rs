@@ -15,7 +15,6 @@ pub(super) fn shown(time: EpochMillis) -> Markup {
     html! { time datetime=(iso) { (iso.replace('T', " ").trim_end_matches('Z')) } " " span.muted { (ago(now(), time)) } }
 }
 
-/// Returns the current time.
 pub(super) fn now() -> EpochMillis {
     EpochMillis::new(i64::try_from(clock::since_epoch().as_millis()).unwrap_or(i64::MAX))
 }

@@ -10,7 +10,6 @@ const LINE: f64 = 44.0;
 /// Vertical position of the strip that shows the part of the history on this page.
 const STRIP: f64 = 84.0;
 
-/// One version on the line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mark {
     pub(super) version: u64,
@@ -22,7 +21,6 @@ pub(super) struct Mark {
     pub(super) link: Option<String>,
 }
 
-/// State of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Live,
@@ -57,10 +55,8 @@ impl Kind {
     }
 }
 
-/// Range and scale of the time line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
-    /// The latest version.
     pub(super) latest: u64,
     /// First version that was not pruned.
     pub(super) floor: u64,

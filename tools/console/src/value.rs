@@ -4,19 +4,15 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
 use shared::domain::{AttributeValue, Item, size};
 
-/// Limits on the displayed part of a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplayLimits {
-    /// Maximum number of characters of a string.
     pub(super) characters: usize,
-    /// Maximum number of members of a list, map or set.
     pub(super) members: usize,
     /// Maximum nesting depth.
     pub(super) levels: usize,
 }
 
 impl DisplayLimits {
-    /// Limits of a table cell.
     pub(super) const CELL: Self = Self {
         characters: 80,
         members: 4,
@@ -75,7 +71,6 @@ pub(super) fn value(value: &AttributeValue, limits: DisplayLimits) -> Markup {
     }
 }
 
-/// Renders the name of an attribute or a map member.
 pub(super) fn name(name: &str) -> Markup {
     html! { bdi.name { (visible(name, 256)) } }
 }
@@ -106,7 +101,6 @@ pub(super) fn attributes(item: &Item, limits: DisplayLimits, max: usize) -> Mark
     }
 }
 
-/// Formats a number of bytes.
 pub(super) fn bytes(bytes: usize) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -45,13 +44,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     })
 }
 
-/// Returns the latest version of an entity, or an error if the entity does not exist.
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let latest = app.store().latest(entity, app.consistent()).await?;
     latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))
 }
 
-/// Returns a version, or an error if it does not exist.
 pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Result<VersionView, PageError> {
     if let Some(view) = app.store().version(entity, version, app.consistent()).await? {
         return Ok(view);
@@ -64,7 +61,6 @@ pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Resul
     }))
 }
 
-/// Renders the breadcrumbs of a page of an entity.
 pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
     html! {
         p.crumbs {

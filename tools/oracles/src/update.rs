@@ -39,7 +39,6 @@ pub fn update(input: &[u8]) {
     }
 }
 
-/// Checks a parsed update.
 pub(crate) fn check(update: &Update, ordering: Ordering) {
     assert!((1..=MAX_ENTITY_ID_BYTES).contains(&update.entity.as_str().len()));
     assert!((1..=MAX_REQUEST_ID_BYTES).contains(&update.request_id.as_str().len()));
@@ -83,7 +82,6 @@ fn serialize(update: &Update) -> Value {
     Value::Object(members)
 }
 
-/// Returns the plain JSON of a value.
 pub(crate) fn serialize_value(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => text.as_str().into(),

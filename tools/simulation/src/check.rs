@@ -12,7 +12,6 @@ use crate::{
     schedule::{MALFORMED, Schedule, Update},
 };
 
-/// A violated guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     /// Number of the guarantee in `docs/reliability.md`.
@@ -20,7 +19,6 @@ pub(crate) struct Violation {
     pub(crate) description: String,
 }
 
-/// An image of a latest item.
 struct Image<'a> {
     number: &'a str,
     /// Number of times that an operator had deleted the latest item.
@@ -31,7 +29,6 @@ struct Image<'a> {
     item: Value,
 }
 
-/// Checks all guarantees.
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
     let mut check = Check {
         schedule,
@@ -276,7 +273,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Applies an update to the attributes of an entity.
 fn apply(state: &mut Map<String, Value>, update: &Update) {
     state.remove("Deleted");
     for (name, value) in update.members.as_object().into_iter().flatten() {
@@ -299,7 +295,6 @@ fn apply(state: &mut Map<String, Value>, update: &Update) {
     state.insert("RequestId".to_owned(), json!({"S": update.id}));
 }
 
-/// Returns `true` if the state has a later time than an update.
 fn later(state: &Map<String, Value>, members: &Value) -> bool {
     let stored = state
         .get("Timestamp")

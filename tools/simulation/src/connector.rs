@@ -32,20 +32,16 @@ use crate::{
 };
 
 tokio::task_local! {
-    /// The invocation that sends a request.
     pub(crate) static CALLER: Arc<Caller>;
 }
 
 /// Payload of a panic that a fault causes.
 pub(crate) struct InjectedPanic;
 
-/// An invocation of a function.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) is_writer: bool,
-    /// Notified to kill the process of the invocation.
     pub(crate) kill: Notify,
-    /// `true` if a fault occurred in the invocation.
     pub(crate) had_fault: Mutex<bool>,
 }
 
@@ -62,7 +58,6 @@ impl Caller {
     }
 }
 
-/// The connector. A request outside an invocation comes from the mapping or from a reader.
 #[derive(Clone)]
 pub(crate) struct Connector(Arc<Inner>);
 
@@ -72,10 +67,8 @@ struct Inner {
     plan: Mutex<FaultPlan>,
 }
 
-/// The faults of the schedule, and those that occurred so far.
 struct FaultPlan {
     faults: Vec<Fault>,
-    /// Number of requests so far at each point.
     seen: HashMap<Point, u32>,
     occurred: BTreeMap<String, u64>,
     stopped: bool,
@@ -255,7 +248,6 @@ impl Connector {
         Response::ok(&json!({"Responses": responses}))
     }
 
-    /// Executes half of a `BatchGetItem`, and returns the other keys as unprocessed.
     fn leave_half_unprocessed(&self, operation: &str, mut body: Value) -> Response {
         let mut unprocessed = json!({});
         let tables = body.get_mut("RequestItems").and_then(Value::as_object_mut);

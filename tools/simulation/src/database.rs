@@ -4,10 +4,8 @@ use dynoxide::{Database, errors::DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// The operation that sends several statements.
 pub(crate) const BATCH_EXECUTE_STATEMENT: &str = "BatchExecuteStatement";
 
-/// An HTTP response of DynamoDB.
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) body: String,
@@ -29,7 +27,6 @@ impl Response {
     }
 }
 
-/// Runs an operation.
 pub(crate) fn execute(database: &Database, operation: &str, body: Value) -> Result<String, DynoxideError> {
     fn run<Q: DeserializeOwned, A: Serialize>(
         body: Value,

@@ -5,7 +5,6 @@ use std::{io, path::PathBuf};
 use dynoxide::errors::DynoxideError;
 use thiserror::Error;
 
-/// Error because of which a schedule cannot be run.
 #[derive(Debug, Error)]
 pub(crate) enum SimulationError {
     #[error("cannot read {}", path.display())]

@@ -28,9 +28,7 @@ use crate::{
     schedule::{FaultKind, Point},
 };
 
-/// Timeout of stream-fn.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of writer-fn.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the future of an invocation. `None` if it panics, its process is killed, or the time is up.
@@ -43,9 +41,7 @@ async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<O
     }
 }
 
-/// The result of an invocation of writer-fn, as the caller sees it.
 pub(crate) enum WriterResult {
-    /// The response.
     Response(Value),
     /// The type of the function error.
     Error(String),
@@ -53,7 +49,6 @@ pub(crate) enum WriterResult {
     Lost,
 }
 
-/// Invokes writer-fn.
 pub(crate) async fn write(writer: &Writer, event: &Value) -> WriterResult {
     let Ok(event) = RawValue::from_string(event.to_string()) else {
         return WriterResult::Lost;
@@ -66,11 +61,9 @@ pub(crate) async fn write(writer: &Writer, event: &Value) -> WriterResult {
     }
 }
 
-/// Invokes stream-fn for the mapping.
 #[derive(Clone)]
 pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
-/// stream-fn and the state of its invocations.
 pub(crate) struct StreamFunction {
     writer: HistoryWriter,
     connector: Connector,
@@ -127,7 +120,6 @@ impl StreamFunction {
         lock(&self.late).push(late);
     }
 
-    /// Returns a response that also names a record that did not fail.
     fn with_a_wrong_failure(&self, payload: &Value, response: &[u8]) -> Vec<u8> {
         let mut numbers: Vec<_> = sequence_numbers(payload).into_iter().collect();
         numbers.sort_unstable();
@@ -154,7 +146,6 @@ impl StreamFunction {
     }
 }
 
-/// Returns the sequence numbers of the records of a payload.
 fn sequence_numbers(payload: &Value) -> HashSet<String> {
     let records = payload.get("Records").and_then(Value::as_array);
     let number = |record: &Value| Some(record.pointer("/dynamodb/SequenceNumber")?.as_str()?.to_owned());

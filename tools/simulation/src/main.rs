@@ -62,7 +62,6 @@ struct Args {
     threads: usize,
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Tally {
     schedules: u64,
@@ -221,7 +220,6 @@ fn print(text: &str) {
     eprintln!("{text}");
 }
 
-/// Prevents the messages of panics that a fault causes.
 fn silence_injected_panics() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

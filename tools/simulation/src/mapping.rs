@@ -30,7 +30,6 @@ use crate::{
     schedule::{MALFORMED, Settings},
 };
 
-/// Returns the settings of the mapping.
 pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
     settings::Settings {
         batch_size: chosen.batch_size,
@@ -48,7 +47,6 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
     }
 }
 
-/// Returns the filter of the template for a width of version keys.
 fn filters(digits: u8) -> Filters {
     static FILTERS: LazyLock<[Filters; 2]> = LazyLock::new(|| {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));

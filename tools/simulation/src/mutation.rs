@@ -22,11 +22,9 @@ pub(crate) enum Mutation {
     RawSplit,
 }
 
-/// A condition that is always true.
 const ALWAYS_TRUE: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
 
 impl Mutation {
-    /// Changes a request.
     pub(crate) fn request(self, operation: &str, body: &mut Value) {
         match (self, operation) {
             (Self::Guard, "UpdateItem") => {
@@ -53,7 +51,6 @@ impl Mutation {
         }
     }
 
-    /// Changes a response.
     pub(crate) fn response(self, operation: &str, request: &Value, response: &mut Value) {
         match (self, operation) {
             (Self::Compare, "PutItem") if response.get("Item").is_some() => response["Item"] = request["Item"].clone(),

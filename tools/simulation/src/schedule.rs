@@ -7,7 +7,6 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Name of the table.
 pub(crate) const TABLE: &str = "Table";
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
@@ -23,7 +22,6 @@ pub(crate) struct Schedule {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// The settings of the functions and of the mapping.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
@@ -42,7 +40,6 @@ pub(crate) struct Settings {
     pub(crate) maximum_record_age: Option<u64>,
 }
 
-/// An update to deliver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Update {
     pub(crate) id: String,
@@ -52,7 +49,6 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// Returns the event of the update.
     pub(crate) fn json(&self) -> Value {
         let mut json = self.members.clone();
         json["ID"] = json!(self.entity);
@@ -61,7 +57,6 @@ impl Update {
     }
 }
 
-/// An action at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Milliseconds from the start.
@@ -137,7 +132,6 @@ pub(crate) enum FaultKind {
     #[serde(rename = "Refused")]
     Rejected,
     Unprocessed,
-    /// The function that sent the request panics.
     Panic,
     KilledBefore,
     KilledAfter,
@@ -152,7 +146,6 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// Returns the name of the fault in the printed summary.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Throttled => "throttled",
@@ -205,7 +198,6 @@ const POLLS: [FaultKind; 4] = [
 ];
 
 impl Schedule {
-    /// Generates a schedule from a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = Settings::draw(&mut rng);

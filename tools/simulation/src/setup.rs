@@ -18,7 +18,6 @@ use crate::{
     schedule::{Settings, TABLE},
 };
 
-/// Returns the settings of both functions.
 pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
     let digits = VersionDigits::new(settings.digits).ok_or(SimulationError::InvalidSetting("digits"))?;
     let mode = settings.write_mode.parse();
@@ -65,7 +64,6 @@ pub(crate) fn dynamodb_client(connector: &Connector) -> aws_sdk_dynamodb::Client
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-/// Creates the DynamoDB Streams client of the mapping.
 pub(crate) fn streams_client(connector: &Connector) -> aws_sdk_dynamodbstreams::Client {
     let config = aws_sdk_dynamodbstreams::Config::builder()
         .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())

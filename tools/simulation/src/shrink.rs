@@ -7,7 +7,6 @@ use crate::{
     world,
 };
 
-/// Maximum number of runs.
 const MAX_RUNS: usize = 400;
 
 /// Removes faults and steps as long as the same guarantee is violated.

@@ -21,7 +21,6 @@ use crate::{
 /// Maximum number of deliveries of an update, and of reads of a history.
 pub(crate) const MAX_ATTEMPTS: u32 = 6;
 
-/// Requests to stop the mapping.
 #[derive(Default)]
 pub(crate) struct MappingStop {
     pub(crate) requested: Notify,
@@ -29,7 +28,6 @@ pub(crate) struct MappingStop {
     pub(crate) duration: Mutex<Duration>,
 }
 
-/// Executes the steps of a schedule.
 pub(crate) struct Upstream<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) digits: VersionDigits,
@@ -44,7 +42,6 @@ pub(crate) struct Upstream<'a> {
 }
 
 impl Upstream<'_> {
-    /// Executes the steps of one source in order.
     pub(crate) async fn run_source(&self, source: u8) {
         let steps = self.schedule.steps.iter().filter(|step| step.source == source);
         for step in steps {

@@ -40,10 +40,8 @@ use crate::{
 
 /// Start of virtual time: 2026-01-01T00:00:00Z.
 const START: Duration = Duration::from_secs(1_767_225_600);
-/// Maximum time that the mapping takes to reach the end of the stream.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Runs a schedule.
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
     // The random number generator of the SDK and the library.
     fastrand::seed(schedule.seed);
@@ -55,7 +53,6 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
     runtime.block_on(async { World::new(schedule, mutation)?.run().await })
 }
 
-/// The clock of the database and the mapping.
 #[derive(Clone, Copy)]
 struct Clock(Instant);
 

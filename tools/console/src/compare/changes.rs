@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use shared::domain::{AttributeValue, Item, attributes::same_value, plain};
 
-/// A difference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change<'a> {
     /// Path of the value: an attribute, then members of maps and lists.
@@ -14,7 +13,6 @@ pub(crate) struct Change<'a> {
     pub(crate) to: Option<&'a AttributeValue>,
 }
 
-/// A step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
     Name(&'a str),

@@ -21,10 +21,8 @@ use crate::error::PageError;
 
 /// Maximum number of displayed differences. JSON contains all.
 const MAX_CHANGES: usize = 300;
-/// Maximum number of displayed equal attributes.
 const MAX_SAME: usize = 200;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -94,7 +92,6 @@ fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Chang
     }
 }
 
-/// Renders the table of differences.
 pub(super) fn differences(changes: &Changes<'_>, from: &VersionView, to: &VersionView) -> Markup {
     let side = |view: &VersionView| {
         html! {

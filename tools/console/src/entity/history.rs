@@ -24,14 +24,11 @@ use crate::{
     value::{self, DisplayLimits},
 };
 
-/// Maximum number of versions of a page.
 const PAGE: u64 = 50;
-/// Maximum number of requests of a page.
 const MAX_REQUESTS: usize = 2;
 /// Maximum length of a key for which the dots of the time line are links, to limit the size of the page.
 const MAX_LINKED_KEY: usize = 256;
 
-/// A page of the history of an entity.
 pub(super) struct History {
     entity: EntityId,
     latest: u64,
@@ -47,7 +44,6 @@ pub(super) struct History {
     pub(super) is_behind_further: bool,
 }
 
-/// A version of the page.
 pub(super) struct Row {
     version: u64,
     kind: Kind,
@@ -55,7 +51,6 @@ pub(super) struct Row {
     details: Option<Details>,
 }
 
-/// Displayed details of a version.
 struct Details {
     time: Option<EpochMillis>,
     actor: Option<AttributeValue>,
@@ -145,7 +140,6 @@ impl History {
         self.rows.iter().rev().map(mark).collect()
     }
 
-    /// Renders the links to other pages, if there are any.
     pub(super) fn pages(&self, by_time: bool, label: &str) -> Markup {
         let (newest, first) = (self.to >= self.latest, self.from <= 1);
         let newer = (self.to + PAGE).min(self.latest);

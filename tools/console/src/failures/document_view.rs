@@ -16,7 +16,6 @@ use stream_fn::{
 
 use crate::time;
 
-/// An entry of a source.
 pub(crate) struct DocumentView {
     pub(crate) name: String,
     pub(crate) bytes: usize,
@@ -24,19 +23,15 @@ pub(crate) struct DocumentView {
     pub(crate) document: Result<Document, String>,
 }
 
-/// A failure document.
 pub(crate) struct Document {
     pub(crate) context: Context,
     pub(crate) batch: Option<Batch>,
     /// Number of records that it contains or refers to.
     pub(crate) size: u64,
-    /// `true` if it contains the records.
     pub(crate) has_records: bool,
-    /// Displayed records.
     pub(crate) records: Vec<RecordView>,
 }
 
-/// A stream record of a document.
 pub(crate) struct RecordView {
     pub(crate) id: Option<String>,
     pub(crate) version: Option<Version>,
@@ -49,7 +44,6 @@ pub(crate) struct RecordView {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// Outcome of a redrive of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Recorded,
@@ -93,7 +87,6 @@ pub(crate) enum Kind {
     Malformed(String),
 }
 
-/// New image of a record.
 pub(crate) enum Image {
     None,
     Item(Item),

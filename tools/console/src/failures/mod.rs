@@ -24,16 +24,13 @@ use super::{
 };
 use crate::error::PageError;
 
-/// Maximum number of documents of a page.
 const MAX_DOCUMENTS: usize = 50;
 /// Maximum number of documents of each source on the page of all sources.
 const MAX_OF_EACH: usize = 10;
-/// Maximum number of records of each document in a list.
 const MAX_LISTED_RECORDS: usize = 10;
 /// Maximum visibility timeout of messages that are only displayed, in seconds.
 const MAX_VISIBILITY_TIMEOUT: u16 = 120;
 
-/// Query parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -122,7 +119,6 @@ async fn one_document(app: &App, query: &Query, name: &str) -> Result<View, Page
     })
 }
 
-/// Returns the error of a document that is not in its source.
 pub(super) fn no_document() -> PageError {
     PageError::NotFound("there is no such document: it may have been deleted".to_owned())
 }

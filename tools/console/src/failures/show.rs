@@ -15,12 +15,10 @@ use crate::{
     value::{self, DisplayLimits},
 };
 
-/// Maximum number of records on the page of a document.
 pub(super) const MAX_RECORDS: usize = 50;
 /// Maximum number of displayed characters of an invalid image.
 const MAX_INVALID_IMAGE: usize = 2000;
 
-/// Renders a source and a page of its documents.
 pub(super) fn source(
     app: &App,
     index: usize,
@@ -54,7 +52,6 @@ pub(super) fn source(
     }
 }
 
-/// Renders a document in a list.
 fn article(index: usize, shown: &DocumentView) -> Markup {
     html! {
         article.document {
@@ -88,7 +85,6 @@ fn records(count: u64) -> String {
     }
 }
 
-/// Renders the page of a document.
 pub(super) fn document(app: &App, index: usize, source: &Source, shown: &DocumentView, from: usize) -> Markup {
     html! {
         p { a href=(address::document("/failures", index, None)) { "All documents of " (value::word(&source.to_string())) } }

@@ -50,7 +50,6 @@ impl Drop for Run {
     }
 }
 
-/// Progress and findings of an audit.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) started: EpochMillis,
@@ -58,12 +57,10 @@ pub(super) struct Report {
     pub(super) approximate_items: u64,
     segments: Vec<Counts>,
     pub(super) read_units: f64,
-    /// First findings.
     pub(super) findings: Vec<(EntityId, Finding)>,
     pub(super) end: Option<(EpochMillis, End)>,
 }
 
-/// Outcome of an audit.
 #[derive(Debug, Clone)]
 pub(super) enum End {
     Done,
@@ -89,7 +86,6 @@ impl Report {
         counts
     }
 
-    /// Returns the number of findings that are not kept.
     pub(super) fn findings_not_kept(&self) -> u64 {
         let all: u64 = self.counts().findings.values().sum();
         all.saturating_sub(self.findings.len() as u64)
@@ -165,7 +161,6 @@ impl Audit {
         *run = Some(Run { report, stop, limiter });
     }
 
-    /// Stops the running audit.
     pub(super) fn stop(&self) {
         if let Some(run) = &*lock(&self.0) {
             run.stop.notify_one();
@@ -173,7 +168,6 @@ impl Audit {
         }
     }
 
-    /// Returns the report of the running or last audit.
     pub(super) fn report(&self) -> Option<Report> {
         lock(&self.0).as_ref().map(|run| {
             let mut report = lock(&run.report).clone();

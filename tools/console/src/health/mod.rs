@@ -28,7 +28,6 @@ use crate::error::PageError;
 const AUDIT_REFRESH: u32 = 1000;
 /// Interval at which the page updates the plots, in milliseconds.
 const PLOTS_REFRESH: u32 = 4000;
-/// Maximum number of samples in the table.
 const MAX_ROWS: usize = 20;
 /// Maximum number of displayed findings. JSON contains all that are kept.
 const MAX_FINDINGS: usize = 200;
@@ -60,7 +59,6 @@ pub(super) fn start(app: &App) -> FormResponse {
     to_health(app)
 }
 
-/// Stops the audit.
 pub(super) fn stop(app: &App) -> FormResponse {
     app.audit.stop();
     to_health(app)
@@ -259,7 +257,6 @@ fn samples_json(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Formats the time between two points in time.
 fn duration(from: EpochMillis, to: EpochMillis) -> String {
     let seconds = to.get().saturating_sub(from.get()).max(0) / 1000;
     match seconds {

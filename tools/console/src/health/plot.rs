@@ -11,7 +11,6 @@ const BOTTOM: u64 = 30;
 /// Gap between samples, in milliseconds, above which the line is interrupted.
 const MAX_GAP: u64 = 30_000;
 
-/// A plot.
 pub(super) struct Plot<'a> {
     /// Prefix of element ids.
     pub(super) id: &'a str,
@@ -93,7 +92,6 @@ fn x(before: u64, span: u64) -> u64 {
     WIDTH - RIGHT - u64::try_from(back).unwrap_or(0)
 }
 
-/// Returns the points of each line.
 fn lines(points: &[(u64, u64)], span: u64, top: u64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut last: Option<u64> = None;

@@ -21,24 +21,18 @@ use shared::{
 
 use crate::time;
 
-/// Maximum number of entities of a sample.
 const MAX_ENTITIES: usize = 100;
 /// Maximum number of entities whose exact lag is read.
 const MAX_LAGS: usize = 5;
-/// Minimum time between two samples.
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
-/// Time for which samples are kept.
 const RETENTION: Duration = Duration::from_secs(30 * 60);
 /// Time after which entities are selected again.
 const SELECTION_AGE: Duration = Duration::from_secs(60);
 /// Entities are selected from the first items of each segment of the table.
 const SEGMENTS: u32 = 16;
-/// Number of items of a page of a segment.
 const PAGE_ITEMS: i32 = 64;
-/// Maximum number of pages of a segment.
 const MAX_PAGES: usize = 4;
 
-/// A sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) at: EpochMillis,
@@ -55,17 +49,14 @@ pub(crate) struct Samples {
     entities: Vec<EntityId>,
     /// `true` if the table has no other entities.
     is_all: bool,
-    /// Time at which the entities were selected.
     selected: Option<EpochMillis>,
     latest: HashMap<EntityId, Version>,
-    /// Time of the last attempt.
     tried: Option<EpochMillis>,
     points: VecDeque<Point>,
     units: f64,
     error: Option<String>,
 }
 
-/// Samples for display.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) points: Vec<Point>,
@@ -120,7 +111,6 @@ impl Samples {
         Ok(())
     }
 
-    /// Selects the entities.
     async fn select(&mut self, store: &Store) -> Result<(), OperationError> {
         let filter = LatestFilter::default();
         let mut next: Vec<_> = (0..SEGMENTS).map(|index| (index, None)).collect();

@@ -26,7 +26,6 @@ const MAX_STEPS: usize = 200;
 /// Maximum time for which a request waits for a plan.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Parameters of the page and the form.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
@@ -37,7 +36,6 @@ pub(super) struct Query {
     plan: Param,
 }
 
-/// Shows a plan, or its progress.
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let plan = match query.plan.0.clone() {
         Some(plan) => plan,

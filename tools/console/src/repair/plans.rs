@@ -22,16 +22,13 @@ use crate::background;
 /// Maximum number of plans. A new plan replaces the oldest.
 const MAX_PLANS: usize = 16;
 
-/// The repair plans of a console.
 #[derive(Default)]
 pub(crate) struct Plans(Mutex<VecDeque<Job>>);
 
-/// Scope and options of a plan.
 #[derive(Clone)]
 pub(super) struct Scope {
     /// Key of the entity, `None` for all findings of the audit.
     pub(super) id: Option<String>,
-    /// Findings of the audit.
     pub(super) findings: Option<Findings>,
     /// `true` to search the table's stream for missing versions.
     pub(super) stream: bool,
@@ -39,14 +36,12 @@ pub(super) struct Scope {
     pub(super) revive: bool,
 }
 
-/// State of a plan.
 pub(super) enum State {
     Looking,
     Ready(Ready),
     Failed(Arc<OperationError>),
 }
 
-/// A plan, and the number of its entities.
 pub(super) struct Ready {
     pub(super) plan: Plan,
     pub(super) entities: usize,
@@ -104,7 +99,6 @@ impl Plans {
         jobs.push_back(job);
     }
 
-    /// Waits until a plan is created, at most for `timeout`.
     pub(super) async fn wait(&self, id: &str, timeout: Duration) {
         let done = {
             let jobs = lock(&self.0);
@@ -139,7 +133,6 @@ impl Plans {
     }
 }
 
-/// Creates a plan.
 pub(super) struct Planner {
     pub(super) connection: Connection,
     pub(super) services: Services,
