@@ -20,7 +20,6 @@ use crate::{
     response::{Outcome, ProcessedRecord},
 };
 
-/// Maximum number of concurrent requests of a chunk.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Writes the versions of these stream records, and returns the outcome of each record, in their order.

@@ -16,7 +16,6 @@ const HISTORY_LAG: &str = "HistoryLag";
 const BATCH_SIZE: &str = "BatchSize";
 const TIME_LEFT: &str = "TimeLeft";
 
-/// All metrics of stream-fn, with their units.
 const UNITS: &[(&str, Unit)] = &[
     ("Recorded", Unit::Count),
     ("AlreadyRecorded", Unit::Count),
@@ -31,12 +30,10 @@ const UNITS: &[(&str, Unit)] = &[
     (TIME_LEFT, Unit::Milliseconds),
 ];
 
-/// Sets up the metrics of stream-fn.
 pub(crate) fn init() {
     metrics::init("stream-fn", UNITS);
 }
 
-/// Counts the outcomes of a processed batch.
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 records at most")]
 pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], deadline: Deadline) {
     let now = clock::since_epoch();

@@ -107,7 +107,6 @@ fn batch_item_failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {
     failure
 }
 
-/// The counts of a batch.
 #[derive(Default)]
 struct Summary {
     recorded: usize,

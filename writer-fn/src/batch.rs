@@ -16,7 +16,6 @@ use crate::{
     writer::{Writer, reject},
 };
 
-/// Maximum number of lanes processed concurrently.
 const MAX_CONCURRENT_LANES: usize = 32;
 
 /// Applies the messages, and returns those that failed or were not started.

@@ -9,7 +9,6 @@ use crate::{error::Error, response::UpdateResponse};
 const LATENCY: &str = "Latency";
 const MESSAGES: &str = "Messages";
 
-/// All metrics of writer-fn, with their units.
 const UNITS: &[(&str, Unit)] = &[
     ("Written", Unit::Count),
     ("Duplicate", Unit::Count),
@@ -23,7 +22,6 @@ const UNITS: &[(&str, Unit)] = &[
     (MESSAGES, Unit::Count),
 ];
 
-/// Sets up the metrics of writer-fn.
 pub(crate) fn init() {
     metrics::init("writer-fn", UNITS);
 }
@@ -39,7 +37,6 @@ pub(crate) fn rejected(tally: &Tally, error: &Error) {
     tally.count(failure(error));
 }
 
-/// Measures the size of an SQS batch.
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 messages at most")]
 pub(crate) fn batch(tally: &Tally, messages: usize) {
     tally.measure(MESSAGES, messages as f64);

@@ -32,7 +32,6 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Creates a certificate with its files in this folder.
     pub(crate) fn create(folder: &Path) -> Result<Self, BenchError> {
         let authority_key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;

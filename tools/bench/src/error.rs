@@ -5,7 +5,6 @@ use std::{error::Error, io, path::PathBuf};
 use plotters::drawing::DrawingAreaErrorKind;
 use thiserror::Error;
 
-/// An error that ends the run.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
     #[error("there is no comparison \"{name}\"; there are: {known}")]

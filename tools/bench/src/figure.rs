@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Results of one comparison.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) name: &'static str,
@@ -12,7 +11,6 @@ pub(crate) struct Comparison {
     pub(crate) plot: Plot,
 }
 
-/// Kind of plot of a comparison.
 #[derive(Debug)]
 pub(crate) enum Plot {
     /// A bar for each figure and its peer.
@@ -25,7 +23,6 @@ pub(crate) enum Plot {
     },
 }
 
-/// One figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     /// Unit, and the measured quantity.
@@ -36,14 +33,12 @@ pub(crate) struct Figure {
     pub(crate) target: Option<Target>,
 }
 
-/// Target of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     /// Maximum ratio to the peer's figure.
     RatioAtMost(f64),
     /// Minimum ratio to the peer's figure.
     RatioAtLeast(f64),
-    /// Maximum.
     AtMost(f64),
 }
 
@@ -128,7 +123,6 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }

@@ -21,21 +21,18 @@ use crate::{
 /// Latency of the stub in comparisons of throughput.
 pub(crate) const LATENCY: Duration = Duration::from_millis(5);
 
-/// Settings and subjects of a run.
 pub(crate) struct Bench {
     /// `true` for few and small measurements.
     pub(crate) quick: bool,
     pub(crate) subjects: Subjects,
     pub(crate) certificate: Certificate,
     pub(crate) progress: Progress,
-    /// Folder of the functions' logs.
     pub(crate) logs: PathBuf,
     /// Holds the certificate's files.
     _folder: TempDir,
 }
 
 impl Bench {
-    /// Builds or finds the subjects.
     pub(crate) async fn new(args: &Args, comparisons: usize) -> Result<Self, BenchError> {
         let progress = Progress::new(comparisons);
         let folder = TempDir::with_prefix("bench-")?;
@@ -54,7 +51,6 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
-    /// Hosts a function in at most `processes` processes. Each starts with its first invocation.
     pub(crate) fn host(
         &self,
         subject: &Subject,
@@ -66,7 +62,6 @@ impl Bench {
     }
 }
 
-/// Result of a comparison.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) figures: Vec<Figure>,
@@ -105,7 +100,6 @@ where
 }
 
 impl<T> Measurements<'_, T> {
-    /// Returns our first measurement.
     pub(crate) fn first(&self) -> Option<&T> {
         self.0.first().and_then(|(_, measured)| measured.first())
     }

@@ -31,7 +31,6 @@ pub(crate) struct Hosted {
     log: PathBuf,
 }
 
-/// Rate and CPU time of some batches in one process.
 pub(crate) struct Batches {
     pub(crate) per_second: f64,
     /// CPU time of an item, in microseconds.

@@ -47,7 +47,6 @@ pub(crate) fn facts() -> Vec<String> {
     facts
 }
 
-/// Returns the first line of the output of a program.
 fn first_line(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

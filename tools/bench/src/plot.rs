@@ -22,7 +22,6 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0xc9, 0xa2, 0x27),
 ];
 
-/// Draws a comparison into this folder.
 pub(crate) fn draw(comparison: &Comparison, folder: &Path) -> Result<(), BenchError> {
     let path = folder.join(format!("{}.svg", comparison.name.replace(' ', "-")));
     match &comparison.plot {

@@ -22,7 +22,6 @@ impl Progress {
         Self(Some(bar))
     }
 
-    /// Shows the current step.
     pub(crate) fn show(&self, step: &str) {
         match &self.0 {
             Some(bar) => bar.set_message(step.to_owned()),

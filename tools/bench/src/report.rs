@@ -65,7 +65,6 @@ fn row(name: &str, figure: &Figure) -> [String; 8] {
     ]
 }
 
-/// Returns a list of all figures.
 pub(crate) fn json(comparisons: &[Comparison]) -> Value {
     let figures = comparisons
         .iter()
@@ -80,7 +79,6 @@ pub(crate) fn write(comparisons: &[Comparison], facts: &[String], folder: &Path)
     Ok(std::fs::write(folder.join("results.md"), markdown(comparisons, facts))?)
 }
 
-/// Returns the facts as a list, and the figures as a table.
 fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
     let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
     let mut text = format!("- {}\n\n", facts.join("\n- "));
@@ -92,12 +90,10 @@ fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
     text
 }
 
-/// Prints a line to standard error.
 pub(crate) fn print_error(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints the result to standard output.
 pub(crate) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }

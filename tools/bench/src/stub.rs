@@ -73,7 +73,6 @@ impl Stub {
         })
     }
 
-    /// URL of the stub.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -83,7 +82,6 @@ impl Stub {
         self.certificate.as_ref()
     }
 
-    /// Returns the number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.counts.requests.load(Ordering::Relaxed)
     }

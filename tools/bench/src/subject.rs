@@ -9,7 +9,6 @@ use tokio::process::Command;
 
 use crate::{error::BenchError, progress::Progress};
 
-/// One of the two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Writer,
@@ -19,7 +18,6 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const BOTH: [Self; 2] = [Self::Stream, Self::Writer];
 
-    /// Returns the function's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Writer => "writer-fn",
@@ -39,7 +37,6 @@ pub(crate) struct Subject {
     pub(crate) environment: BTreeMap<String, String>,
 }
 
-/// Command that starts a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
@@ -49,7 +46,6 @@ pub(crate) struct Start {
 }
 
 impl Subject {
-    /// Returns the command that starts this function.
     pub(crate) fn start(&self, role: Role) -> &Start {
         match role {
             Role::Writer => &self.writer,
@@ -58,7 +54,6 @@ impl Subject {
     }
 }
 
-/// All subjects on this machine.
 #[derive(Debug)]
 pub(crate) struct Subjects {
     pub(crate) ours: Subject,
@@ -68,7 +63,6 @@ pub(crate) struct Subjects {
     pub(crate) plain: Option<Subject>,
 }
 
-// Names of the peers.
 pub(crate) const PYTHON: &str = "Python";
 pub(crate) const NODE: &str = "Node";
 pub(crate) const PLAIN: &str = "default features";
@@ -122,7 +116,6 @@ impl Subjects {
             .flatten()
     }
 
-    /// Returns every subject.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Subject> {
         self.languages().chain(self.plain.as_ref())
     }
@@ -156,12 +149,10 @@ async fn build() -> Result<PathBuf, BenchError> {
     Ok(target.map_or_else(|| root().join("target/release"), |target| target.join("release")))
 }
 
-/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Returns the folder of the installed peers.
 pub(crate) fn installed() -> PathBuf {
     root().join("target/bench/peers")
 }

@@ -48,7 +48,6 @@ impl Tables {
         }))
     }
 
-    /// URL of DynamoDB Local.
     pub(crate) fn endpoint(&self) -> &str {
         self.server.endpoint()
     }

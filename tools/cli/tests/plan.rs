@@ -44,7 +44,6 @@ fn file(path: &str) -> String {
     std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Returns the rows of the table whose header starts with `header`.
 fn rows(document: &str, header: &str) -> Vec<Vec<String>> {
     let cell = |cell: &str| cell.trim().to_owned();
     let lines = document.lines().skip_while(|line| !line.starts_with(header)).skip(2);
@@ -149,7 +148,6 @@ fn write_units_match_the_measured_ones() {
     }
 }
 
-/// The defaults are the settings of `template.yaml`.
 #[test]
 fn the_defaults_match_the_template() {
     let template = file("template.yaml");
@@ -316,7 +314,6 @@ fn prices_can_be_printed_and_replaced() {
     assert_eq!(plan("1000", "1000", &flag)["MonthlyCost"]["Region"], "eu-west-1");
 }
 
-/// The documentation describes every member of the output.
 #[test]
 fn every_member_is_documented() {
     let document = file("docs/vzero.md");

@@ -25,7 +25,6 @@ const COUNTS: [&str; 6] = [
     "MessagesKept",
 ];
 
-/// A table, a bucket and a queue of one test.
 struct Failures {
     table: Table,
     moto: String,
@@ -80,7 +79,6 @@ impl Failures {
         self.table.runtime.block_on(request.send()).unwrap();
     }
 
-    /// Returns the S3 event notification of these objects.
     fn notification(&self, keys: &[&str]) -> Value {
         let record = |key: &&str| {
             let key: String = key

@@ -61,7 +61,6 @@ fn a_second_redrive_and_a_dry_run_change_nothing() {
     let second = table.json(&redrive, 0);
     assert_eq!(members(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
     assert_eq!(table.items(), after);
-    // The same file twice.
     let file = folder.path().join("aws/lambda/0/document");
     let one = table.json(&["redrive", text(&file), text(&file)], 0);
     assert_eq!(members(&one, &COUNTS), json!([2, 4, 0, 4, 0]));

@@ -11,7 +11,6 @@ fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-/// Runs a repair, and returns its plan and its summary.
 fn repair(table: &Table, arguments: &[&str], code: i32) -> (Vec<Value>, Value) {
     let mut lines = table.lines(&[&["repair", "--lag", "0"], arguments].concat(), code);
     let summary = lines.pop().unwrap();

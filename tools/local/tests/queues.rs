@@ -62,7 +62,6 @@ async fn start_with(template: Template) -> RunningStack {
     RunningStack::start(options).await
 }
 
-/// Returns the URL of the queue whose name starts with `name`.
 fn url<'a>(stack: &'a RunningStack, name: &str) -> &'a str {
     let mut queues = stack.queues.iter();
     let found = queues.find(|(found, _)| found.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')));
@@ -80,7 +79,6 @@ async fn send(stack: &RunningStack, body: &str) -> String {
     sent.unwrap().message_id.unwrap()
 }
 
-/// Returns the number of visible messages, and of messages in flight.
 async fn waiting(stack: &RunningStack, name: &str) -> (u32, u32) {
     let sqs = queue::client(&moto()).await;
     let request = sqs.get_queue_attributes().queue_url(url(stack, name));

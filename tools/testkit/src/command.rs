@@ -4,21 +4,17 @@ use std::process::{Child, Output};
 
 use serde_json::Value;
 
-/// Exit code and output of a command that ended.
 #[derive(Debug)]
 pub struct Run {
     /// Exit code, or -1 after a signal.
     pub code: i32,
     /// Lines of standard output that are JSON.
     pub lines: Vec<Value>,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
 impl Run {
-    /// Waits for the end of a command.
     pub fn wait(child: Child) -> Self {
         child.wait_with_output().unwrap().into()
     }
@@ -42,7 +38,6 @@ impl From<Output> for Run {
     }
 }
 
-/// Returns the lines that are JSON.
 pub fn json_lines(text: &str) -> Vec<Value> {
     text.lines()
         .filter_map(|line| serde_json::from_str(line).ok())

@@ -31,18 +31,13 @@ use crate::{
 
 /// A DynamoDB, and a client of it whose requests are metered.
 pub struct Database {
-    /// The client.
     pub client: Client,
-    /// Consumed capacity of its requests.
     pub meter: Meter,
-    /// Number of its requests.
     pub requests: RequestCounter,
-    /// The endpoint.
     pub endpoint: Endpoint,
 }
 
 impl Database {
-    /// Opens the endpoint of the tests.
     pub async fn start() -> Self {
         let endpoint = Endpoint::open().await;
         let meter = Meter::default();
@@ -66,7 +61,6 @@ impl Database {
         self.endpoint.wait_until_active(&table).await;
     }
 
-    /// Returns the unique name of a table.
     pub fn table_name(&self, name: &str) -> String {
         self.endpoint.table_name(name)
     }
@@ -82,7 +76,6 @@ impl Database {
         )
     }
 
-    /// Puts an item.
     pub async fn put(&self, table: &str, item: Value) {
         put_item(&self.client, &self.table_name(table), item).await;
     }
@@ -141,19 +134,16 @@ pub async fn put_item(client: &Client, table: &str, item: Value) {
     request.send().await.unwrap();
 }
 
-/// Deletes an item by its keys.
 pub async fn delete_item(client: &Client, table: &str, pk: &str, sk: &str) {
     let key = |text: &str| AttributeValue::S(text.to_owned());
     let request = client.delete_item().table_name(table);
     request.key("PK", key(pk)).key("SK", key(sk)).send().await.unwrap();
 }
 
-/// Returns the entity with this partition key.
 pub fn entity(id: &str) -> EntityId {
     EntityId::new(id).unwrap()
 }
 
-/// Returns the default options for a write mode.
 pub fn mode(mode: WriteMode) -> WriteOptions {
     WriteOptions {
         mode,

@@ -24,16 +24,12 @@ use crate::pages;
 
 const TABLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Implementation of DynamoDB behind an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// dynoxide, in the process of the test.
     Embedded,
-    /// Amazon's DynamoDB Local.
     DynamodbLocal,
-    /// `MiniStack`.
     MiniStack,
-    /// AWS.
     Aws,
     /// Any other; the tests expect AWS's behaviour.
     Other,
@@ -41,9 +37,7 @@ pub enum Engine {
 
 /// A DynamoDB, and the tables of a test, which are deleted when this value is dropped.
 pub struct Endpoint {
-    /// The implementation.
     pub engine: Engine,
-    /// Configuration of SDK clients.
     pub config: SdkConfig,
     /// `None` on AWS.
     url: Option<String>,
@@ -88,7 +82,6 @@ impl Endpoint {
         name
     }
 
-    /// Returns the unique name of a table.
     pub fn table_name(&self, name: &str) -> String {
         format!("vzero-test-{}-{name}", self.id)
     }
@@ -99,7 +92,6 @@ impl Endpoint {
         waiter.wait(TABLE_TIMEOUT).await.unwrap();
     }
 
-    /// URL of the endpoint.
     pub fn url(&self) -> String {
         let region = self.config.region().map(Region::as_ref).unwrap_or_default();
         let aws = || format!("https://dynamodb.{region}.amazonaws.com");
@@ -120,7 +112,6 @@ impl Endpoint {
         row.is_some()
     }
 
-    /// Returns the DynamoDB of a local stack.
     pub fn dynamodb(&self) -> Dynamodb {
         match &self.url {
             Some(url) => Dynamodb::At(url.clone()),

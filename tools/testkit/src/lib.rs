@@ -12,6 +12,10 @@
 //! | [`pages`], [`command`], [`wait`] | facts from `docs/`, output of a command, polling | |
 
 #![allow(
+    missing_docs,
+    reason = "an internal crate: comments are where a name does not say enough"
+)]
+#![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "in test support, a panic is the message"

@@ -7,7 +7,6 @@ use std::{
 
 use serde_json::Value;
 
-/// Root of the repository.
 pub fn root() -> PathBuf {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     folders.into_iter().nth(2).unwrap().to_owned()

@@ -19,7 +19,6 @@ use shared::{
     },
 };
 
-/// Prepared responses, and the requests that consumed them.
 #[derive(Debug, Clone)]
 pub struct Replay(StaticReplayClient);
 
@@ -38,12 +37,10 @@ impl Replay {
         Self(StaticReplayClient::new(events.collect()))
     }
 
-    /// HTTP client, for a client of any AWS service.
     pub fn http(&self) -> StaticReplayClient {
         self.0.clone()
     }
 
-    /// Client of DynamoDB.
     pub fn client(&self) -> Client {
         client(self.http())
     }
@@ -59,12 +56,10 @@ impl Replay {
         self.0.actual_requests().map(request).collect()
     }
 
-    /// Operation of each request, in order.
     pub fn operations(&self) -> Vec<String> {
         self.requests().into_iter().map(|(operation, _)| operation).collect()
     }
 
-    /// Body of each request, in order.
     pub fn bodies(&self) -> Vec<Value> {
         self.requests().into_iter().map(|(_, body)| body).collect()
     }

@@ -43,7 +43,6 @@ impl Server {
         Ok(Self { endpoint, script })
     }
 
-    /// URL of the server.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

@@ -48,7 +48,6 @@ pub fn run_function() -> Option<ExitCode> {
 /// A stack, and the DynamoDB it uses. The stack is dropped first.
 pub struct RunningStack {
     stack: Stack,
-    /// The DynamoDB.
     pub endpoint: Endpoint,
 }
 
@@ -79,7 +78,6 @@ impl RunningStack {
         Self { stack, endpoint }
     }
 
-    /// Returns a client of DynamoDB.
     pub fn client(&self) -> aws_sdk_dynamodb::Client {
         aws_sdk_dynamodb::Client::new(&self.endpoint.config)
     }
@@ -89,7 +87,6 @@ impl RunningStack {
         database::put_item(&self.client(), &self.table, item).await;
     }
 
-    /// Deletes an item.
     pub async fn delete(&self, pk: &str, sk: &str) {
         database::delete_item(&self.client(), &self.table, pk, sk).await;
     }
@@ -117,7 +114,6 @@ pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
     }
 }
 
-/// Returns the item collections of the table.
 pub async fn table(stack: &Stack) -> Collections {
     history::collect(stack.store.scan_items().await.unwrap(), stack.digits)
 }
@@ -140,7 +136,6 @@ pub async fn settled(stack: &Stack) -> Collections {
     .await
 }
 
-/// Returns the failure documents below a folder.
 pub fn documents(folder: &Path) -> Vec<Value> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();

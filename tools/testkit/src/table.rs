@@ -34,17 +34,11 @@ use shared::{
 
 use crate::{command::Run, database, endpoint::Endpoint};
 
-/// A table of one test.
 pub struct Table {
-    /// The DynamoDB.
     pub endpoint: Endpoint,
-    /// Name of the table.
     pub name: String,
-    /// Client of DynamoDB.
     pub client: Client,
-    /// The table, as the library opens it.
     pub store: Store,
-    /// ARN of the table's stream.
     pub stream_arn: String,
     /// Runtime for requests of the test itself.
     pub runtime: tokio::runtime::Runtime,
@@ -96,17 +90,14 @@ impl Table {
         command
     }
 
-    /// Starts the command.
     pub fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).spawn().unwrap()
     }
 
-    /// Runs the command.
     pub fn run(&self, arguments: &[&str]) -> Run {
         Run::wait(self.start(arguments))
     }
 
-    /// Runs the command with this standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -140,19 +131,16 @@ impl Table {
         self.runtime.block_on(write(&self.store, update))
     }
 
-    /// Puts the version item of the latest item, as stream-fn does.
     pub fn put_version(&self, id: &str) -> PutOutcome {
         self.runtime
             .block_on(database::put_version(&self.store, &database::entity(id)))
     }
 
-    /// Puts an item.
     pub fn put(&self, item: Value) {
         self.runtime
             .block_on(database::put_item(&self.client, &self.name, item));
     }
 
-    /// Deletes an item.
     pub fn delete(&self, pk: &str, sk: &str) {
         self.runtime
             .block_on(database::delete_item(&self.client, &self.name, pk, sk));
@@ -181,7 +169,6 @@ impl Table {
         items.map(|(_, sk, item)| (sk, item)).collect()
     }
 
-    /// Returns the number of version items.
     pub fn versions(&self) -> usize {
         self.items().keys().filter(|key| !key.ends_with(" v0")).count()
     }
@@ -245,7 +232,6 @@ pub async fn create(client: &Client, name: &str) -> Result<String, TableError> {
     table::ensure(client, &settings).await
 }
 
-/// Writes an update and its version item, and returns the version.
 pub async fn write(store: &Store, update: Value) -> u64 {
     let update = database::update(update);
     match store.write(&update, database::mode(WriteMode::Inline)).await.unwrap() {

@@ -14,9 +14,7 @@ use serde_json::Value;
 /// Bytes that clients sent, by connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// Proxy of a server of DynamoDB, S3 or SQS.
 pub struct Tap {
-    /// URL of the proxy.
     pub endpoint: String,
     sent: Sent,
     /// Runs as long as the proxy.
@@ -24,7 +22,6 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Starts a proxy of this endpoint.
     pub fn of(endpoint: &str) -> Self {
         let server = endpoint
             .strip_prefix("http://")
@@ -51,7 +48,6 @@ impl Tap {
         tap
     }
 
-    /// Starts an embedded DynamoDB, and a proxy of it.
     pub fn embedded() -> Self {
         let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
         let mut tap = Self::of(embedded.endpoint());
@@ -70,12 +66,10 @@ impl Tap {
         found
     }
 
-    /// Returns the actions that the requests need, as IAM names them.
     pub fn actions(&self) -> BTreeSet<String> {
         self.actions_by_access_key().into_values().flatten().collect()
     }
 
-    /// Drops the requests so far.
     pub fn clear(&self) {
         self.sent.lock().unwrap().iter_mut().for_each(Vec::clear);
     }

@@ -78,7 +78,6 @@ async fn page(bench: &Bench, tables: &Tables, digits: u8, versions: u64) -> Resu
     ])
 }
 
-/// Requests a page, and returns the response with its headers.
 fn get(address: SocketAddr, path: &str, token: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(

@@ -70,7 +70,6 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     Ok(figures.into())
 }
 
-/// Returns the write units of `updates` updates and their versions.
 async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, updates: u32) -> Result<f64, BenchError> {
     tables.meter.take();
     tables.requests.take();

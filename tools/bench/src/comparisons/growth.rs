@@ -49,7 +49,6 @@ impl Operation {
         }
     }
 
-    /// Returns the maximum number of requests.
     fn max_requests(self, versions: u64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "up to 100,000")]
         match self {
@@ -99,7 +98,6 @@ impl Operation {
     }
 }
 
-/// One run of an operation.
 struct Run {
     requests: f64,
     millis: f64,

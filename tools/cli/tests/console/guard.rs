@@ -9,7 +9,6 @@ use crate::{
     served::Console,
 };
 
-/// Starts a console for a table with one entity.
 fn console() -> (Table, Console) {
     let table = new_table();
     table.write_versions("E", 1);

@@ -8,7 +8,6 @@ use html5ever::{
     tokenizer::{BufferQueue, StartTag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts},
 };
 
-/// A start tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) name: String,
@@ -44,17 +43,14 @@ impl Page {
         tokenizer.sink.0.into_inner()
     }
 
-    /// Returns the tags of this name.
     pub(crate) fn named(&self, name: &str) -> Vec<&Tag> {
         self.tags.iter().filter(|tag| tag.name == name).collect()
     }
 
-    /// Returns the addresses of the links.
     pub(crate) fn links(&self) -> Vec<&str> {
         self.named("a").iter().filter_map(|tag| tag.attribute("href")).collect()
     }
 
-    /// Returns the value of a form field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self
             .named("input")

@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-/// Read timeout of a response.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -68,7 +66,6 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     answer
 }
 
-/// Encodes the fields of a form.
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     let pairs = fields
         .iter()
@@ -76,7 +73,6 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Percent-encodes a text.
 pub(crate) fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -7,7 +7,6 @@ use testkit::table::Table;
 
 use crate::{http::encoded, new_table, served::Console};
 
-/// Maximum size of a page.
 const MAX_BYTES: usize = 100_000;
 
 fn item(id: &str, key: &str, attributes: Value) -> Value {
@@ -18,7 +17,6 @@ fn item(id: &str, key: &str, attributes: Value) -> Value {
     item
 }
 
-/// Puts an entity of one version with these attributes.
 fn put(table: &Table, id: &str, attributes: &Value) {
     let mut latest = item(id, "v0", attributes.clone());
     latest["Latest"] = json!({"N": "1"});

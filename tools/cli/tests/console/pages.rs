@@ -154,7 +154,6 @@ fn invalid_requests_are_rejected() {
     }
 }
 
-/// Returns action and fields of a page's form.
 fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
     let Value::Object(mut form) = console.json(path)["Form"].take() else {
         panic!("{path} has no form");

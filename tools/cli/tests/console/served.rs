@@ -13,15 +13,12 @@ use crate::{
     http::{self, Answer},
 };
 
-/// Access token of consoles that are started with one.
 pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
 
 /// A console that serves until it is dropped.
 pub(crate) struct Console {
     child: Child,
-    /// Local port.
     port: u16,
-    /// Host and port of the console's URL.
     pub(crate) address: String,
     pub(crate) token: String,
     /// Session cookie, `name=value`.
@@ -34,7 +31,6 @@ impl Console {
         Self::with(table, &[])
     }
 
-    /// Starts a console with additional arguments.
     pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
         let arguments = [&["console", "--port", "0", "--no-open"], arguments].concat();
         let mut child = table.start(&arguments);
@@ -72,7 +68,6 @@ impl Console {
         self.raw("GET", path, &headers, "")
     }
 
-    /// Returns a page that exists.
     pub(crate) fn page(&self, path: &str) -> Page {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -90,7 +85,6 @@ impl Console {
         self.raw("GET", path, &headers, "")
     }
 
-    /// Returns the JSON form of a page that exists.
     pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.ask(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);

@@ -27,7 +27,6 @@ pub(crate) struct Browser {
     expected: Mutex<Vec<String>>,
 }
 
-/// Returns the folder of screenshots.
 pub(crate) fn screenshots() -> PathBuf {
     root().join("target/ci/screenshots")
 }
@@ -95,7 +94,6 @@ impl Browser {
         self.client.goto(&format!("{}{path}", console.url)).await.unwrap();
     }
 
-    /// Goes back in the browser's history.
     pub(crate) async fn back(&self) {
         self.client.back().await.unwrap();
     }
@@ -104,7 +102,6 @@ impl Browser {
         self.client.current_url().await.unwrap()
     }
 
-    /// Waits until the address is this path and query.
     pub(crate) async fn is_at(&self, path: &str) {
         let at = async || {
             let url = self.url().await;
@@ -128,12 +125,10 @@ impl Browser {
         }
     }
 
-    /// Returns all current elements of a selector.
     pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
         self.client.find_all(Locator::Css(css)).await.unwrap()
     }
 
-    /// Returns the current texts of the elements of a selector.
     pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
         let script = "return [...document.querySelectorAll(arguments[0])].map(found => found.innerText.trim())";
         let texts = self.script(script, vec![json!(css)]).await;
@@ -194,7 +189,6 @@ impl Browser {
         field.send_keys(text).await.unwrap();
     }
 
-    /// Presses a key.
     pub(crate) async fn press(&self, key: impl Into<char>) {
         let value = key.into();
         let actions = KeyActions::new("keyboard".to_owned())
@@ -212,14 +206,12 @@ impl Browser {
         self.client.execute_async(script, arguments).await.unwrap()
     }
 
-    /// Sends a command of the developer tools.
     pub(crate) async fn tool(&self, command: &str, parameters: Value) -> Value {
         let body = json!({"cmd": command, "params": parameters});
         let path = "goog/cdp/execute";
         self.client.issue_cmd(Command { path, body }).await.unwrap()
     }
 
-    /// Sets the size of the window.
     pub(crate) async fn size(&self, (width, height): (u32, u32), is_phone: bool) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
         self.tool("Emulation.setDeviceMetricsOverride", size).await;
@@ -235,7 +227,6 @@ impl Browser {
             .await;
     }
 
-    /// Saves a screenshot under this name.
     pub(crate) async fn keep(&self, name: &str) {
         let Ok(image) = self.client.screenshot().await else {
             return;

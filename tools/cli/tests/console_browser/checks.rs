@@ -11,7 +11,6 @@ use crate::{
 
 /// Window size of a phone, in CSS pixels.
 const PHONE: (u32, u32) = (390, 844);
-/// Maximum height of a screenshot.
 const MAX_HEIGHT: u32 = 1000;
 /// Pages with a screenshot in the documentation.
 const DOCUMENTED: [&str; 4] = ["entities", "entity", "compare", "health"];

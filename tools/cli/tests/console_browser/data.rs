@@ -11,7 +11,6 @@ pub(crate) const VERSIONS: u64 = 125;
 pub(crate) const ORDER: &str = "Order#2024-0117";
 /// An entity with sets and binaries.
 pub(crate) const CAMERA: &str = "Camera#3";
-/// A deleted entity.
 pub(crate) const DELETED: &str = "Order#2024-0118";
 /// An entity whose second version is in a failure document instead of in history.
 pub(crate) const REDRIVABLE: &str = "Pump#9";

@@ -8,7 +8,6 @@ use crate::{
     world::World,
 };
 
-/// Opens each document, and previews its redrive.
 pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.press('f').await;
@@ -58,7 +57,6 @@ pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
     );
 }
 
-/// Runs an audit, and previews the repair of a finding.
 pub(crate) async fn an_audit_reports_findings(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.press('h').await;

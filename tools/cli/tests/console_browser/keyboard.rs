@@ -7,7 +7,6 @@ use crate::{browser::Browser, world::World};
 
 pub(crate) async fn pages_are_opened_with_keys(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
-    // Find an entity and open it.
     browser.press('/').await;
     for letter in "Thermo".chars() {
         browser.press(letter).await;

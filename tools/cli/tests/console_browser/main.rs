@@ -68,7 +68,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the scenarios, and returns the number of failures.
 async fn run(wanted: &[String]) -> usize {
     let started = Instant::now();
     if wanted.is_empty() {

@@ -21,7 +21,6 @@ pub(crate) async fn an_entity_is_found(world: &World, browser: &Browser) {
     browser.is_at("/?prefix=Order%23").await;
     let rows = browser.texts("tbody th").await;
     assert_eq!(rows, [ORDER, DELETED]);
-    // By state.
     for (state, expected) in [("deleted", DELETED), ("live", ORDER)] {
         browser.click(&format!("input[name=state][value={state}]")).await;
         browser.choose("Show").await;
@@ -146,7 +145,6 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.is_at("/as-of?id=Order%232024-0117&version=2").await;
 }
 
-/// Errors are pages, and missing versions are marked.
 pub(crate) async fn missing_items_are_reported(world: &World, browser: &Browser) {
     browser.expect("status of 404");
     browser.expect("status of 400");

@@ -19,9 +19,7 @@ use testkit::{
 
 use crate::data;
 
-/// Maximum time that a page may take.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
-/// Token of the consoles.
 pub(crate) const TOKEN: &str = "the-token-of-the-tests_0123456789";
 
 pub(crate) struct World {
@@ -29,15 +27,12 @@ pub(crate) struct World {
     client: aws_sdk_dynamodb::Client,
     /// A read-only console.
     pub(crate) reading: Console,
-    /// A console that also writes.
     pub(crate) writing: Console,
-    /// Folder of the failure documents.
     pub(crate) failed: PathBuf,
     _folder: TempDir,
 }
 
 impl World {
-    /// Starts the stack and the consoles, and writes the test data.
     pub(crate) async fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let failed = folder.path().join("failed");
@@ -62,7 +57,6 @@ impl World {
         world
     }
 
-    /// Sends an update to writer-fn.
     pub(crate) async fn write(&self, update: Value) {
         let response = stack::invoke(&self.stack, "writer-fn", &update).await;
         assert_eq!(response["Outcome"], "Written", "{response}");
@@ -73,7 +67,6 @@ impl World {
         database::put_item(&self.client, &self.stack.table, item).await;
     }
 
-    /// Deletes an item.
     pub(crate) async fn delete(&self, pk: &str, sk: &str) {
         database::delete_item(&self.client, &self.stack.table, pk, sk).await;
     }
@@ -90,7 +83,6 @@ impl World {
             .collect()
     }
 
-    /// Waits until an entity has these versions.
     pub(crate) async fn has_versions(&self, pk: &str, keys: &[&str]) {
         eventually(&format!("the versions of {pk}"), async || {
             let items = self.items(pk).await;
@@ -99,7 +91,6 @@ impl World {
         .await;
     }
 
-    /// Waits until there are as many failure documents.
     pub(crate) async fn has_documents(&self, count: usize) {
         eventually("failure documents", async || {
             (stack::documents(&self.failed).len() == count).then_some(())

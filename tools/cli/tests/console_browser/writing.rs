@@ -118,7 +118,6 @@ pub(crate) async fn a_deletion_is_undone(world: &World, browser: &Browser) {
     browser.does_not_read("Undelete").await;
 }
 
-/// Redrives one document, then all.
 pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     browser.enter(&world.writing).await;
     browser.go(&world.writing, "/failures").await;
@@ -141,7 +140,6 @@ pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
     assert_eq!(world.items(REDRIVABLE).await, items);
 }
 
-/// Repairs a gap from the stream.
 pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
     browser.enter(&world.writing).await;
     browser.go(&world.writing, "/entity?id=Pump%2310").await;
@@ -164,7 +162,6 @@ pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
     browser.does_not_read("missing").await;
 }
 
-/// Waits for the plan.
 async fn planned(browser: &Browser) {
     let is_there = async || {
         let state = browser.texts("#repair-state").await;

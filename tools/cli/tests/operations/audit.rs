@@ -20,7 +20,6 @@ use testkit::{
 
 use crate::{latest, new_table, version, with_digits};
 
-/// Returns the findings and the summary.
 fn split(mut ran: Run) -> (Vec<Value>, Value) {
     let summary = ran.lines.pop().unwrap_or_default();
     assert!(summary.get("Entities").is_some(), "{ran:?}");

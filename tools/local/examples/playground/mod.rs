@@ -12,7 +12,6 @@ use shared::{
 };
 use testkit::database;
 
-/// Any error of an example.
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
 /// Runs a pattern and prints the tables that it creates, which are not deleted.
@@ -23,7 +22,6 @@ struct Args {
     endpoint_url: Option<String>,
 }
 
-/// A database for a pattern.
 pub(crate) struct Playground {
     /// Client whose requests are metered.
     pub(crate) client: Client,

@@ -27,7 +27,6 @@ mod workbench;
 
 use std::path::{Path, PathBuf};
 
-/// Returns the root of the repository.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap().to_owned()

@@ -1,6 +1,5 @@
 //! Comparison of the output that a page shows with the actual output.
 
-/// Placeholder for any text.
 const ANY: &str = "…";
 
 /// Returns both texts if they differ.

@@ -20,7 +20,6 @@ const PROGRAMS: [&str; 9] = [
     "aws ", "cargo ", "curl ", "just ", "npm ", "pip ", "sam ", "vzero ", "$ ",
 ];
 
-/// Handling of a block.
 #[derive(Debug, PartialEq, Eq)]
 enum Class {
     Run,
@@ -58,7 +57,6 @@ fn class(block: &Block) -> Result<Class, String> {
     }
 }
 
-/// Returns the errors of a page.
 fn check(page: &Page) -> Vec<String> {
     let mut errors = Vec::new();
     let mut parts: Vec<(String, bool)> = Vec::new();
@@ -194,7 +192,6 @@ fn json(text: &str) -> Result<Vec<Value>, String> {
         .map_err(|error| format!("not JSON: {error}"))
 }
 
-/// Returns the command that sends an update to writer-fn.
 fn invocation(lambda: &str, update: &Value) -> String {
     let update = update.to_string().replace('\'', r"'\''");
     format!("curl -sS {lambda}/2015-03-31/functions/writer-fn/invocations -d '{update}'\necho\n")
@@ -224,7 +221,6 @@ fn by_ci(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that cargo accepts these dependencies.
 fn manifest(dependencies: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new("dynamodb-version-control");

@@ -15,10 +15,8 @@ use tempfile::TempDir;
 use crate::root;
 
 const LOCAL: &str = env!("CARGO_BIN_EXE_local");
-/// Maximum duration of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Environment of a page's commands.
 pub(crate) struct Session {
     stack: Child,
     /// Addresses in pages, with the actual addresses.
@@ -26,7 +24,6 @@ pub(crate) struct Session {
     home: TempDir,
 }
 
-/// Output of a part of the script.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
@@ -89,7 +86,6 @@ impl Session {
             })
     }
 
-    /// Returns the endpoint of Lambda.
     pub(crate) fn lambda(&self) -> &str {
         &self.addresses[1].1
     }

@@ -55,7 +55,6 @@ const FACTORY: [Equipment; 3] = [
     ),
 ];
 
-/// Facets of the table: name and sort key.
 const FACETS: [(&str, &str); 4] = [
     ("Latest", "v0"),
     ("History", "v1 … vN"),

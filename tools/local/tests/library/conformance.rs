@@ -43,7 +43,6 @@ fn code<T, E: ProvideErrorMetadata>(result: Result<T, E>) -> String {
     }
 }
 
-/// Returns the sum of the consumed capacity units.
 fn units(consumed: Option<Vec<ConsumedCapacity>>) -> String {
     let units = consumed.unwrap_or_default();
     let units = units.iter().filter_map(|one| one.capacity_units);
@@ -106,7 +105,6 @@ impl<'a> Probe<'a> {
         Ok(())
     }
 
-    /// Puts this item, and returns the result code.
     async fn put_code(&self, item: Item) -> String {
         let put = self.client.put_item().table_name(&self.table);
         code(put.set_item(Some(item)).send().await)
@@ -400,7 +398,6 @@ impl<'a> Probe<'a> {
         .to_owned())
     }
 
-    /// Returns the number stored in this item.
     async fn number(&self, sort_key: &str) -> Result<String, Failure> {
         let get = self
             .client

@@ -9,7 +9,6 @@ use testkit::database::{Database, rows};
 /// Table and number of records per invocation: one, which is put individually, or all.
 const BATCH_SIZES: [(&str, usize); 2] = [("Individual", 1), ("Batched", usize::MAX)];
 
-/// Creates a table and a history writer for each batch size.
 async fn writers(database: &Database) -> Vec<(&'static str, (HistoryWriter, usize))> {
     let mut writers = Vec::new();
     for (table, records) in BATCH_SIZES {

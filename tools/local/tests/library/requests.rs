@@ -12,7 +12,6 @@ use shared::{
 
 use testkit::database::{Database, entity, mode, update};
 
-/// State of a version item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Present,

@@ -19,7 +19,6 @@ use crate::{
 /// Reason to skip a test on another DynamoDB.
 const COMMAND: &str = "the command embeds a DynamoDB";
 
-/// Writes a file, and returns its path.
 pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, content).unwrap();

@@ -43,7 +43,6 @@ fn path(function: &str) -> String {
     format!("/2015-03-31/functions/{function}/invocations?{query}")
 }
 
-/// Returns the log tail of a response.
 fn tail(head: &str) -> Option<String> {
     let encoded = head.lines().find_map(|line| line.strip_prefix("x-amz-log-result: "))?;
     Some(String::from_utf8(STANDARD.decode(encoded.trim()).unwrap()).unwrap())

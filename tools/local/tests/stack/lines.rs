@@ -9,7 +9,6 @@ use crate::{
     serving::{Serving, run, text},
 };
 
-/// Returns the names and values of each line with this prefix.
 fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, &'a str>> {
     let lines = stdout.lines().filter_map(|line| line.strip_prefix(kind));
     lines
@@ -59,7 +58,6 @@ fn without_a_terminal_the_output_is_machine_readable_lines() {
         summary["batches"].parse::<u64>().unwrap() >= 1 && summary["lag_ms"].parse::<u64>().is_ok(),
         "{stdout}"
     );
-    // Each line differs from the previous one.
     let counts: Vec<_> = figures(&stdout, "status ")
         .into_iter()
         .map(|mut figures| {

@@ -14,7 +14,6 @@ const KEY: &str = "Ke9y";
 
 /// The secret in Base64, as binary values are logged.
 const SECRET_IN_BASE64: &str = "U2U5Y3JldA==";
-/// A secret number.
 const SECRET_NUMBER: &str = "90817263545362718";
 
 fn id(name: &str) -> String {

@@ -80,7 +80,6 @@ impl Serving {
         }
     }
 
-    /// Returns the next line of output that matches.
     pub(crate) fn until(&self, matches: impl Fn(&str) -> bool) -> String {
         loop {
             let line = self.output.recv_timeout(Duration::from_secs(60)).unwrap();

@@ -10,7 +10,6 @@ pub(crate) use testkit::{
     wait::eventually,
 };
 
-/// Path of the program `local`.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_local");
 
 pub(crate) async fn start() -> RunningStack {

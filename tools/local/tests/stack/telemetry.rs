@@ -12,7 +12,6 @@ use crate::support::{eventually, invoke, settled, start_with, template};
 
 const PAGE: &str = include_str!("../../../../docs/telemetry.md");
 
-/// Facts of the page.
 pub(crate) struct Documented {
     /// Function and metric → unit.
     metrics: BTreeMap<(String, String), String>,
@@ -102,13 +101,11 @@ impl Documented {
     }
 }
 
-/// Returns the lines of a function so far.
 fn lines(stack: &Stack, function: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(stack.logs.join(format!("{function}.log"))).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the sum of a metric over all lines so far.
 fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
     let lines = lines(stack, function);
     let lines = lines.iter().filter(|line| line.get("_aws").is_some());

@@ -18,7 +18,6 @@ use crate::{
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A stack on a terminal.
 struct OnTerminal {
     child: Child,
     output: Receiver<Vec<u8>>,
@@ -147,7 +146,6 @@ fn the_status_block_is_redrawn_below_the_other_output() {
         ("history   ", 1),
         ("stream    ", 1),
         ("feed ", 0),
-        // The folder, and the status block.
         ("failures  ", 2),
         ("error: ", 0),
     ] {

@@ -14,7 +14,6 @@ use super::*;
 
 type Received = Arc<Mutex<Vec<Span>>>;
 
-/// Starts a collector that keeps the spans it receives.
 async fn collector() -> (String, Received) {
     let received = Received::default();
     let take = async |State(received): State<Received>, body: Bytes| {
