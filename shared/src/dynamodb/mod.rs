@@ -42,12 +42,10 @@ impl Store {
     }
 }
 
-/// Returns a string attribute value.
 pub(crate) fn s(text: impl Into<String>) -> aws_sdk_dynamodb::types::AttributeValue {
     aws_sdk_dynamodb::types::AttributeValue::S(text.into())
 }
 
-/// Returns a number attribute value.
 pub(crate) fn n(number: impl ToString) -> aws_sdk_dynamodb::types::AttributeValue {
     aws_sdk_dynamodb::types::AttributeValue::N(number.to_string())
 }

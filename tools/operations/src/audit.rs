@@ -27,7 +27,6 @@ use shared::{
 
 use crate::{checkpoint::Checkpoint, connection::Connection, error::OperationError};
 
-/// Default number of parallel segments.
 pub const SEGMENTS: u32 = 4;
 
 pub struct EntitiesAudit {

@@ -30,7 +30,6 @@ struct State {
     table: String,
     from_table: String,
     version_digits: String,
-    /// Template of the partition key.
     id: Option<String>,
     segments: Vec<Progress>,
     read_units: f64,

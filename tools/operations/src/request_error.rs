@@ -8,7 +8,6 @@ use thiserror::Error;
 #[error("{operation} {detail}")]
 pub struct RequestError {
     operation: &'static str,
-    /// Error code of the service, if it responded.
     code: Option<String>,
     detail: String,
 }

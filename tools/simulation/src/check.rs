@@ -25,7 +25,6 @@ struct Image<'a> {
     era: usize,
     version: u64,
     request: &'a str,
-    /// Expected version item.
     item: Value,
 }
 

@@ -43,9 +43,7 @@ async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<O
 
 pub(crate) enum WriterResult {
     Response(Value),
-    /// The type of the function error.
     Error(String),
-    /// No response: the process died.
     Lost,
 }
 

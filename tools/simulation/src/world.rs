@@ -72,7 +72,6 @@ impl storage_backend::Clock for Clock {
     }
 }
 
-/// The environment of the mapping.
 struct Simulated;
 
 impl Environment for Simulated {

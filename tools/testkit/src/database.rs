@@ -127,7 +127,6 @@ pub async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAtt
     Ok(())
 }
 
-/// Puts an item, given in DynamoDB JSON.
 pub async fn put_item(client: &Client, table: &str, item: Value) {
     let item = serde_json::from_value::<Item>(item).unwrap();
     let request = client.put_item().table_name(table).set_item(Some(item.into()));
@@ -172,7 +171,6 @@ pub async fn put_version(store: &Store, entity: &EntityId) -> PutOutcome {
     store.put_version(&version).await.unwrap()
 }
 
-/// Returns an update with a unique request id.
 pub fn update(json: Value) -> Update {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let id = NEXT.fetch_add(1, atomic::Ordering::Relaxed);

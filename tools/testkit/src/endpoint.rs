@@ -26,7 +26,6 @@ const TABLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
-    /// dynoxide, in the process of the test.
     Embedded,
     DynamodbLocal,
     MiniStack,

@@ -77,7 +77,6 @@ pub fn client(http: impl HttpClient + 'static) -> Client {
     Client::from_conf(config.build())
 }
 
-/// Default settings of a function, for the table `Table`.
 pub fn settings() -> Settings {
     Settings {
         table: "Table".to_owned(),

@@ -15,7 +15,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts Amazon's DynamoDB Local, in memory.
     pub fn dynamodb_local() -> io::Result<Self> {
         Self::start("tools/local/tests/with-dynamodb-local", "VZERO_TEST_ENDPOINT")
     }

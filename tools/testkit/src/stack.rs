@@ -18,7 +18,6 @@ use serde_json::Value;
 
 use crate::{database, endpoint::Endpoint, pages::root, wait::eventually};
 
-/// Returns `template.yaml` with these parameters.
 pub fn template(parameters: &[(&str, &str)]) -> Template {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let parameters: Vec<_> = parameters.iter().map(owned).collect();
@@ -82,7 +81,6 @@ impl RunningStack {
         aws_sdk_dynamodb::Client::new(&self.endpoint.config)
     }
 
-    /// Puts an item without the writer.
     pub async fn put(&self, item: Value) {
         database::put_item(&self.client(), &self.table, item).await;
     }

@@ -251,7 +251,6 @@ impl Auditor {
         Ok(())
     }
 
-    /// Reads these versions, and possibly others.
     async fn read_selected(
         &self,
         entity: &EntityId,

@@ -35,7 +35,6 @@ pub struct Progress {
     after: Option<ItemKey>,
     /// `true` if the whole segment was read.
     read: bool,
-    /// Deferred versions.
     missing: Vec<MissingVersions>,
     /// Counts so far.
     pub counts: Counts,

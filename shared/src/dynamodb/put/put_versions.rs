@@ -153,7 +153,6 @@ fn key(item: &Item) -> [Option<&str>; 2] {
     [partition_key_of(item), sort_key_of(item)]
 }
 
-/// Returns a random wait below a bound that doubles.
 fn wait(attempt: u32) -> Duration {
     (INITIAL_WAIT * (1 << (attempt - 1))).mul_f64(fastrand::f64())
 }

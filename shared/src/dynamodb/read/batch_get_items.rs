@@ -43,7 +43,6 @@ impl Store {
         self.batch_get_keys(keys, consistent).await
     }
 
-    /// Reads items of several entities, see [`Self::batch_get`].
     pub(crate) async fn batch_get_keys(
         &self,
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,

@@ -61,15 +61,12 @@ enum Segment {
     Keys { from: u64, to: u64 },
 }
 
-/// State of the latest item.
 enum Latest {
-    /// It was not read yet.
     Unread,
     /// It was read, and is added to the history if its version item is missing.
     Pending(Version, Item),
     /// It was read, and is not needed any more.
     Done,
-    /// It does not exist.
     Absent,
 }
 

@@ -15,7 +15,6 @@ use super::{
 pub struct Statement {
     /// Logical id of the role, queue policy or bucket policy.
     pub owner: String,
-    /// The statement, with intrinsic functions evaluated.
     pub body: Value,
 }
 

@@ -236,7 +236,6 @@ fn allows(parameter: &Value, value: &Value) -> bool {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unresolved {
-    /// An override of an undeclared parameter.
     #[error("there is no parameter {0}")]
     NoParameter(String),
     /// A parameter without a default.

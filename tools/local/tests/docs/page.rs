@@ -12,7 +12,6 @@ pub(crate) struct Page {
     /// Anchors that links to this page can use.
     pub(crate) anchors: Vec<String>,
     pub(crate) links: Vec<String>,
-    /// Inline code, with its line.
     pub(crate) codes: Vec<(usize, String)>,
 }
 

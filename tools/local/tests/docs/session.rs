@@ -274,7 +274,6 @@ fn parsing(tool: &str, program: &str, call: &str) -> String {
     )
 }
 
-/// Prints tables, as on a terminal.
 const VZERO: &str = r#"#!/bin/bash
 set -euo pipefail
 more=()

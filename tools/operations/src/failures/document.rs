@@ -21,10 +21,8 @@ pub struct Document {
 pub struct Context {
     /// Condition, such as `RetryAttemptsExhausted`.
     pub condition: Option<String>,
-    /// Approximate number of invocations.
     pub invoke_count: Option<u64>,
     pub function_arn: Option<String>,
-    /// Request id of the last invocation.
     pub request_id: Option<String>,
     /// Error of the function, if the invocation failed as a whole.
     pub function_error: Option<String>,

@@ -18,7 +18,6 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     pub bucket: String,
-    /// Decoded key.
     pub key: String,
 }
 

@@ -4,13 +4,8 @@ use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A file or a folder.
     Path(PathBuf),
-    Bucket {
-        bucket: String,
-        prefix: String,
-    },
-    /// URL of a queue.
+    Bucket { bucket: String, prefix: String },
     Queue(String),
 }
 

@@ -27,7 +27,6 @@ pub struct Entry {
     pub document: Result<Document, String>,
 }
 
-/// A page of a source.
 pub struct Listed<T> {
     pub entries: Vec<T>,
     /// `true` if there are more entries. For a queue, there may be.

@@ -7,7 +7,6 @@ use aws_sdk_sqs::{Client, types::ChangeMessageVisibilityBatchRequestEntry};
 use super::services::{Services, timeouts};
 use crate::{connection::Connection, error::OperationError, request_error::RequestError};
 
-/// Maximum number of messages in a request.
 const MAX_MESSAGES: usize = 10;
 /// Wait time of a receive request. Long polling queries all servers, so that no message is missed.
 const WAIT_SECONDS: i32 = 1;

@@ -34,7 +34,6 @@ pub struct Replay {
     pub reader: Reader,
     /// `true` if a message may be deleted although records of it are in conflict.
     pub drop_conflicts: bool,
-    /// Timeout for one document.
     timeout: Duration,
     /// Version items that a dry run would have put, or `None` if it is no dry run.
     plan: Option<Plan>,

@@ -27,12 +27,10 @@ pub struct Tally {
     malformed: Vec<Value>,
     failed: Vec<Value>,
     other_tables: Vec<Value>,
-    /// Things that are no documents.
     left: Vec<Value>,
 }
 
 impl Tally {
-    /// Returns the tally of something that is no document.
     pub fn left(name: &str, why: &str) -> Self {
         Self {
             left: vec![json!({"Source": name, "Reason": why})],

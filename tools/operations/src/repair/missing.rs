@@ -23,7 +23,6 @@ pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) version: VersionItem,
-    /// Name of the document, or the stream.
     pub(super) source: String,
     /// `true` if the sources contain different items for this version.
     pub(super) is_ambiguous: bool,
