@@ -1,7 +1,7 @@
 //! Writes every new image of a latest item to history as a version item, which is never changed afterwards.
 //!
-//! Data flows one way: batch → [`record`] (split, each stream record parsed separately) → version items → requests of
-//! [`shared::dynamodb`], one for many items → outcomes → [`response`].
+//! Data flows one way: batch → [`record`] (splits the batch, parses each stream record separately) → version items →
+//! requests of [`shared::dynamodb`], each for up to 25 items → outcomes → [`response`].
 
 mod chunk;
 pub mod error;
@@ -27,9 +27,9 @@ use tracing::Instrument as _;
 
 use crate::{error::Error, response::ProcessedRecord};
 
-/// Maximum time that the start waits for the table.
+/// Maximum time that initialization waits for the response to the warm-up request.
 const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of chunks processed concurrently. A chunk is parsed when its turn comes, which bounds the memory in use.
+/// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
 const MAX_CONCURRENT_CHUNKS: usize = 8;
 
 /// Configures the function from the environment and serves invocations until the process ends.
@@ -59,7 +59,7 @@ pub struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    /// Creates a writer with the settings of the environment.
+    /// Creates a writer with the table and the log settings of the function's configuration.
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
@@ -72,8 +72,8 @@ impl HistoryWriter {
         Self { store, log_keys: false }
     }
 
-    /// Sends one cheap request and ignores its result. Lambda gives a function a full CPU only during its start, so the
-    /// connection, and everything else that a first request sets up, is made there and not in the first invocation.
+    /// Sends one cheap request and ignores its result. The first request sets up the connection, among others. During
+    /// initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
     async fn warm_up(&self) {
         let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_digits()).await;
     }
@@ -93,7 +93,7 @@ impl HistoryWriter {
         response::of(processed, self.log_keys)
     }
 
-    /// Writes the versions that these stream records contain, and returns the outcome of each record, in their order.
+    /// Writes the versions that these stream records contain, and returns their outcomes in the order of the records.
     pub async fn process(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<ProcessedRecord> {
         let chunks: Vec<_> = records.chunks(MAX_STATEMENTS).collect();
         let mut processed: Vec<_> = stream::iter(0..chunks.len())

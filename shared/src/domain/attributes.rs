@@ -1,4 +1,4 @@
-//! Attribute values: conversion from plain JSON, and comparison by value.
+//! Attribute values: comparison by value, and conversion from DynamoDB JSON and from JSON without `$` forms.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use super::{
     number::{Decimal, InvalidNumber},
 };
 
-/// Converts plain JSON to an attribute value: string S, number N, `true` BOOL, list L, map M, `null` NULL. Every digit
-/// of a number is kept.
+/// Converts JSON to an attribute value: string to S, number to N, boolean to BOOL, list to L, object to M, `null` to
+/// NULL. All digits of a number are kept, except that every zero becomes `0`.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
         Value::Number(number) => {
             let text = number.to_string();
             let is_zero = Decimal::parse(&text)?.to_u64() == Some(0);
-            // DynamoDB checks the exponent even of zero.
+            // DynamoDB rejects a zero whose exponent is out of range.
             AttributeValue::N(if is_zero { "0".to_owned() } else { text })
         }
         Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
@@ -44,7 +44,7 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
     })
 }
 
-/// Returns the value of a string attribute, `None` if it is missing or of another type.
+/// Returns the value of a string attribute, or `None` if it is missing or of another type.
 pub fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     match item.get(name)? {
         AttributeValue::S(text) => Some(text),
@@ -82,12 +82,12 @@ fn same_number(a: &str, b: &str) -> bool {
     }
 }
 
-/// A DynamoDB set has no duplicates, so equal lengths and inclusion in one direction are enough.
+/// Compares two sets. Sets have no duplicates, so two of equal length are equal if `b` contains all of `a`.
 fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
     a.len() == b.len() && a.iter().all(|a| b.iter().any(|b| same(a, b)))
 }
 
-/// Reads an attribute value in DynamoDB JSON, `{"N":"1"}`.
+/// Reads an attribute value in DynamoDB JSON, such as `{"N":"1"}`.
 ///
 /// # Errors
 ///
@@ -101,7 +101,7 @@ fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 /// assert!(attributes::from_dynamodb_json(r#"{"X":"1"}"#).is_err());
 /// ```
 pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttributeValue> {
-    // The parser's message can hold the value.
+    // The parser's message can contain the value, so it is dropped.
     serde_json::from_str(text).map_err(|_| InvalidAttributeValue)
 }
 
@@ -190,7 +190,7 @@ mod tests {
             let error = from_dynamodb_json(text).unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"), "{text}");
         }
-        // Deeper than the parser allows: an error, not a stack overflow.
+        // Nesting deeper than the parser allows is an error, not a stack overflow.
         let deep = format!("{}{}", r#"{"L":["#.repeat(10_000), "]}".repeat(10_000));
         assert!(from_dynamodb_json(&deep).is_err());
     }

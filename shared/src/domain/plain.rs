@@ -2,12 +2,12 @@
 //!
 //! | DynamoDB | JSON |
 //! |---|---|
-//! | S, BOOL, L, M | string, `true`, list, object |
-//! | N | number, every digit of it |
+//! | S, BOOL, L, M | string, boolean, list, object |
+//! | N | number, with all its digits |
 //! | NULL | `{"$null": true}` among an item's attributes, `null` inside a list or a map |
 //! | B | `{"$binary": "base64"}` |
 //! | SS, NS, BS | `{"$strings": […]}`, `{"$numbers": […]}`, `{"$binaries": […]}` |
-//! | M with one member that begins with `$` | `{"$map": {…}}` |
+//! | M whose only member has a name that begins with `$` | `{"$map": {…}}` |
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value, json};
@@ -61,7 +61,7 @@ fn to_json(value: &AttributeValue) -> Value {
     }
 }
 
-/// DynamoDB's notation of numbers is that of JSON. An invalid number is shown as a string.
+/// Converts a number: DynamoDB and JSON use the same notation. An invalid number becomes a string.
 fn number(text: &str) -> Value {
     serde_json::from_str::<Number>(text).map_or_else(|_| json!(text), Value::Number)
 }
@@ -70,7 +70,7 @@ fn number(text: &str) -> Value {
 ///
 /// # Errors
 ///
-/// Returns [`InvalidPlain`] if a `$` form is unknown or malformed, or DynamoDB cannot store a number.
+/// Returns [`InvalidPlain`] if a `$` form is unknown or malformed, or if DynamoDB cannot store a number exactly.
 ///
 /// ```
 /// use serde_json::json;
@@ -150,7 +150,7 @@ pub enum InvalidPlain {
     /// DynamoDB cannot store a number exactly.
     #[error("a number cannot be stored")]
     Number(#[from] InvalidNumber),
-    /// An object has one member that begins with `$` and is not a known form.
+    /// The name of an object's only member begins with `$`, but is no known form.
     #[error("{0} is no known form: put a map with such a name as {{\"$map\": {{…}}}}")]
     Form(String),
     /// A known form has an invalid operand.

@@ -6,17 +6,17 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-/// Maximum length of an idempotency key in bytes: it must fit a
-/// [sort key (1,024 bytes)](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html) after a
-/// short prefix.
+/// Maximum length of an idempotency key in bytes: after the prefix
+/// `request#`, it must fit into a
+/// [sort key (1,024 bytes)](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
 pub const MAX_REQUEST_ID_BYTES: usize = 1000;
 
-/// Idempotency key of an update: two updates of one entity with the same key are applied once.
+/// Idempotency key of an update: of several updates of one entity with the same key, only the first is applied.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Checks the length.
+    /// Creates an idempotency key from a text of 1 to [`MAX_REQUEST_ID_BYTES`] bytes.
     ///
     /// # Errors
     ///
@@ -30,14 +30,14 @@ impl RequestId {
         }
     }
 
-    /// Returns the key.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the name of the request in logs. A UUID, which AWS assigns to messages and invocations, is logged unchanged,
-    /// so that one id can be followed from the queue to the version. Any other key may hold private data and is logged as
-    /// its [hash](RequestHash).
+    /// Returns the key as it appears in logs. A UUID is unchanged: AWS assigns UUIDs to messages and invocations, so an
+    /// operator can follow one id from the queue to the version. Any other key may contain private data and is replaced
+    /// by its [hash](RequestHash).
     ///
     /// ```
     /// use shared::domain::request_id::RequestId;
@@ -63,7 +63,7 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-// The client chooses the id, so it may hold private data.
+// Omits the id: the client chooses it, so it may contain private data.
 impl fmt::Debug for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestId(..)")
@@ -77,7 +77,7 @@ pub struct InvalidRequestId {
     bytes: usize,
 }
 
-/// Hash of a request id: 64 bits, 11 characters. Two requests of a window collide with a probability of about 10^-17.
+/// Hash of a request id: 64 bits, 11 characters. Hashes in one default window collide with a probability near 10^-17.
 ///
 /// ```
 /// use shared::domain::request_id::{RequestHash, RequestId};
@@ -89,7 +89,7 @@ pub struct InvalidRequestId {
 pub struct RequestHash(String);
 
 impl RequestHash {
-    /// Returns the first 64 bits of the id's SHA-256, in base64.
+    /// Returns the first 64 bits of the id's SHA-256, in URL-safe base64 without padding.
     pub fn of(id: &RequestId) -> Self {
         let hash: [u8; 32] = Sha256::digest(id.as_str().as_bytes()).into();
         let (first, _) = hash.split_at(8);

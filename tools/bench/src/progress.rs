@@ -1,4 +1,4 @@
-//! Progress of a run, on standard error.
+//! Shows the progress of a run on standard error.
 
 use std::io::IsTerminal as _;
 
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Prints a note that stays visible.
+    /// Prints a note, which stays visible above the progress bar.
     pub(crate) fn note(&self, text: &str) {
         let note = format!("note: {text}");
         match &self.0 {

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use thiserror::Error;
 
-/// A failed request. It holds names, but no content of documents or messages.
+/// A failed request. It contains the operation and the error code, but no content of documents or messages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{operation} {detail}")]
 pub struct RequestError {
@@ -38,7 +38,7 @@ impl RequestError {
         }
     }
 
-    /// Returns the error of a response without the expected content.
+    /// Creates the error of a response that lacks the expected content.
     pub fn unreadable(operation: &'static str) -> Self {
         Self {
             operation,

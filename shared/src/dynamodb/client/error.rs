@@ -1,4 +1,4 @@
-//! Errors of requests, without attribute values.
+//! Errors of requests to DynamoDB. They contain no attribute values.
 
 use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::{
 use aws_smithy_types::error::display::DisplayErrorContext;
 use thiserror::Error;
 
-/// Failed request. It holds names and ids, but no attribute values: the SDK's errors hold whole responses, and the Lambda
-/// runtime logs errors in full.
+/// Failed request. Unlike the SDK's errors, which contain whole responses, it contains no attribute values, because the
+/// Lambda runtime logs errors completely.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{operation} {detail}")]
 pub struct ServiceError {
@@ -20,7 +20,7 @@ pub struct ServiceError {
     source: Option<Cause>,
 }
 
-/// Network error that prevented a request.
+/// Network error because of which a request could not be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Cause(String);
@@ -30,7 +30,7 @@ pub struct Cause(String);
 pub enum ErrorKind {
     /// DynamoDB throttled the request; it can be retried later.
     Throttled,
-    /// The request is invalid, and a retry fails again: an item above 400 KB, a counter that is not a number.
+    /// The request is invalid, and a retry fails again. Examples: an item above 400 KB, a counter that is not a number.
     Rejected,
     /// The service or the network failed, or a permission is missing.
     Unavailable,
@@ -91,7 +91,7 @@ impl ServiceError {
         }
     }
 
-    /// Adds the reason from the response. Of its message, only a known limit is kept.
+    /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
     pub(crate) fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {
@@ -102,7 +102,7 @@ impl ServiceError {
     }
 }
 
-/// Returns the limit that an error message names. The message itself can hold names and values, and is dropped.
+/// Returns the limit that an error message names. The message is dropped, because it can contain names and values.
 fn limit_of(code: &str, message: Option<&str>) -> Option<&'static str> {
     const LIMITS: [(&str, &str); 3] = [
         ("Item size to update has exceeded", TOO_LARGE),

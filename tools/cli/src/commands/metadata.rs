@@ -1,4 +1,4 @@
-//! `vzero metadata`.
+//! `vzero metadata`: shows the metadata of an entity, or changes it if the arguments name attributes.
 
 use operations::connection::Connection;
 use serde_json::{Value, json};

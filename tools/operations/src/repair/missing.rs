@@ -1,4 +1,4 @@
-//! Search for missing versions in failure documents and in the stream.
+//! Searches failure documents and the table's stream for missing versions.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -90,7 +90,7 @@ impl Sink for Search<'_> {
         Ok(read.tally)
     }
 
-    /// Returns `false`: only a redrive deletes messages.
+    /// Returns `false`: a search reads messages, and only a redrive deletes them.
     fn may_delete(&self, _: &Tally) -> bool {
         false
     }
