@@ -43,7 +43,7 @@ fn unique_template() -> Template {
         .queue
         .attributes
         .insert("VisibilityTimeout".to_owned(), "1".to_owned());
-    let letters = &mut event.queue.dead_letters.as_mut().unwrap().1;
+    let letters = &mut event.queue.dead_letter_queue.as_mut().unwrap().1;
     letters.name = format!("{}-{id}", letters.name);
     let bucket = template.bucket.as_mut().unwrap();
     bucket.name = format!("failed-{id}");
