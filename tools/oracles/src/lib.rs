@@ -23,6 +23,7 @@ pub use self::{
 /// Name of a fuzz target, which is also the folder of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
+/// All fuzz targets.
 pub const TARGETS: [Target; 6] = [
     ("attributes", attributes),
     ("envelopes", envelopes),
