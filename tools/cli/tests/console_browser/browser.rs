@@ -31,7 +31,7 @@ pub(crate) fn screenshots() -> PathBuf {
     root().join("target/ci/screenshots")
 }
 
-/// A command outside of the WebDriver standard.
+/// A command outside of the `WebDriver` standard.
 #[derive(Debug)]
 struct Command {
     path: &'static str,
@@ -162,7 +162,7 @@ impl Browser {
         self.see(css).await.click().await.unwrap();
     }
 
-    /// Waits for the element of an XPath.
+    /// Waits for the element of an `XPath`.
     pub(crate) async fn at(&self, path: &str) -> Element {
         match self
             .client

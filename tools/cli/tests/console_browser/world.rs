@@ -77,7 +77,7 @@ impl World {
         let items = collections
             .get(pk)
             .into_iter()
-            .flat_map(|collection| collection.items());
+            .flat_map(local::report::history::Collection::items);
         items
             .map(|(key, item)| (key.clone(), serde_json::to_value(item).unwrap()))
             .collect()
