@@ -1,6 +1,6 @@
 //! `vzero`, the operator's command for versioned tables: arguments → library → output.
 //!
-//! Each command owns its arguments, in [`commands`]. The operations themselves are in `shared` and `operations`.
+//! Each command owns its arguments, in `commands`. The operations themselves are in `shared` and `operations`.
 
 mod args;
 mod changes;

@@ -2,14 +2,14 @@
 //!
 //! | module | provides | feature |
 //! |---|---|---|
-//! | [`replay`] | DynamoDB clients that replay prepared responses | `replay` |
-//! | [`requests`] | an interceptor that counts requests | |
-//! | [`server`] | DynamoDB Local and moto, started by the scripts `with-*` | |
-//! | [`tap`] | a TCP proxy that lists the IAM actions of the requests | `stack` |
-//! | [`endpoint`] | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
-//! | [`database`], [`table`] | test tables, from the library and from the command | `stack` |
-//! | [`stack`] | a local stack | `stack` |
-//! | [`pages`], [`command`], [`wait`] | facts from `docs/`, output of a command, polling | |
+//! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
+//! | `requests` | an interceptor that counts requests | |
+//! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
+//! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
+//! | `endpoint` | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
+//! | `database`, `table` | test tables, from the library and from the command | `stack` |
+//! | `stack` | a local stack | `stack` |
+//! | `pages`, `command`, `wait` | facts from `docs/`, output of a command, polling | |
 
 #![allow(
     missing_docs,

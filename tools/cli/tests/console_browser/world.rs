@@ -74,10 +74,10 @@ impl World {
     /// Returns the items of an entity in DynamoDB JSON, by sort key.
     pub(crate) async fn items(&self, pk: &str) -> BTreeMap<String, Value> {
         let collections = stack::table(&self.stack).await;
-        let items = collections
-            .get(pk)
-            .into_iter()
-            .flat_map(local::report::history::Collection::items);
+        let Some(collection) = collections.get(pk) else {
+            return BTreeMap::new();
+        };
+        let items = collection.items();
         items
             .map(|(key, item)| (key.clone(), serde_json::to_value(item).unwrap()))
             .collect()
