@@ -77,7 +77,7 @@ impl World {
         let Some(collection) = collections.get(pk) else {
             return BTreeMap::new();
         };
-        let items = collection.items();
+        let items = collection.items().iter();
         items
             .map(|(key, item)| (key.clone(), serde_json::to_value(item).unwrap()))
             .collect()
