@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `vzero console` starts it, and the local stack serves it. It reads through `shared` and `operations`; without write
-//! options it changes nothing. The package is called `history-console`, because the crate `console` on crates.io is
+//! options it changes nothing. The package is called `history-console`, because the published crate `console` is
 //! used for terminals.
 
 #![allow(
