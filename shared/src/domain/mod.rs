@@ -15,6 +15,7 @@ pub mod payload;
 pub mod plain;
 pub mod prune;
 pub mod recent_requests;
+pub mod recorded_at;
 pub mod repair;
 pub mod request_id;
 pub mod sequence;
@@ -52,4 +53,26 @@ pub mod names {
     pub const TIME: &str = "Time";
     /// Time of an update in epoch milliseconds, if updates are ordered by time.
     pub const TIMESTAMP: &str = "Timestamp";
+    /// Author of an update, as the client names it.
+    pub const ACTOR: &str = "Actor";
+    /// Reason of an update, as the client names it.
+    pub const REASON: &str = "Reason";
+    /// Sender of an update, as the platform reports it: the `SenderId` of a queue message, the `source` of an event.
+    pub const SENDER: &str = "Sender";
+    /// Version whose attributes a restore copied.
+    pub const RESTORED_FROM: &str = "RestoredFrom";
+    /// Time at which a version was [recorded](super::recorded_at).
+    pub const RECORDED_AT: &str = "RecordedAt";
+    /// `stream` on a version item whose `RecordedAt` comes from its stream record: another program wrote the version.
+    pub const RECORDED_BY: &str = "RecordedBy";
+    /// Ticks after the `RecordedAt` of the latest item.
+    pub const RECORDED_TICK: &str = "RecordedTick";
+    /// Version to which the `RecordedAt` of the latest item belongs. If it is not `Latest`, another program wrote the item.
+    pub const RECORDED_VERSION: &str = "RecordedVersion";
+    /// Hash of the update that created a version.
+    pub const REQUEST_PAYLOAD: &str = "RequestPayload";
+    /// Time in epoch milliseconds since which the latest item's recent requests are complete.
+    pub const REQUESTS_SINCE: &str = "RequestsSince";
+    /// Version and time in epoch milliseconds from which the next `RequestsSince` is known, on the latest item only.
+    pub const REQUESTS_CHECKPOINT: &str = "RequestsCheckpoint";
 }
