@@ -1,6 +1,10 @@
 //! Wall clock and deadlines. No other module reads the wall clock.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use tokio::time::Instant;
 
@@ -9,6 +13,35 @@ pub fn since_epoch() -> Duration {
     #[allow(clippy::disallowed_methods, reason = "this module owns the clock")]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Clock that gives the time since 1970-01-01T00:00:00Z: the wall clock, or one of a simulation.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl Clock {
+    /// Creates a clock from a function that returns the time since 1970-01-01T00:00:00Z.
+    pub fn new(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// Returns the time since 1970-01-01T00:00:00Z.
+    pub fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl Default for Clock {
+    /// Returns the wall clock.
+    fn default() -> Self {
+        Self::new(since_epoch)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock(..)")
+    }
 }
 
 /// Deadline of an invocation: when to stop starting work, and when to stop waiting for it. Work that is not complete by then

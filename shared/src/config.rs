@@ -19,9 +19,11 @@ pub struct Config {
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
-    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
+    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (10), or `ledger`, with
     /// `LEDGER_TTL_DAYS` (8).
     pub write: WriteOptions,
+    /// `RECORD_SENDER`: `false` to not store the sender that the platform reports. Default true.
+    pub record_sender: bool,
     /// `LOG_KEYS`: `true` to log partition keys instead of their hashes. Default false.
     pub log_keys: bool,
 }
@@ -48,6 +50,7 @@ impl Config {
                 idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
             },
+            record_sender: parse(&variable, "RECORD_SENDER")?.unwrap_or(true),
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
         })
     }
@@ -147,7 +150,7 @@ mod tests {
         let config = check(&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "")]).unwrap();
         assert_eq!(config.digits, VersionDigits::default());
         assert_eq!(config.ordering, Ordering::Arrival);
-        assert!(!config.log_keys);
+        assert!(config.record_sender && !config.log_keys);
     }
 
     #[test]
@@ -157,6 +160,7 @@ mod tests {
             ("VERSION_DIGITS", "10"),
             ("ORDERING", "time"),
             ("LOG_KEYS", "true"),
+            ("RECORD_SENDER", "false"),
             ("WRITE_MODE", "inline"),
             ("SKIP_UNCHANGED", "true"),
             ("IDEMPOTENCY_WINDOW", "4"),
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(config.table, "T");
         assert_eq!(Some(config.digits), VersionDigits::new(10));
         assert_eq!(config.ordering, Ordering::Time);
-        assert!(config.log_keys);
+        assert!(config.log_keys && !config.record_sender);
         assert_eq!(
             (config.write.mode, config.write.skip_unchanged),
             (WriteMode::Inline, true)

@@ -10,10 +10,10 @@ use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Number, Value, value::RawValue};
 use shared::domain::{
-    AttributeValue, Item, attributes, keys::VersionDigits, names, sequence::SequenceNumber, time::EpochMillis,
-    version_item::VersionItem,
+    AttributeValue, Item, attributes, keys::VersionDigits, names, number::Decimal, sequence::SequenceNumber,
+    time::EpochMillis, version_item::VersionItem,
 };
 
 use crate::error::{Error, Malformed, RecordFailure};
@@ -107,12 +107,16 @@ pub fn kinesis_table(raw: &RawValue) -> Option<String> {
 impl Record {
     fn new(
         sequence_number: Option<SequenceNumber>,
-        created: Option<EpochMillis>,
+        created_micros: Option<i64>,
         content: Result<Content, Malformed>,
     ) -> Self {
+        let content = content.map(|content| match content {
+            Content::Version(version) => Content::Version(version.with_stream_time(created_micros)),
+            Content::Skipped => Content::Skipped,
+        });
         Self {
             sequence_number,
-            created,
+            created: created_micros.map(|micros| EpochMillis::new(micros.div_euclid(1000))),
             content: content.map_err(RecordFailure::from),
         }
     }
@@ -165,23 +169,26 @@ struct RawChange<'a> {
 
 impl RawChange<'_> {
     /// A `DynamoDB` stream gives seconds.
-    fn created_by_stream(&self) -> Option<EpochMillis> {
-        self.created(1000.0)
+    fn created_by_stream(&self) -> Option<i64> {
+        self.created(6)
     }
 
     /// Kinesis gives milliseconds, or microseconds if the precision says so.
-    fn created_by_kinesis(&self) -> Option<EpochMillis> {
+    fn created_by_kinesis(&self) -> Option<i64> {
         let precision: Option<String> = read(self.approximate_creation_date_time_precision);
         self.created(match precision.as_deref() {
-            Some("MICROSECOND") => 0.001,
-            _ => 1.0,
+            Some("MICROSECOND") => 0,
+            _ => 3,
         })
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "used only for the lag metric")]
-    fn created(&self, millis: f64) -> Option<EpochMillis> {
-        let created: f64 = read(self.approximate_creation_date_time)?;
-        Some(EpochMillis::new((created * millis) as i64))
+    /// `scale` is the power of ten that converts the unit to microseconds.
+    fn created(&self, scale: u32) -> Option<i64> {
+        let created: Number = read(self.approximate_creation_date_time)?;
+        // More digits are truncated.
+        const MORE: u32 = 6;
+        let scaled = Decimal::parse(&created.to_string()).ok()?.scaled(scale + MORE)?;
+        i64::try_from(scaled / 10u128.pow(MORE)).ok()
     }
 }
 

@@ -59,12 +59,15 @@ struct Entry {
 
 impl Entry {
     fn open(writer: &Writer, message: Message) -> Self {
-        let Message { id, group, body } = message;
-        // Without the id of an envelope, the update needs a `RequestId` of its own.
-        let carrier = id.as_deref().unwrap_or_default();
+        let Message {
+            id,
+            group,
+            carrier,
+            body,
+        } = message;
         Self {
             update: body
-                .and_then(|envelope| envelope.open(carrier, writer.ordering))
+                .and_then(|envelope| writer.open(envelope, &carrier))
                 .map_err(Error::from),
             id,
             group,

@@ -13,7 +13,7 @@ mod writer;
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{
-    clock::Deadline,
+    clock::{self, Deadline},
     config::Config,
     dynamodb::client,
     logging::{self, chain},
@@ -23,7 +23,11 @@ use shared::{
 use tracing::Instrument as _;
 
 pub use crate::writer::Writer;
-use crate::{error::Error, request::Request, response::Response};
+use crate::{
+    error::Error,
+    request::{Carrier, Request},
+    response::Response,
+};
 
 /// Configures the function from the environment and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
@@ -39,7 +43,11 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let span = spans::invocation("writer-fn", &context.request_id, context.xray_trace_id.as_deref());
-        let response = writer.handle(&event.payload, &context.request_id, deadline);
+        let carrier = Carrier {
+            first_delivered: request::first_attempt(context.xray_trace_id.as_deref(), clock::since_epoch()),
+            ..Carrier::invocation(&context.request_id)
+        };
+        let response = writer.handle_from(&carrier, &event.payload, deadline);
         let response = response.instrument(span).await;
         spans::flush();
         response
@@ -48,18 +56,29 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 }
 
 impl Writer {
-    /// Processes one invocation. `request_id` is the id that Lambda gave the invocation.
+    /// Processes the first attempt of an invocation. `request_id` is the id that Lambda gave the invocation.
     pub async fn handle(&self, event: &RawValue, request_id: &str, deadline: Deadline) -> Result<Response, Error> {
+        self.handle_from(&Carrier::invocation(request_id), event, deadline)
+            .await
+    }
+
+    /// Processes one attempt of an invocation.
+    pub async fn handle_from(
+        &self,
+        invocation: &Carrier,
+        event: &RawValue,
+        deadline: Deadline,
+    ) -> Result<Response, Error> {
         let tally = Tally::default();
-        let response = self.respond(event, request_id, deadline, &tally).await;
-        tally.emit(request_id);
+        let response = self.respond(event, invocation, deadline, &tally).await;
+        tally.emit(&invocation.id);
         response
     }
 
     async fn respond(
         &self,
         event: &RawValue,
-        request_id: &str,
+        invocation: &Carrier,
         deadline: Deadline,
         tally: &Tally,
     ) -> Result<Response, Error> {
@@ -67,7 +86,7 @@ impl Writer {
             Ok(Request::Batch(messages)) => {
                 return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
             }
-            Ok(Request::Update(envelope)) => envelope.open(request_id, self.ordering),
+            Ok(Request::Update(envelope)) => self.open(envelope, invocation),
             Err(error) => Err(error),
         };
         let update = update

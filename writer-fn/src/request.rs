@@ -1,11 +1,15 @@
 //! Parses events: direct invocations, SQS batches, `EventBridge` events, and `EventBridge` events or SNS notifications inside
 //! the body of an SQS message.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use shared::domain::update::{self, Ordering, Update};
+use shared::domain::{
+    names,
+    time::EpochMillis,
+    update::{self, Ordering, Update},
+};
 
 use crate::error::InvalidEvent;
 
@@ -32,6 +36,29 @@ pub fn parse(event: &RawValue) -> Result<Request, InvalidEvent> {
     }
 }
 
+/// The outermost carrier of an update: an invocation or a queue message.
+#[derive(Debug, Clone, Default)]
+pub struct Carrier {
+    /// Id of the invocation or message.
+    pub id: String,
+    /// Time when it was delivered first, if this is not the first delivery.
+    pub first_delivered: Option<EpochMillis>,
+    /// Time when it was sent.
+    pub sent: Option<EpochMillis>,
+    /// Sender that the platform reports.
+    pub sender: Option<String>,
+}
+
+impl Carrier {
+    /// Creates the carrier of an invocation with this id.
+    pub fn invocation(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 /// An update inside its envelopes.
 pub struct Envelope(Value);
 
@@ -44,24 +71,58 @@ impl Envelope {
     /// Removes all envelopes and parses the update in the innermost one.
     ///
     /// An update without a `RequestId` gets the id of its innermost envelope that has one. So a message that is delivered
-    /// twice, by one queue or by two, is one update. `carrier_id` is the id of the invocation or message around the envelopes.
-    pub fn open(self, carrier_id: &str, ordering: Ordering) -> Result<Update, InvalidEvent> {
-        let (mut value, mut id) = (self.0, carrier_id.to_owned());
+    /// twice, by one queue or by two, is one update. The earliest time at which an update can have been applied belongs to
+    /// the source of its id:
+    ///
+    /// | id | earliest time |
+    /// |---|---|
+    /// | `RequestId` of the update | its `RequestSentAt`, or the earliest time of its envelopes and its message |
+    /// | `id` of an `EventBridge` event | `time` of the event |
+    /// | `MessageId` of an SNS notification | `Timestamp` of the notification |
+    /// | id of a queue message | first receive time, if the message was received before |
+    /// | id of an invocation | start of its trace, if this is a later attempt |
+    pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Update, InvalidEvent> {
+        let mut value = self.0;
+        let (mut id, mut sent_at) = (carrier.id.clone(), carrier.first_delivered);
+        let mut earliest = carrier.first_delivered.into_iter().chain(carrier.sent).min();
+        let mut source = None;
         loop {
             match remove_envelope(value)? {
-                Opened::Inner { inner, inner_id } => {
-                    value = inner;
-                    id = inner_id.unwrap_or(id);
+                Opened::Inner(envelope) => {
+                    value = envelope.inner;
+                    earliest = earliest.into_iter().chain(envelope.sent).min();
+                    source = envelope.source.or(source);
+                    if let Some(inner_id) = envelope.id {
+                        (id, sent_at) = (inner_id, envelope.sent.or(sent_at));
+                    }
                 }
-                Opened::Update(update) => return Ok(Update::parse(update, &id, ordering)?),
+                Opened::Update(json) => {
+                    let has_own_id = json.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
+                    let mut update = Update::parse(json, &id, ordering)?;
+                    let inherited = if has_own_id { earliest } else { sent_at };
+                    update.sent_at = update.sent_at.or(inherited);
+                    update.sender = match (source, &carrier.sender) {
+                        (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
+                        (source, sender) => source.or_else(|| sender.clone()),
+                    };
+                    return Ok(update);
+                }
             }
         }
     }
 }
 
 enum Opened {
-    Inner { inner: Value, inner_id: Option<String> },
+    Inner(Inner),
     Update(Value),
+}
+
+/// Content and members of an envelope.
+struct Inner {
+    inner: Value,
+    id: Option<String>,
+    sent: Option<EpochMillis>,
+    source: Option<String>,
 }
 
 fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
@@ -74,18 +135,22 @@ fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
     if members.contains_key("detail-type")
         && let Some(detail) = members.remove("detail")
     {
-        return Ok(Opened::Inner {
+        return Ok(Opened::Inner(Inner {
             inner: detail,
-            inner_id: text(members.remove("id")),
-        });
+            id: text(members.remove("id")),
+            sent: text(members.remove("time")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
+            source: text(members.remove("source")),
+        }));
     }
     if members.get("Type").and_then(Value::as_str) == Some("Notification")
         && let Some(message) = text(members.remove("Message"))
     {
-        return Ok(Opened::Inner {
+        return Ok(Opened::Inner(Inner {
             inner: Envelope::parse(&message)?.0,
-            inner_id: text(members.remove("MessageId")),
-        });
+            id: text(members.remove("MessageId")),
+            sent: text(members.remove("Timestamp")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
+            source: None,
+        }));
     }
     Ok(Opened::Update(Value::Object(members)))
 }
@@ -103,6 +168,8 @@ pub struct Message {
     pub id: Option<String>,
     /// Message group, in a FIFO queue.
     pub group: Option<String>,
+    /// The message as a carrier.
+    pub carrier: Carrier,
     /// Envelope in the body.
     pub body: Result<Envelope, InvalidEvent>,
 }
@@ -113,6 +180,7 @@ impl Message {
             return Self {
                 id: None,
                 group: None,
+                carrier: Carrier::default(),
                 body: Err(InvalidEvent::Message),
             };
         };
@@ -120,13 +188,27 @@ impl Message {
             Some(Value::String(body)) => Envelope::parse(&body),
             _ => Err(InvalidEvent::Message),
         };
-        let group = raw
-            .attributes
-            .as_ref()
-            .and_then(|attributes| attributes.get("MessageGroupId"));
+        let attribute = |name: &str| {
+            raw.attributes
+                .as_ref()
+                .and_then(|attributes| attributes.get(name))
+                .cloned()
+        };
+        let millis = |name: &str| text(attribute(name))?.parse().ok().map(EpochMillis::new);
+        let id = text(raw.message_id);
+        // A message without a receive count may have been received before.
+        let is_first = text(attribute("ApproximateReceiveCount")).as_deref() == Some("1");
+        let first_received = millis("ApproximateFirstReceiveTimestamp");
         Self {
-            id: text(raw.message_id),
-            group: text(group.cloned()),
+            group: text(attribute("MessageGroupId")),
+            carrier: Carrier {
+                // Without the id of an envelope, the update needs a `RequestId` of its own.
+                id: id.clone().unwrap_or_default(),
+                first_delivered: first_received.filter(|_| !is_first),
+                sent: millis("SentTimestamp"),
+                sender: text(attribute("SenderId")),
+            },
+            id,
             body,
         }
     }
@@ -142,6 +224,22 @@ struct RawMessage {
     attributes: Option<Value>,
 }
 
+/// Minimum age of a trace that shows a later attempt of an asynchronous invocation. Lambda waits one minute before the
+/// second attempt, see
+/// [Error handling](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
+const MIN_TRACE_AGE: Duration = Duration::from_secs(30);
+
+/// Returns the start of a trace, `Root=1-5759e988-bd862e3fe1be46a994272793;…`, if it is older than the current attempt.
+pub fn first_attempt(trace_id: Option<&str>, now: Duration) -> Option<EpochMillis> {
+    let root = trace_id?
+        .split(';')
+        .find_map(|part| part.trim().strip_prefix("Root="))?;
+    let start = Duration::from_secs(u64::from_str_radix(root.split('-').nth(1)?, 16).ok()?);
+    let is_old = now.checked_sub(start).is_some_and(|age| age >= MIN_TRACE_AGE);
+    let millis = i64::try_from(start.as_millis()).ok().filter(|_| is_old)?;
+    Some(EpochMillis::new(millis))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -152,7 +250,9 @@ mod tests {
         let Request::Update(envelope) = parse(&raw(event)).unwrap() else {
             panic!("a batch: {event}");
         };
-        let update = envelope.open("lambda", Ordering::Arrival).unwrap();
+        let update = envelope
+            .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+            .unwrap();
         (update.entity.as_str().to_owned(), update.request_id.as_str().to_owned())
     }
 
@@ -191,6 +291,73 @@ mod tests {
     }
 
     #[test]
+    fn the_earliest_time_belongs_to_the_source_of_the_id() {
+        let update = json!({"ID": "E"});
+        let own = json!({"ID": "E", "RequestId": "own"});
+        let named = json!({"ID": "E", "RequestId": "own", "RequestSentAt": "2026-11-22T00:00:00.5Z"});
+        let in_millis = json!({"ID": "E", "RequestSentAt": 7});
+        let bridge = |detail: &Value| json!({"id": "b", "detail-type": "t", "source": "app", "time": "1970-01-01T00:00:02Z", "detail": detail});
+        let sns = |message: &Value| {
+            let time = "1970-01-01T00:00:01.500Z";
+            json!({"Type": "Notification", "MessageId": "s", "Timestamp": time, "Message": message.to_string()})
+        };
+        // Sent at 1000, first received at 3000.
+        for (body, count, expected) in [
+            (update.clone(), "1", None),
+            (update.clone(), "2", Some(3000)),
+            (own.clone(), "1", Some(1000)),
+            (own.clone(), "2", Some(1000)),
+            (named.clone(), "1", Some(1_795_305_600_500)),
+            (in_millis, "2", Some(7)),
+            (bridge(&update), "1", Some(2000)),
+            (bridge(&own), "2", Some(1000)),
+            (sns(&update), "1", Some(1500)),
+            (sns(&bridge(&update)), "3", Some(2000)),
+        ] {
+            let attributes = json!({
+                "ApproximateReceiveCount": count, "SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "3000",
+                "SenderId": "AIDA",
+            });
+            let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
+            let message = messages(&json!({"Records": [record]})).remove(0);
+            let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
+            assert_eq!(update.sent_at.map(EpochMillis::get), expected, "{body} {count}");
+            let via_bridge = body.to_string().contains("detail-type");
+            assert_eq!(
+                update.sender.as_deref(),
+                Some(if via_bridge { "app via AIDA" } else { "AIDA" })
+            );
+        }
+        let Request::Update(envelope) = parse(&raw(&bridge(&own))).unwrap() else {
+            panic!()
+        };
+        let update = envelope.open(&Carrier::invocation("l"), Ordering::Arrival).unwrap();
+        assert_eq!(
+            (update.sender.as_deref(), update.sent_at.map(EpochMillis::get)),
+            (Some("app"), Some(2000))
+        );
+    }
+
+    #[test]
+    fn an_old_trace_shows_a_later_attempt() {
+        let trace = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
+        let start = 0x5759_e988;
+        let found = |trace, seconds| first_attempt(trace, Duration::from_secs(seconds)).map(EpochMillis::get);
+        assert_eq!(found(trace, start + 60), Some(i64::try_from(start).unwrap() * 1000));
+        assert_eq!(found(trace, start + 29), None);
+        assert_eq!(found(trace, start - 1), None);
+        for invalid in [
+            None,
+            Some(""),
+            Some("Root=1"),
+            Some("Root=1-x-y"),
+            Some("Self=1-5759e988-b"),
+        ] {
+            assert_eq!(found(invalid, start + 60), None, "{invalid:?}");
+        }
+    }
+
+    #[test]
     fn an_invalid_message_does_not_affect_the_others() {
         let records = json!({"Records": [
             {"messageId": "good", "body": "{\"ID\": \"E\"}", "attributes": {"MessageGroupId": "g"}},
@@ -224,7 +391,7 @@ mod tests {
         let sns = json!({"Type": "Notification", "MessageId": "sns", "Message": inner});
         let batch = json!({"Records": [{"messageId": "m", "body": sns.to_string()}]});
         let message = messages(&batch).remove(0);
-        let update = message.body.unwrap().open("m", Ordering::Arrival).unwrap();
+        let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
         let number = shared::domain::AttributeValue::N("12345678901234567890.123456789012345678".into());
         assert!(update.changes["N"] == shared::domain::update::Change::Set(number));
     }
@@ -242,7 +409,9 @@ mod tests {
         ] {
             let event = RawValue::from_string(event.to_owned()).unwrap();
             let rejected = match parse(&event) {
-                Ok(Request::Update(envelope)) => envelope.open("lambda", Ordering::Arrival).is_err(),
+                Ok(Request::Update(envelope)) => envelope
+                    .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+                    .is_err(),
                 Ok(Request::Batch(_)) => false,
                 Err(_) => true,
             };

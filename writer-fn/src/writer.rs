@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::{
+    clock::Clock,
     config::Config,
     domain::update::{Ordering, Update},
     dynamodb::{Store, read::table_config::WidthError, write::WriteOptions},
@@ -12,7 +13,12 @@ use shared::{
 use tokio::time::Instant;
 use tracing::{Instrument as _, Span, field::Empty};
 
-use crate::{error::Error, metrics, response::UpdateResponse};
+use crate::{
+    error::{Error, InvalidEvent},
+    metrics,
+    request::{Carrier, Envelope},
+    response::UpdateResponse,
+};
 
 /// Maximum time that the start waits for the table.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -21,8 +27,9 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Writer {
     store: Store,
-    pub(crate) ordering: Ordering,
+    ordering: Ordering,
     options: WriteOptions,
+    record_sender: bool,
     log_keys: bool,
 }
 
@@ -33,8 +40,25 @@ impl Writer {
             store: Store::new(client, config.table.clone(), config.digits),
             ordering: config.ordering,
             options: config.write,
+            record_sender: config.record_sender,
             log_keys: config.log_keys,
         }
+    }
+
+    /// Replaces the clock, by which versions get their `RecordedAt`.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.store = self.store.with_clock(clock);
+        self
+    }
+
+    /// Parses the update in an envelope.
+    pub(crate) fn open(&self, envelope: Envelope, carrier: &Carrier) -> Result<Update, InvalidEvent> {
+        let mut update = envelope.open(carrier, self.ordering)?;
+        if !self.record_sender {
+            update.sender = None;
+        }
+        Ok(update)
     }
 
     /// Checks that the table was not created with another width of version keys, and stores the width if it is not the

@@ -153,6 +153,9 @@ impl Mapping {
             timestamp,
             changes,
             request_payload: None,
+            sent_at: None,
+            sender: None,
+            restored_from: None,
         })
     }
 

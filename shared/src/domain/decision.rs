@@ -5,12 +5,14 @@
 
 use super::{
     AttributeValue, Item,
-    attributes::same_item,
+    attributes::{same_item, text},
+    attribution::{self, Writer},
     keys::VersionDigits,
     names,
     number::Decimal,
     recent_requests,
     request_id::RequestHash,
+    stamp::Stamp,
     update::{Change, ExpectedVersion, Update},
     version::Version,
     version_item::{InvalidImage, latest_of},
@@ -24,6 +26,11 @@ pub enum Decision {
     /// It was applied before.
     Duplicate {
         /// Version that it created.
+        version: Version,
+    },
+    /// Its request id belongs to a different update.
+    Reused {
+        /// Version that the other update created.
         version: Version,
     },
     /// It expects another latest version.
@@ -56,14 +63,23 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
             _ => Decision::Apply,
         });
     };
-    if let Some(version) = recent_requests::version_of(stored, &RequestHash::of(&update.request_id)) {
-        return Ok(Decision::Duplicate { version });
-    }
-    // A latest item without a map has only the last request.
-    let request_id = AttributeValue::S(update.request_id.as_str().to_owned());
-    if stored.get(names::REQUEST_ID) == Some(&request_id) {
-        let version = latest_of(stored)?;
-        return Ok(Decision::Duplicate { version });
+    let is_same = match recent_requests::entry_of(stored, &RequestHash::of(&update.request_id)) {
+        Some(entry) => Some((entry.version, entry.is_of(&update.payload()))),
+        // A latest item without a map has only the last request.
+        None if text(stored, names::REQUEST_ID) == Some(update.request_id.as_str()) => {
+            let latest = latest_of(stored)?;
+            let version = match Writer::of(stored, latest) {
+                Writer::Stale(version) => version,
+                Writer::Own | Writer::Other => latest,
+            };
+            Some((version, is_payload_of(stored, update)))
+        }
+        None => None,
+    };
+    match is_same {
+        Some((version, true)) => return Ok(Decision::Duplicate { version }),
+        Some((version, false)) => return Ok(Decision::Reused { version }),
+        None => {}
     }
     if let Some(expected) = update.expected {
         let latest = latest_of(stored).ok();
@@ -81,6 +97,11 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
     Ok(Decision::Apply)
 }
 
+/// Returns `false` if an item with the request id of an update was created by a different update.
+pub fn is_payload_of(item: &Item, update: &Update) -> bool {
+    text(item, names::REQUEST_PAYLOAD).is_none_or(|payload| payload == update.payload().short())
+}
+
 fn is_older(update: &Update, stored: &Item) -> bool {
     let (Some(timestamp), Some(AttributeValue::N(stored))) = (update.timestamp, stored.get(names::TIMESTAMP)) else {
         return false;
@@ -94,7 +115,12 @@ fn is_older(update: &Update, stored: &Item) -> bool {
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
-pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> Result<Item, InvalidImage> {
+pub fn apply(
+    update: &Update,
+    stored: Option<&Item>,
+    stamp: Stamp,
+    digits: VersionDigits,
+) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
@@ -103,7 +129,22 @@ pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> R
     let mut item = stored
         .cloned()
         .unwrap_or_else(|| Item::from(std::collections::HashMap::<_, AttributeValue>::new()));
+    for name in attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER) {
+        item.remove(name);
+    }
     let s = |text: &str| AttributeValue::S(text.to_owned());
+    let number = |number: u64| AttributeValue::N(number.to_string());
+    let recorded = stamp.time(stored);
+    item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
+    item.insert(names::RECORDED_TICK.to_owned(), number(recorded.ticks().into()));
+    item.insert(names::RECORDED_VERSION.to_owned(), number(next));
+    item.insert(names::REQUEST_PAYLOAD.to_owned(), s(update.payload().short()));
+    if let Some(sender) = &update.sender {
+        item.insert(names::SENDER.to_owned(), s(sender));
+    }
+    if let Some(version) = update.restored_from {
+        item.insert(names::RESTORED_FROM.to_owned(), number(version.get()));
+    }
     item.insert(names::PK.to_owned(), s(update.entity.as_str()));
     item.insert(names::SK.to_owned(), s(&digits.latest_key()));
     item.insert(names::REQUEST_ID.to_owned(), s(update.request_id.as_str()));
@@ -128,13 +169,23 @@ pub fn apply(update: &Update, stored: Option<&Item>, digits: VersionDigits) -> R
     Ok(item)
 }
 
-/// Returns `true` if two latest items differ only in version and requests.
+/// Returns `true` if an update changed no state, and named no other author, reason or time than the item had before.
 pub fn is_unchanged(before: &Item, after: &Item) -> bool {
     let bare = |item: &Item| {
         let mut item = item.clone();
-        item.remove(names::LATEST);
-        item.remove(names::REQUEST_ID);
-        item.remove(names::RECENT_REQUESTS);
+        let of_request = attribution::OF_REQUEST.into_iter().chain([names::RECORDED_AT]);
+        for name in attribution::OF_WRITER
+            .into_iter()
+            .chain(of_request)
+            .chain(attribution::OF_LATEST)
+        {
+            item.remove(name);
+        }
+        for name in attribution::OF_CLIENT {
+            if !after.contains_key(name) {
+                item.remove(name);
+            }
+        }
         item
     };
     same_item(&bare(before), &bare(after))
@@ -145,7 +196,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::{request_id::RequestId, update::Ordering};
+    use crate::domain::{
+        payload::Payload, recent_requests::Entry, recorded_at::RecordedAt, request_id::RequestId, update::Ordering,
+    };
 
     fn update(json: Value, ordering: Ordering) -> Update {
         Update::parse(json, "r-2", ordering).unwrap()
@@ -179,7 +232,7 @@ mod tests {
         let with_recent = |version: &str| {
             let mut stored = stored("r-9", "9").unwrap();
             let hash = RequestHash::of(&RequestId::new("r-2").unwrap());
-            stored["RecentRequests"] = json!({"M": {hash.as_str(): {"N": version}, "other": {"N": "9"}}});
+            stored["RecentRequests"] = json!({"M": {hash.key(): {"N": version}, "other": {"N": "9"}}});
             Some(stored)
         };
         let uncounted = || Some(json!({"State": {"S": "manual"}}));
@@ -226,13 +279,71 @@ mod tests {
     }
 
     #[test]
+    fn a_request_id_of_a_different_update_is_detected() {
+        let update = update(json!({"ID": "E", "A": 1}), Ordering::Arrival);
+        let other = self::update(json!({"ID": "E", "A": 2}), Ordering::Arrival);
+        let version = Version::new(2).unwrap();
+        let in_map = |payload: &Payload| {
+            let AttributeValue::N(number) = (Entry {
+                version,
+                check: payload.check(),
+            })
+            .value() else {
+                unreachable!()
+            };
+            let hash = RequestHash::of(&update.request_id);
+            item(
+                json!({"RequestId": {"S": "r-9"}, "Latest": {"N": "3"}, "RecentRequests": {"M": {hash.key(): {"N": number}}}}),
+            )
+        };
+        let last = |payload: &Payload| {
+            item(json!({
+                "RequestId": {"S": "r-2"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "2"},
+                "RequestPayload": {"S": payload.short()},
+            }))
+        };
+        for stored in [in_map(&update.payload()), last(&update.payload())] {
+            assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Duplicate { version }));
+        }
+        for stored in [in_map(&other.payload()), last(&other.payload())] {
+            assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Reused { version }));
+        }
+    }
+
+    #[test]
+    fn author_and_time_belong_to_one_version() {
+        let stored = item(json!({
+            "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "State": {"S": "x"}, "Actor": {"S": "amy"},
+            "Reason": {"S": "r"}, "Time": {"S": "2026-01-01"}, "Timestamp": {"N": "1"}, "Sender": {"S": "AIDA"},
+            "RestoredFrom": {"N": "1"},
+        }));
+        let stamp = Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1)));
+        let after = |json: Value| {
+            let update = update(json, Ordering::Arrival);
+            apply(&update, Some(&stored), stamp, VersionDigits::default()).unwrap()
+        };
+        let plain = after(json!({"ID": "E", "A": 1}));
+        for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
+            assert!(!plain.contains_key(name), "{name}");
+        }
+        assert!(plain.contains_key("State") && plain.contains_key("RecordedAt"));
+        let named = after(json!({"ID": "E", "Actor": "bob"}));
+        assert_eq!(text(&named, "Actor"), Some("bob"));
+        assert!(!named.contains_key("Reason"));
+    }
+
+    #[test]
     fn updates_that_change_nothing_are_detected() {
         let stored = item(json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RequestId": {"S": "r-1"}, "A": {"N": "1.0"},
+            "Actor": {"S": "amy"}, "Sender": {"S": "AIDA"}, "RecordedVersion": {"N": "3"},
         }));
         for (json, unchanged) in [
             (json!({"ID": "E"}), true),
             (json!({"ID": "E", "A": 1, "B": null}), true),
+            (json!({"ID": "E", "Actor": "amy"}), true),
+            (json!({"ID": "E", "Actor": "bob"}), false),
+            (json!({"ID": "E", "Time": "2026-01-01"}), false),
             (json!({"ID": "E", "A": 2}), false),
             (json!({"ID": "E", "A": null}), false),
             (json!({"ID": "E", "Deleted": true}), false),
@@ -240,6 +351,7 @@ mod tests {
             let after = apply(
                 &update(json.clone(), Ordering::Arrival),
                 Some(&stored),
+                Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1))),
                 VersionDigits::default(),
             )
             .unwrap();

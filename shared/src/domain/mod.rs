@@ -3,6 +3,7 @@
 //! This module uses no SDK client, clock, environment or async code. Time and request ids are arguments.
 
 pub mod attributes;
+pub mod attribution;
 pub mod audit;
 pub mod backfill;
 pub mod decision;
@@ -20,6 +21,7 @@ pub mod repair;
 pub mod request_id;
 pub mod sequence;
 pub mod size;
+pub mod stamp;
 pub mod time;
 pub mod update;
 pub mod version;

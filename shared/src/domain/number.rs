@@ -96,6 +96,22 @@ impl Decimal {
         format!("{:0<length$}", self.digits).parse().ok()
     }
 
+    /// Returns the number times `10^places`, if that is a whole number from 0 to [`u128::MAX`].
+    pub fn scaled(&self, places: u32) -> Option<u128> {
+        let scaled = Self {
+            exponent: self.exponent + i64::from(places),
+            ..self.clone()
+        };
+        if scaled.digits.is_empty() {
+            return Some(0);
+        }
+        if scaled.negative || !scaled.is_whole() {
+            return None;
+        }
+        let length = usize::try_from(scaled.exponent).ok()? + 1;
+        format!("{:0<length$}", scaled.digits).parse().ok()
+    }
+
     /// Returns the number if it is a whole number in the range of `i64`.
     pub fn to_i64(&self) -> Option<i64> {
         if !self.negative {

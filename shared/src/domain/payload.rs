@@ -21,6 +21,21 @@ impl Payload {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the first 11 characters, 66 bits: the attribute [`REQUEST_PAYLOAD`](super::names::REQUEST_PAYLOAD).
+    pub fn short(&self) -> &str {
+        self.0.get(..11).unwrap_or(&self.0)
+    }
+
+    /// Returns a number from 1 to 99,999: the check digits of a [recent request](super::recent_requests).
+    pub fn check(&self) -> u32 {
+        let bytes = URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default();
+        let number = bytes
+            .iter()
+            .take(4)
+            .fold(0u32, |number, byte| (number << 8) | u32::from(*byte));
+        1 + number % 99_999
+    }
 }
 
 /// Text to hash. Each part is preceded by its length, so that two different lists of parts have different texts.

@@ -51,6 +51,11 @@ impl RecordedAt {
         Self::from_micros(created_micros).after_ticks(u16::try_from(number % 1_000).unwrap_or_default())
     }
 
+    /// Returns a time in milliseconds.
+    pub fn from_millis(time: EpochMillis) -> Self {
+        Self::from_nanos(i128::from(time.get()) * 1_000_000)
+    }
+
     fn from_micros(micros: i64) -> Self {
         Self::from_nanos(i128::from(micros) * NANOS_PER_MICRO)
     }

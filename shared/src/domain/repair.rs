@@ -2,6 +2,7 @@
 
 use super::{
     AttributeValue, Item,
+    attribution::{self, Writer},
     audit::Finding,
     keys::VersionDigits,
     marks::unmarked,
@@ -93,7 +94,7 @@ pub fn plan(
             plan.add_missing(&existing.gaps(first, highest.get()));
             plan.steps.push(Step::Revive {
                 version: highest,
-                latest: at(&unmarked(top), highest, digits),
+                latest: revived(top, highest, digits),
             });
         }
         _ => {}
@@ -118,11 +119,22 @@ fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: Ver
     (to > from).then_some(Step::Raise { from, to })
 }
 
-/// Returns an item as the latest item of a version.
-fn at(item: &Item, version: Version, digits: VersionDigits) -> Item {
-    let mut latest = item.clone();
+/// Returns a latest item as that of another version.
+fn at(latest: &Item, version: Version, digits: VersionDigits) -> Item {
+    let own = latest_of(latest).is_ok_and(|current| Writer::of(latest, current) == Writer::Own);
+    let mut latest = latest.clone();
+    let number = AttributeValue::N(version.to_string());
     latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
-    latest.insert(names::LATEST.to_owned(), AttributeValue::N(version.to_string()));
+    latest.insert(names::LATEST.to_owned(), number.clone());
+    if own {
+        latest.insert(names::RECORDED_VERSION.to_owned(), number);
+    }
+    latest
+}
+
+fn revived(top: &Item, version: Version, digits: VersionDigits) -> Item {
+    let mut latest = attribution::latest_from(unmarked(top), version);
+    latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
     latest
 }
 

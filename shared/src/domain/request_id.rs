@@ -100,4 +100,9 @@ impl RequestHash {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the first 8 characters, 48 bits: the key of a [recent request](super::recent_requests).
+    pub fn key(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
 }

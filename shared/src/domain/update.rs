@@ -21,24 +21,39 @@ use super::{
 pub const ID: &str = "ID";
 /// Member of an update: the expected latest version.
 pub const EXPECTED_VERSION: &str = "ExpectedVersion";
-/// Attributes that no update may set: keys, the counter, recent requests, and the [marks](super::marks).
-pub const RESERVED: [&str; 6] = [
+/// Member of an update: the earliest time at which it can have been sent before, ISO 8601 or epoch milliseconds.
+pub const REQUEST_SENT_AT: &str = "RequestSentAt";
+/// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
+/// [marks](super::marks).
+pub const RESERVED: [&str; 15] = [
     names::PK,
     names::SK,
     names::LATEST,
+    names::RECORDED_AT,
+    names::RECORDED_BY,
+    names::RECORDED_VERSION,
+    names::RECORDED_TICK,
+    names::REQUEST_PAYLOAD,
+    names::SENDER,
+    names::RESTORED_FROM,
     names::RECENT_REQUESTS,
+    names::REQUESTS_SINCE,
+    names::REQUESTS_CHECKPOINT,
     names::TTL,
     names::PINNED,
 ];
 /// Maximum number of attributes of one update. An update expression has at most 300 operators and functions, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html), and the bookkeeping
 /// attributes use some of them.
-pub const MAX_ATTRIBUTES: usize = 290;
+pub const MAX_ATTRIBUTES: usize = 275;
 /// Bytes that DynamoDB adds to the name and value of each attribute that an update sets, when it checks the size of the
 /// update (measured).
 const SET_BYTES: usize = 19;
 /// Bytes that DynamoDB adds to the name of each attribute that an update removes.
 const REMOVE_BYTES: usize = 1;
+
+/// Size of `RecordedAt` and `RequestPayload`, with their names.
+const RECORD_BYTES: usize = names::RECORDED_AT.len() + 30 + names::REQUEST_PAYLOAD.len() + 11;
 
 /// Update of one entity. Every rule that does not depend on stored data has been checked.
 #[derive(Clone, PartialEq)]
@@ -57,6 +72,12 @@ pub struct Update {
     pub changes: BTreeMap<String, Change>,
     /// Hash of the original request, if the changes were computed from it and can differ on the next delivery.
     pub request_payload: Option<Payload>,
+    /// Earliest time at which the update can have been sent before. `None` if it is sent for the first time.
+    pub sent_at: Option<EpochMillis>,
+    /// Sender that the platform reports.
+    pub sender: Option<String>,
+    /// Version whose attributes the update restores.
+    pub restored_from: Option<Version>,
 }
 
 /// Change of one attribute.
@@ -143,17 +164,26 @@ impl Update {
             Some(_) => return Err(InvalidUpdate::IdIsNoString),
             None => return Err(InvalidUpdate::NoId),
         };
+        let time = time_of(&members)?;
+        let timestamp = match ordering {
+            Ordering::Arrival => None,
+            // `Time` stays an attribute.
+            Ordering::Time => {
+                members.remove(names::TIMESTAMP);
+                Some(time.ok_or(InvalidUpdate::NoTime)?)
+            }
+        };
         let update = Self {
             entity,
             request_id: request_id(&mut members, default_request_id)?,
             expected: expected_version(&mut members)?,
             deleted: deleted(&mut members)?,
-            timestamp: match ordering {
-                Ordering::Arrival => None,
-                Ordering::Time => Some(take_timestamp(&mut members)?),
-            },
+            timestamp,
+            sent_at: sent_at(&mut members)?,
             changes: changes(members)?,
             request_payload: None,
+            sender: None,
+            restored_from: None,
         };
         update.check()?;
         Ok(update)
@@ -195,9 +225,15 @@ impl Update {
         }
         // The version item also has at least its keys and the request id.
         let mut stored = names::PK.len() + self.entity.as_str().len() + names::SK.len() + "v1".len();
-        stored += names::REQUEST_ID.len() + self.request_id.as_str().len();
+        let request_bytes = names::REQUEST_ID.len() + self.request_id.as_str().len();
+        stored += request_bytes + RECORD_BYTES;
         // DynamoDB checks the size of the update before that of the item.
-        let mut sent = SET_BYTES + names::REQUEST_ID.len() + self.request_id.as_str().len();
+        let mut sent = 3 * SET_BYTES + request_bytes + RECORD_BYTES;
+        if let Some(sender) = &self.sender {
+            let bytes = names::SENDER.len() + sender.len();
+            stored += bytes;
+            sent += SET_BYTES + bytes;
+        }
         for (name, change) in &self.changes {
             let checked = match change {
                 Change::Set(value) => {
@@ -268,26 +304,38 @@ fn deleted(members: &mut Map<String, Value>) -> Result<bool, InvalidUpdate> {
     }
 }
 
-/// Returns the time that orders an update. `Time` stays an attribute, `Timestamp` becomes a field of the update.
-fn take_timestamp(members: &mut Map<String, Value>) -> Result<EpochMillis, InvalidUpdate> {
+/// Returns the time that the client gives to an update, in `Time`, in `Timestamp`, or in both.
+fn time_of(members: &Map<String, Value>) -> Result<Option<EpochMillis>, InvalidUpdate> {
     let time = match members.get(names::TIME) {
         Some(Value::String(text)) => Some(EpochMillis::parse_iso(text)?),
         Some(Value::Null) | None => None,
         Some(_) => return Err(InvalidUpdate::Time(InvalidTime)),
     };
-    let timestamp = match members.remove(names::TIMESTAMP) {
-        Some(Value::Number(number)) => {
-            let millis = Decimal::parse(&number.to_string()).ok().and_then(|n| n.to_i64());
-            Some(EpochMillis::new(millis.ok_or(InvalidUpdate::Timestamp)?))
-        }
+    let timestamp = match members.get(names::TIMESTAMP) {
+        Some(Value::Number(number)) => Some(millis(number).ok_or(InvalidUpdate::Timestamp)?),
         Some(Value::Null) | None => None,
         Some(_) => return Err(InvalidUpdate::Timestamp),
     };
     match (time, timestamp) {
         (Some(time), Some(timestamp)) if time != timestamp => Err(InvalidUpdate::TimesDisagree),
-        (Some(time), _) | (None, Some(time)) => Ok(time),
-        (None, None) => Err(InvalidUpdate::NoTime),
+        (time, timestamp) => Ok(time.or(timestamp)),
     }
+}
+
+fn sent_at(members: &mut Map<String, Value>) -> Result<Option<EpochMillis>, InvalidUpdate> {
+    match members.remove(REQUEST_SENT_AT) {
+        Some(Value::String(text)) => Ok(Some(
+            EpochMillis::parse_iso(&text).map_err(|_| InvalidUpdate::RequestSentAt)?,
+        )),
+        Some(Value::Number(number)) => Ok(Some(millis(&number).ok_or(InvalidUpdate::RequestSentAt)?)),
+        Some(Value::Null) | None => Ok(None),
+        Some(_) => Err(InvalidUpdate::RequestSentAt),
+    }
+}
+
+fn millis(number: &serde_json::Number) -> Option<EpochMillis> {
+    let millis = Decimal::parse(&number.to_string()).ok()?.to_i64()?;
+    Some(EpochMillis::new(millis))
 }
 
 fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, InvalidUpdate> {
@@ -340,13 +388,16 @@ pub enum InvalidUpdate {
     /// Updates are ordered by time, and this update has no time.
     #[error("Time is missing, and updates are ordered by time")]
     NoTime,
-    /// Updates are ordered by time, and `Time` is invalid.
-    #[error("Time orders updates, and cannot be read")]
+    /// `Time` is not an ISO 8601 date and time.
+    #[error("Time cannot be read")]
     Time(#[from] InvalidTime),
-    /// Updates are ordered by time, and `Timestamp` is not a whole number of milliseconds.
+    /// `Timestamp` is not a whole number of milliseconds.
     #[error("Timestamp is not a whole number of epoch milliseconds")]
     Timestamp,
-    /// Updates are ordered by time, and `Time` and `Timestamp` differ.
+    /// [`REQUEST_SENT_AT`] is neither an ISO 8601 date and time nor a whole number of milliseconds.
+    #[error("RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds")]
+    RequestSentAt,
+    /// `Time` and `Timestamp` differ.
     #[error("Time and Timestamp are different times")]
     TimesDisagree,
     /// An attribute name is empty.

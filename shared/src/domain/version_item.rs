@@ -5,41 +5,65 @@ use thiserror::Error;
 use super::{
     AttributeValue, Item,
     attributes::{same_item, text},
+    attribution,
     entity::{EntityId, InvalidEntityId},
     keys::{VersionDigits, partition_key_of},
     marks::unmarked,
     names,
     number::Decimal,
+    recorded_at::RecordedAt,
     request_id::RequestId,
     version::Version,
 };
 
-/// Item of one version: every attribute of an image of the latest item, without `Latest` and `RecentRequests`, under the
-/// version's sort key.
+/// Value of [`RECORDED_BY`](names::RECORDED_BY).
+pub const RECORDED_BY_STREAM: &str = "stream";
+
+/// Item of one version: the attributes of an image of the latest item that belong to the version, under the version's sort
+/// key.
 #[derive(Clone)]
 pub struct VersionItem {
     entity: EntityId,
     version: Version,
     item: Item,
+    /// Time of an older version, if another program wrote this one.
+    before: Option<RecordedAt>,
 }
 
 impl VersionItem {
-    /// Converts an image of the latest item to a version item.
+    /// Converts an image of the latest item to a version item. It has no `RecordedAt` if another program wrote the image.
     ///
     /// # Errors
     ///
     /// Returns [`InvalidImage`] if the image has no valid partition key or `Latest`.
-    pub fn from_image(mut image: Item, digits: VersionDigits) -> Result<Self, InvalidImage> {
+    pub fn from_image(image: Item, digits: VersionDigits) -> Result<Self, InvalidImage> {
         let entity = EntityId::new(partition_key_of(&image).ok_or(InvalidImage::NoEntity)?)?;
         let version = latest_of(&image)?;
-        image.remove(names::LATEST);
-        image.remove(names::RECENT_REQUESTS);
-        image.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
+        let (mut item, before) = attribution::of_version(image, version);
+        item.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
         Ok(Self {
             entity,
             version,
-            item: image,
+            item,
+            before,
         })
+    }
+
+    /// Adds the creation time of the stream record, in microseconds since 1970, as `RecordedAt`, if the item has none. It is
+    /// later than the time of the older version that the image still had.
+    #[must_use]
+    pub fn with_stream_time(mut self, created_micros: Option<i64>) -> Self {
+        let Some(created) = created_micros.filter(|_| !self.item.contains_key(names::RECORDED_AT)) else {
+            return self;
+        };
+        let mut recorded = RecordedAt::of_stream_record(created, self.version);
+        if let Some(before) = self.before.filter(|before| *before >= recorded) {
+            recorded = before.after_ticks(1);
+        }
+        self.item.insert(names::RECORDED_AT.to_owned(), recorded.value());
+        let source = AttributeValue::S(RECORDED_BY_STREAM.to_owned());
+        self.item.insert(names::RECORDED_BY.to_owned(), source);
+        self
     }
 
     /// Returns the entity.
@@ -57,9 +81,19 @@ impl VersionItem {
         RequestId::new(text(&self.item, names::REQUEST_ID)?).ok()
     }
 
-    /// Returns `true` if the stored item is equal, except for its [marks](super::marks).
+    /// Returns `true` if the stored item is equal, except for its [marks](super::marks) and for a `RecordedAt` that comes
+    /// from the stream: two deliveries can have it with different precision.
     pub fn is_same_as(&self, stored: &Item) -> bool {
-        same_item(&unmarked(stored), &unmarked(&self.item))
+        let (mut stored, mut own) = (unmarked(stored), unmarked(&self.item));
+        let is_timed_by_writer =
+            |item: &Item| item.contains_key(names::RECORDED_AT) && !item.contains_key(names::RECORDED_BY);
+        if !is_timed_by_writer(&stored) && !is_timed_by_writer(&own) {
+            for item in [&mut stored, &mut own] {
+                item.remove(names::RECORDED_AT);
+                item.remove(names::RECORDED_BY);
+            }
+        }
+        same_item(&stored, &own)
     }
 
     /// Returns the item to put.
@@ -182,5 +216,45 @@ mod tests {
             assert_eq!(from(image.clone()).unwrap_err(), why, "{image}");
         }
         assert_eq!(from(latest(json!({"N": "7.0"}))).unwrap().version().get(), 7);
+    }
+
+    #[test]
+    fn the_stream_gives_a_time_to_versions_of_other_programs_only() {
+        let image = |recorded: Option<(&str, u64)>| {
+            let mut image = json!({"PK": {"S": "E"}, "Latest": {"N": "7"}});
+            if let Some((time, version)) = recorded {
+                image["RecordedAt"] = json!({"S": time});
+                image["RecordedVersion"] = json!({"N": version.to_string()});
+            }
+            image
+        };
+        const CREATED: i64 = 1_795_328_688_000_000;
+        let of_stream = "2026-11-22T06:24:48.000007000Z";
+        for (recorded, expected) in [
+            (None, (of_stream, true)),
+            (Some(("2026-11-22T01:00:00.000000000Z", 6)), (of_stream, true)),
+            (
+                Some(("2026-11-22T09:00:00.000000000Z", 6)),
+                ("2026-11-22T09:00:00.000000001Z", true),
+            ),
+            (
+                Some(("2026-11-22T09:00:00.000000000Z", 7)),
+                ("2026-11-22T09:00:00.000000000Z", false),
+            ),
+        ] {
+            let untimed = from(image(recorded)).unwrap();
+            let made = untimed.clone().with_stream_time(Some(CREATED));
+            let found = (
+                text(made.item(), "RecordedAt").unwrap(),
+                made.item().contains_key("RecordedBy"),
+            );
+            assert_eq!(found, expected, "{recorded:?}");
+            // A stream and Kinesis give times of different precision.
+            let again = untimed.with_stream_time(Some(CREATED + 123_456));
+            assert!(again.is_same_as(made.item()));
+        }
+        let own = from(image(Some(("2026-11-22T09:00:00.000000000Z", 7)))).unwrap();
+        let later = from(image(Some(("2026-11-22T09:00:00.000001000Z", 7)))).unwrap();
+        assert!(!own.is_same_as(later.item()));
     }
 }

@@ -5,10 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{
     AttributeValue, Item,
     attributes::{same_value, text},
+    attribution,
     entity::EntityId,
     names,
     number::Decimal,
     plain,
+    recorded_at::RecordedAt,
     time::{EpochMillis, InvalidTime},
     version::Version,
 };
@@ -25,17 +27,41 @@ pub struct VersionView {
     pub deleted: bool,
     /// Idempotency key of the update that created it.
     pub request_id: Option<String>,
+    /// Time at which it was recorded. `None` in a version of an older release, and in one that another program wrote and
+    /// that is not in history yet.
+    pub recorded_at: Option<RecordedAt>,
+    /// `true` if another program wrote it, and its `recorded_at` comes from the stream.
+    pub recorded_by_stream: bool,
+    /// Author that the update names.
+    pub actor: Option<AttributeValue>,
+    /// Reason that the update names.
+    pub reason: Option<AttributeValue>,
+    /// Sender that the platform reported.
+    pub sender: Option<String>,
+    /// Version whose attributes a restore copied.
+    pub restored_from: Option<Version>,
     /// Attributes of the version.
     pub attributes: Item,
 }
 
-/// Bookkeeping attributes, which views leave out.
-pub const BOOKKEEPING: [&str; 8] = [
+/// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
+pub const BOOKKEEPING: [&str; 19] = [
     names::PK,
     names::SK,
     names::LATEST,
     names::REQUEST_ID,
+    names::REQUEST_PAYLOAD,
     names::RECENT_REQUESTS,
+    names::REQUESTS_SINCE,
+    names::REQUESTS_CHECKPOINT,
+    names::RECORDED_AT,
+    names::RECORDED_BY,
+    names::RECORDED_VERSION,
+    names::RECORDED_TICK,
+    names::ACTOR,
+    names::REASON,
+    names::SENDER,
+    names::RESTORED_FROM,
     names::DELETED,
     names::TTL,
     names::PINNED,
@@ -44,28 +70,62 @@ pub const BOOKKEEPING: [&str; 8] = [
 impl VersionView {
     /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
-        let deleted = is_deleted(&item);
-        let request_id = text(&item, names::REQUEST_ID).map(str::to_owned);
-        for name in BOOKKEEPING {
-            item.remove(name);
+        if item.contains_key(names::LATEST) {
+            (item, _) = attribution::of_version(item, version);
         }
-        Self {
+        let restored_from = match item.get(names::RESTORED_FROM) {
+            Some(AttributeValue::N(number)) => Decimal::parse(number).ok().and_then(|number| number.to_u64()),
+            _ => None,
+        };
+        let mut view = Self {
             entity,
             version,
-            deleted,
-            request_id,
+            deleted: is_deleted(&item),
+            request_id: text(&item, names::REQUEST_ID).map(str::to_owned),
+            recorded_at: RecordedAt::of(&item),
+            recorded_by_stream: item.contains_key(names::RECORDED_BY),
+            actor: item.remove(names::ACTOR),
+            reason: item.remove(names::REASON),
+            sender: text(&item, names::SENDER).map(str::to_owned),
+            restored_from: restored_from.and_then(Version::new),
             attributes: item,
+        };
+        for name in BOOKKEEPING {
+            view.attributes.remove(name);
         }
+        view
     }
 
-    /// Returns `{"ID": …, "Version": 3, "Deleted": false, "Attributes": {…}}`, with the attributes in [plain] JSON.
+    /// Returns `{"ID": …, "Version": 3, "Deleted": false, "RecordedAt": …, "RequestId": …, "Actor": …, "Reason": …,
+    /// "Attributes": {…}}`, with the attributes in [plain] JSON. Members without a value are left out.
     pub fn to_json(&self) -> Value {
-        json!({
-            "ID": self.entity.as_str(),
-            "Version": self.version,
-            "Deleted": self.deleted,
-            "Attributes": plain::attributes(&self.attributes),
-        })
+        let mut json = Map::from_iter([("ID".to_owned(), self.entity.as_str().into())]);
+        json.extend(self.record_json());
+        json.insert("Deleted".to_owned(), self.deleted.into());
+        json.insert("Attributes".to_owned(), plain::attributes(&self.attributes).into());
+        json.into()
+    }
+
+    /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
+    /// "Reason": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out.
+    pub fn record_json(&self) -> Map<String, Value> {
+        let recorded_by = self
+            .recorded_by_stream
+            .then_some(super::version_item::RECORDED_BY_STREAM);
+        let members = [
+            ("Version", Some(json!(self.version))),
+            (names::RECORDED_AT, self.recorded_at.map(|time| time.to_string().into())),
+            (names::RECORDED_BY, recorded_by.map(Value::from)),
+            (names::REQUEST_ID, self.request_id.as_deref().map(Value::from)),
+            (names::ACTOR, self.actor.as_ref().map(plain::attribute)),
+            (names::REASON, self.reason.as_ref().map(plain::attribute)),
+            (names::SENDER, self.sender.as_deref().map(Value::from)),
+            (names::RESTORED_FROM, self.restored_from.map(|version| json!(version))),
+        ];
+        let members = members
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        members.collect()
     }
 
     /// Returns the time of the version, see [`time_of`].
@@ -83,8 +143,8 @@ pub fn is_deleted(item: &Item) -> bool {
     item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
 }
 
-/// Returns the time of a version: the later one of `Timestamp` and `Time`. An update can set only one of them, and the other
-/// keeps its older value.
+/// Returns the time that the client gave to a version: the later one of `Timestamp` and `Time`, which are equal in a version
+/// of this release.
 ///
 /// # Errors
 ///
@@ -95,23 +155,25 @@ pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
         _ => None,
     };
     let timestamp = timestamp.map(EpochMillis::new);
-    match item.get(names::TIME) {
-        Some(AttributeValue::S(text)) => match EpochMillis::parse_iso(text) {
-            Ok(time) => Ok(timestamp.map_or(time, |timestamp| timestamp.max(time))),
-            Err(error) => timestamp.ok_or(NoTime::Time(error)),
-        },
-        _ => timestamp.ok_or(NoTime::Absent),
+    let time = match item.get(names::TIME) {
+        Some(AttributeValue::S(text)) => EpochMillis::parse_iso(text).ok(),
+        _ => None,
+    };
+    match time.max(timestamp) {
+        Some(time) => Ok(time),
+        None if item.contains_key(names::TIME) || item.contains_key(names::TIMESTAMP) => Err(NoTime::Time(InvalidTime)),
+        None => Err(NoTime::Absent),
     }
 }
 
 /// Reason why a version has no known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoTime {
-    /// `Timestamp` and `Time` are missing or invalid.
-    #[error("it has neither a Timestamp nor a Time that can be read")]
+    /// `Timestamp` and `Time` are missing.
+    #[error("it has neither a Timestamp nor a Time")]
     Absent,
-    /// `Time` is not a time.
-    #[error("its Time cannot be read")]
+    /// Neither `Timestamp` nor `Time` is a time.
+    #[error("its Time or Timestamp cannot be read")]
     Time(#[from] InvalidTime),
 }
 
@@ -128,8 +190,9 @@ impl Diff {
         Self { from, to }
     }
 
-    /// Returns `{"ID", "From", "To", "Added": {…}, "Removed": {…}, "Changed": {name: {"From": …, "To": …}}}`. A deletion or
-    /// its reversal is shown as a change of the attribute `Deleted`.
+    /// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Added": {…}, "Removed": {…}, "Changed": {name:
+    /// {"From": …, "To": …}}}`. `Recorded` has the [record](VersionView::record_json) of both versions. A deletion or its
+    /// reversal is shown as a change of the attribute `Deleted`.
     pub fn to_json(&self) -> Value {
         let (from, to) = (with_deleted(&self.from), with_deleted(&self.to));
         let only_in =
@@ -149,6 +212,7 @@ impl Diff {
             "ID": self.from.entity.as_str(),
             "From": self.from.version,
             "To": self.to.version,
+            "Recorded": {"From": self.from.record_json(), "To": self.to.record_json()},
             "Added": only_in(&to, &from),
             "Removed": only_in(&from, &to),
             "Changed": changed.collect::<Map<_, _>>(),
@@ -178,13 +242,24 @@ mod tests {
     fn a_view_has_no_bookkeeping_attributes() {
         let item = json!({
             "PK": {"S": "E"}, "SK": {"S": "v3"}, "RequestId": {"S": "r"}, "Deleted": {"BOOL": true},
-            "RecentRequests": {"M": {"hash": {"N": "3"}}},
+            "RecentRequests": {"M": {"hash": {"N": "3"}}}, "RequestPayload": {"S": "p"}, "Actor": {"S": "amy"},
+            "Reason": {"S": "test"}, "Sender": {"S": "AIDA"}, "RestoredFrom": {"N": "1"},
+            "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"}, "RecordedBy": {"S": "stream"},
             "B": {"N": "1.50"}, "A": {"NULL": true}, "C": {"L": [{"NULL": true}]},
         });
-        let expected = r#"{"ID":"E","Version":3,"Deleted":true,"Attributes":{"A":{"$null":true},"B":1.50,"C":[null]}}"#;
+        let expected = r#"{"ID":"E","Version":3,"RecordedAt":"2026-11-22T06:24:48.123456003Z","RecordedBy":"stream",
+            "RequestId":"r","Actor":"amy","Reason":"test","Sender":"AIDA","RestoredFrom":1,"Deleted":true,
+            "Attributes":{"A":{"$null":true},"B":1.50,"C":[null]}}"#;
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        assert_eq!(view(3, item).to_json(), expected);
+        // A latest item gives its version without the attributes of an older one.
+        let latest = view(
+            3,
+            json!({"Latest": {"N": "3"}, "RecordedVersion": {"N": "2"}, "Actor": {"S": "amy"}, "B": {"N": "1"}}),
+        );
         assert_eq!(
-            view(3, item).to_json(),
-            serde_json::from_str::<Value>(expected).unwrap()
+            latest.to_json(),
+            json!({"ID": "E", "Version": 3, "Deleted": false, "Attributes": {"B": 1}})
         );
     }
 
@@ -199,7 +274,8 @@ mod tests {
             json!({"Same": {"N": "1.0"}, "New": {"S": "y"}, "State": {"S": "BAD"}, "Deleted": {"BOOL": true}}),
         );
         let expected = json!({
-            "ID": "E", "From": 2, "To": 5, "Added": {"New": "y", "Deleted": true}, "Removed": {"Gone": "x"},
+            "ID": "E", "From": 2, "To": 5,
+            "Recorded": {"From": {"Version": 2, "RequestId": "a"}, "To": {"Version": 5}}, "Added": {"New": "y", "Deleted": true}, "Removed": {"Gone": "x"},
             "Changed": {"State": {"From": "OK", "To": "BAD"}},
         });
         assert_eq!(Diff::new(from.clone(), to.clone()).to_json(), expected);
@@ -214,12 +290,15 @@ mod tests {
         let both = |time: &str, timestamp: &str| json!({"Time": {"S": time}, "Timestamp": {"N": timestamp}});
         assert_eq!(time(json!({"Time": {"S": "1970-01-01T00:00:01"}})), Ok(1000));
         assert_eq!(time(json!({"Timestamp": {"N": "7"}})), Ok(7));
-        // An update that sets only one of them keeps the other.
+        // An older release kept one of them when an update set the other.
         assert_eq!(time(both("1970-01-01T00:00:01", "7")), Ok(1000));
         assert_eq!(time(both("1970-01-01T00:00:01", "7000")), Ok(7000));
         assert_eq!(time(both("soon", "7")), Ok(7));
         assert_eq!(time(json!({})), Err(NoTime::Absent));
         assert_eq!(time(json!({"Time": {"S": "soon"}})), Err(NoTime::Time(InvalidTime)));
-        assert_eq!(time(json!({"Timestamp": {"N": "1e99"}})), Err(NoTime::Absent));
+        assert_eq!(
+            time(json!({"Timestamp": {"N": "1e99"}})),
+            Err(NoTime::Time(InvalidTime))
+        );
     }
 }

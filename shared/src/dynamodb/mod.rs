@@ -16,24 +16,47 @@ pub mod write;
 
 use aws_sdk_dynamodb::Client;
 
-use crate::domain::keys::VersionDigits;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+
+use crate::{
+    clock::Clock,
+    domain::{keys::VersionDigits, recorded_at::RecordedAt},
+};
 
 /// Versioned table. All requests are methods of it.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) client: Client,
+    /// Client without retries, for the update of the latest item: the counter is not idempotent.
+    pub(crate) client_without_retries: Client,
     pub(crate) table: String,
     pub(crate) digits: VersionDigits,
+    pub(crate) clock: Clock,
 }
 
 impl Store {
     /// Creates the store of a table whose version keys have this width.
     pub fn new(client: Client, table: impl Into<String>, digits: VersionDigits) -> Self {
+        let without_retries = client.config().to_builder().retry_config(RetryConfig::disabled());
         Self {
+            client_without_retries: Client::from_conf(without_retries.build()),
             client,
             table: table.into(),
             digits,
+            clock: Clock::default(),
         }
+    }
+
+    /// Replaces the clock, by which versions get their `RecordedAt`.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Returns the time of the writer's clock.
+    pub(crate) fn now(&self) -> RecordedAt {
+        RecordedAt::since_epoch(self.clock.now())
     }
 
     /// Returns the width of the table's version keys.

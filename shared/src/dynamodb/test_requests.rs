@@ -5,19 +5,27 @@ use serde_json::{Value, json};
 use testkit::replay::Replay;
 
 use crate::{
+    clock::Clock,
     domain::{
         Item,
         decision::apply,
         entity::EntityId,
         keys::VersionDigits,
         recent_requests::Window,
+        recorded_at::RecordedAt,
+        stamp::Stamp,
+        time::EpochMillis,
         update::{Change, Ordering, Update},
         version::Version,
         version_item::VersionItem,
     },
     dynamodb::{
         Store,
-        maintain::{backfill, prune, purge, raise_latest, revive_latest},
+        maintain::{
+            backfill, prune, purge,
+            raise_latest::{self, Raised},
+            revive_latest,
+        },
         put::{
             insert_versions::{self, Insert},
             put_version,
@@ -27,10 +35,12 @@ use crate::{
         },
         s,
         write::{
+            earlier_delivery::Guard,
             metadata,
             modes::{WriteMode, WriteOptions},
             recent_requests::RecentRequests,
-            transaction, write_version,
+            transaction,
+            write_version::{self, Form},
         },
     },
     patterns::{
@@ -49,16 +59,28 @@ async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
     json!({ format!("DynamoDB_20120810.{operation}"): body })
 }
 
-async fn written(json: Value, ordering: Ordering, digits: u8) -> Value {
+fn now() -> RecordedAt {
+    RecordedAt::parse("2026-11-22T06:24:48.123456Z").unwrap()
+}
+
+/// Returns the form of an update that is sent for the first time.
+fn form(recent_requests: RecentRequests) -> Form {
+    Form {
+        recent_requests,
+        stamp: Stamp::At(now()),
+        guard: Guard::None,
+    }
+}
+
+async fn updated(update: &Update, form: &Form) -> Value {
+    let request = write_version::request(update, form, "Table", VersionDigits::default());
+    sent(async |client| request.send_with(&client).await).await
+}
+
+async fn written(json: Value, ordering: Ordering) -> Value {
     let update = Update::parse(json, "request-1", ordering).unwrap();
-    let digits = VersionDigits::new(digits).unwrap();
-    let recent_requests = RecentRequests::LastRequest;
-    sent(async |client| {
-        write_version::request(&update, &recent_requests, "Table", digits)
-            .send_with(&client)
-            .await
-    })
-    .await
+    let form = form(RecentRequests::assumed(&update, Window::default()));
+    updated(&update, &form).await
 }
 
 #[tokio::test]
@@ -67,15 +89,14 @@ async fn write_version() {
         "ID": "Equipment#1", "Time": "2020-11-01T20:04:00", "State": "WARNING1",
         "Speed": 1.50, "On": true, "Tags": ["a", {"b": null}], "Note": null,
     });
-    insta::assert_json_snapshot!("write_version", written(update.clone(), Ordering::Arrival, 1).await);
-    insta::assert_json_snapshot!("write_version_by_time", written(update, Ordering::Time, 1).await);
+    insta::assert_json_snapshot!("write_version", written(update.clone(), Ordering::Arrival).await);
+    insta::assert_json_snapshot!("write_version_by_time", written(update, Ordering::Time).await);
     let tombstone = json!({"ID": "Equipment#1", "RequestId": "r-7", "Deleted": true, "ExpectedVersion": 6});
-    insta::assert_json_snapshot!(
-        "write_version_tombstone",
-        written(tombstone, Ordering::Arrival, 10).await
-    );
+    insta::assert_json_snapshot!("write_version_tombstone", written(tombstone, Ordering::Arrival).await);
+    let author = json!({"ID": "Equipment#1", "Actor": "amy", "Reason": "test", "Timestamp": 5});
+    insta::assert_json_snapshot!("write_version_author", written(author, Ordering::Arrival).await);
     let first = json!({"ID": "Equipment#1", "ExpectedVersion": 0});
-    insta::assert_json_snapshot!("write_version_first", written(first, Ordering::Arrival, 1).await);
+    insta::assert_json_snapshot!("write_version_first", written(first, Ordering::Arrival).await);
 }
 
 #[tokio::test]
@@ -171,7 +192,7 @@ async fn pruning() {
 #[tokio::test]
 async fn backfill_adopt() {
     let id = crate::domain::request_id::RequestId::new("backfill#Table#1").unwrap();
-    let request = backfill::request(&equipment(), &id, "Table", VersionDigits::default());
+    let request = backfill::request(&equipment(), &id, now(), "Table", VersionDigits::default());
     insta::assert_json_snapshot!(
         "backfill_adopt",
         sent(async |client| request.send_with(&client).await).await
@@ -195,28 +216,63 @@ fn equipment() -> EntityId {
 }
 
 #[tokio::test]
-async fn requests_are_remembered() {
+async fn forms_of_an_update() {
     let json = json!({"ID": "Equipment#1", "State": "OK"});
-    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let mut update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let window = Window::new(3).unwrap();
-    let remembering = |count: u32| {
-        let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": number.to_string()})));
+    let with_requests = |count: u32| {
+        let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": format!("{number}.00001")})));
         let requests = Value::Object(requests.collect());
-        item(json!({"Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}}))
+        item(json!({
+            "Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}, "RequestsSince": {"N": "5"},
+            "RequestsCheckpoint": {"L": [{"N": "9"}, {"N": "1000"}]},
+        }))
     };
     let none = item(json!({"Latest": {"N": "6"}, "RequestId": {"S": "request-0"}}));
     for (name, stored) in [
-        ("recent_requests_begin", None),
-        ("recent_requests_bring_along", Some(&none)),
-        ("recent_requests_add", Some(&remembering(3))),
-        ("recent_requests_forget", Some(&remembering(4))),
+        ("recent_requests_create", None),
+        ("recent_requests_create_with_last", Some(&none)),
+        ("recent_requests_add", Some(&with_requests(10))),
+        ("recent_requests_replace", Some(&with_requests(11))),
     ] {
-        let recent_requests = RecentRequests::fitting(&update, window, stored).unwrap();
-        let request = write_version::request(&update, &recent_requests, "Table", VersionDigits::default());
-        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+        let form = form(RecentRequests::fitting(&update, window, now(), stored).unwrap());
+        insta::assert_json_snapshot!(name, updated(&update, &form).await);
     }
+    let recent_requests = RecentRequests::assumed(&update, window);
+    let tick = Form {
+        stamp: Stamp::Tick {
+            from: now(),
+            before: now().after(std::time::Duration::from_secs(1)),
+        },
+        ..form(recent_requests.clone())
+    };
+    insta::assert_json_snapshot!("write_version_tick", updated(&update, &tick).await);
+    let checked = Version::FIRST;
+    for (name, guard) in [
+        ("guard_since", Guard::Since(EpochMillis::new(7))),
+        (
+            "guard_unchanged",
+            Guard::Unchanged {
+                since: Some(EpochMillis::new(7)),
+                checked,
+            },
+        ),
+        ("guard_complete", Guard::Unchanged { since: None, checked }),
+    ] {
+        let guarded = Form {
+            guard,
+            ..form(recent_requests.clone())
+        };
+        insta::assert_json_snapshot!(name, updated(&update, &guarded).await);
+    }
+    update.sender = Some("app via AIDA".to_owned());
+    update.restored_from = Some(Version::FIRST);
+    insta::assert_json_snapshot!("write_version_restore", updated(&update, &form(recent_requests)).await);
     // What the functions send first.
-    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    update.sender = None;
+    update.restored_from = None;
+    let clock = Clock::new(|| std::time::Duration::from_secs(1_795_328_688));
+    let store = |client| Store::new(client, "Table", VersionDigits::default()).with_clock(clock.clone());
     for (name, mode) in [("write_stream", WriteMode::Stream), ("write_inline", WriteMode::Inline)] {
         let options = WriteOptions {
             mode,
@@ -241,12 +297,15 @@ async fn write_transaction() {
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
-        let version = VersionItem::from_image(apply(&update, stored, digits).unwrap(), digits).unwrap();
+        let image = apply(&update, stored, Stamp::At(now()), digits).unwrap();
+        let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
-            recent_requests: match ledger {
-                Some(_) => RecentRequests::Marker,
-                None => RecentRequests::fitting(&update, Window::default(), stored).unwrap(),
-            },
+            form: form(match ledger {
+                Some(_) => RecentRequests::Marker {
+                    since: now().next_milli(),
+                },
+                None => RecentRequests::fitting(&update, Window::default(), now(), stored).unwrap(),
+            }),
             marker_expires: ledger,
             version_item: with_version.then_some(&version),
         };
@@ -371,11 +430,23 @@ async fn optimistic_lock() {
 async fn repair() {
     let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
     let requests = [("hash".to_owned(), crate::domain::AttributeValue::N("7".to_owned()))].into();
-    let raise = raise_latest::request(&equipment(), from, to, requests, "Table", VersionDigits::default());
-    insta::assert_json_snapshot!(
-        "raise_latest",
-        sent(async |client| raise.send_with(&client).await).await
-    );
+    let raised = Raised {
+        from,
+        to,
+        requests,
+        since: EpochMillis::new(7),
+        recorded: Some(now()),
+        is_stale: true,
+    };
+    let kept = Raised {
+        recorded: None,
+        is_stale: false,
+        ..raised.clone()
+    };
+    for (name, raised) in [("raise_latest", raised), ("raise_latest_to_same", kept)] {
+        let raise = raise_latest::request(&equipment(), raised, "Table", VersionDigits::default());
+        insta::assert_json_snapshot!(name, sent(async |client| raise.send_with(&client).await).await);
+    }
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
     let revive = revive_latest::request(&latest, "Table");
     insta::assert_json_snapshot!(

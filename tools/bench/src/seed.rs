@@ -1,6 +1,6 @@
 //! Long histories, put as items in batches. That is faster than writing updates.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{entity::EntityId, names, version::Version},
+    domain::{entity::EntityId, names, recorded_at::RecordedAt, version::Version},
     dynamodb::Store,
 };
 
@@ -17,16 +17,12 @@ use crate::error::{BenchError, cannot};
 /// Maximum number of items of a request.
 const BATCH_SIZE: usize = 25;
 const CONCURRENCY: usize = 4;
-/// Time before the first version, in seconds.
-const START: i64 = 1_604_260_800;
+/// Time before the first version.
+const START: Duration = Duration::from_secs(1_604_260_800);
 
 /// Returns the time of a version: one second after the previous version.
-pub(crate) fn epoch_millis(version: u64) -> i64 {
-    seconds(version) * 1000
-}
-
-fn seconds(version: u64) -> i64 {
-    START + i64::try_from(version).unwrap_or_default()
+pub(crate) fn recorded_at(version: u64) -> RecordedAt {
+    RecordedAt::since_epoch(START + Duration::from_secs(version))
 }
 
 /// Puts all version items of an entity, and its latest item.
@@ -38,30 +34,30 @@ pub(crate) async fn history(
     versions: u64,
 ) -> Result<(), BenchError> {
     let digits = store.digits();
-    let mut latest = item(entity, versions, digits.latest_key())?;
-    latest.insert(names::LATEST.to_owned(), AttributeValue::N(versions.to_string()));
+    let mut latest = item(entity, versions, digits.latest_key());
+    for name in [names::LATEST, names::RECORDED_VERSION] {
+        latest.insert(name.to_owned(), AttributeValue::N(versions.to_string()));
+    }
     let all = (1..=versions).filter_map(Version::new);
     let items = all.map(|version| item(entity, version.get(), digits.version_key(version)));
-    let batches = stream::iter([Ok(latest)].into_iter().chain(items)).try_chunks(BATCH_SIZE);
+    let batches = stream::iter([latest].into_iter().chain(items)).chunks(BATCH_SIZE);
     batches
-        .map(|batch| async { put(client, table, batch.map_err(|error| error.1)?).await })
+        .map(|batch| put(client, table, batch))
         .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
 }
 
-fn item(entity: &EntityId, version: u64, sort_key: String) -> Result<HashMap<String, AttributeValue>, BenchError> {
-    let time = jiff::Timestamp::from_second(seconds(version)).map_err(cannot("format a time"))?;
+fn item(entity: &EntityId, version: u64, sort_key: String) -> HashMap<String, AttributeValue> {
     let item = [
         (names::PK, entity.as_str().to_owned()),
         (names::SK, sort_key),
-        (names::TIME, time.to_string()),
+        (names::RECORDED_AT, recorded_at(version).to_string()),
         (names::REQUEST_ID, format!("seed-{version}")),
         ("State", "x".repeat(200)),
     ];
-    Ok(item
-        .map(|(name, value)| (name.to_owned(), AttributeValue::S(value)))
-        .into())
+    item.map(|(name, value)| (name.to_owned(), AttributeValue::S(value)))
+        .into()
 }
 
 async fn put(client: &Client, table: &str, items: Vec<HashMap<String, AttributeValue>>) -> Result<(), BenchError> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use shared::domain::{
     AttributeValue, Item, names, plain,
     time::EpochMillis,
-    update::{Change, EXPECTED_VERSION, ID, Ordering, RESERVED, Update},
+    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, Update},
 };
 
 use crate::{error::CliError, write_options::WriteOptions};
@@ -126,11 +126,15 @@ pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, 
     }
     // Attributes with a special meaning are parsed as writer-fn parses them.
     let mut own = Map::from_iter([(ID.to_owned(), json!(id))]);
-    let special = [names::REQUEST_ID, EXPECTED_VERSION, names::DELETED];
-    let by_time = [names::TIME, names::TIMESTAMP]
-        .into_iter()
-        .filter(|_| options.writing.ordering == Ordering::Time);
-    for name in special.into_iter().chain(by_time).chain(RESERVED) {
+    let special = [
+        names::REQUEST_ID,
+        REQUEST_SENT_AT,
+        EXPECTED_VERSION,
+        names::DELETED,
+        names::TIME,
+        names::TIMESTAMP,
+    ];
+    for name in special.into_iter().chain(RESERVED) {
         own.extend(members.remove(name).map(|value| (name.to_owned(), value)));
     }
     own.extend(

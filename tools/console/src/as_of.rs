@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 use shared::{
-    domain::{time::EpochMillis, version::Version, view::VersionView},
+    domain::{recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::read::versions::ReadError,
 };
 
@@ -35,7 +35,7 @@ enum Found {
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
-    let at = query.at.as_deref().map(EpochMillis::parse_iso).transpose();
+    let at = query.at.as_deref().map(RecordedAt::parse).transpose();
     let at = at.map_err(|error| PageError::Invalid {
         field: "at",
         source: error.into(),
@@ -68,10 +68,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Found::Version(view) => {
             let mut json = view.to_json();
             json["Time"] = json!(view.time().ok().map(time::iso));
-            json["At"] = json!(at.map(time::iso));
+            json["At"] = json!(at.map(|at| at.to_string()));
             json
         }
-        Found::None(why) => json!({"ID": entity.as_str(), "Version": null, "At": at.map(time::iso), "Why": why}),
+        Found::None(why) => {
+            json!({"ID": entity.as_str(), "Version": null, "At": at.map(|at| at.to_string()), "Why": why})
+        }
     };
     Ok(View {
         title: format!("{} at a point in time", entity.as_str()),
@@ -86,12 +88,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     })
 }
 
-fn forms(found: &Found, id: &str, at: Option<EpochMillis>, latest: Version, floor: Version) -> Markup {
+fn forms(found: &Found, id: &str, at: Option<RecordedAt>, latest: Version, floor: Version) -> Markup {
     let version = match found {
         Found::Version(view) => view.version,
         Found::None(_) => latest,
     };
-    let at = at.map(|at| time::iso(at).trim_end_matches('Z').to_owned());
+    let at = at.map(|at| at.to_string().trim_end_matches('Z').to_owned());
     html! {
         form.row method="get" action="/as-of" {
             input type="hidden" name="id" value=(id);

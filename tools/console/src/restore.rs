@@ -267,6 +267,7 @@ fn change_options(app: &App, query: &Query) -> Result<ChangeOptions, PageError> 
     Ok(ChangeOptions {
         expected: Some(ExpectedVersion::Is(expected)),
         timestamp: (app.ordering == Ordering::Time).then(time::now),
+        sent_at: None,
         changes: changes.collect::<BTreeMap<_, _>>(),
     })
 }

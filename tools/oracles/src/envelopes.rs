@@ -4,7 +4,7 @@ use serde_json::{Value, json, value::RawValue};
 use shared::domain::update::{Ordering, Update};
 use writer_fn::{
     error::Error,
-    request::{Request, parse},
+    request::{Carrier, Request, parse},
 };
 
 use crate::{errors, update};
@@ -25,7 +25,7 @@ pub fn envelopes(input: &[u8]) {
                 assert_eq!(messages.len(), records.len(), "a message is lost or duplicated");
             }
             for message in messages {
-                let carrier = message.id.unwrap_or_default();
+                let carrier = message.carrier;
                 match message
                     .body
                     .and_then(|envelope| envelope.open(&carrier, Ordering::Arrival))
@@ -36,7 +36,7 @@ pub fn envelopes(input: &[u8]) {
                 }
             }
         }
-        Ok(Request::Update(envelope)) => match envelope.open("carrier", Ordering::Arrival) {
+        Ok(Request::Update(envelope)) => match envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival) {
             Err(error) => check_error(Error::from(error), &names),
             Ok(update) => {
                 update::check(&update, Ordering::Arrival);
@@ -63,7 +63,13 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         let Ok(Request::Update(envelope)) = parse(&event) else {
             continue;
         };
-        let opened = envelope.open("carrier", Ordering::Arrival);
+        let opened = envelope
+            .open(&Carrier::invocation("carrier"), Ordering::Arrival)
+            .map(|mut opened| {
+                // The envelope names its source.
+                opened.sender.clone_from(&update.sender);
+                opened
+            });
         assert!(
             opened.is_err() || opened.is_ok_and(|opened| opened == *update),
             "a different update inside an envelope"
@@ -77,7 +83,7 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         for message in messages {
             let opened = message
                 .body
-                .and_then(|envelope| envelope.open("carrier", Ordering::Arrival));
+                .and_then(|envelope| envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival));
             assert!(
                 opened.is_ok_and(|opened| opened == *update),
                 "a different update inside a message"

@@ -8,9 +8,11 @@ use shared::{
         entity::MAX_ENTITY_ID_BYTES,
         keys::VersionDigits,
         names,
+        recorded_at::RecordedAt,
         request_id::MAX_REQUEST_ID_BYTES,
         size,
-        update::{Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, RESERVED, Update},
+        stamp::Stamp,
+        update::{Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, Update},
         version_item::VersionItem,
     },
     logging::chain,
@@ -51,7 +53,13 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
     let again = again.unwrap_or_else(|error| panic!("the serialized update is rejected: {}", chain(&error)));
     assert!(again == *update, "the serialized update parses to a different one");
     let digits = VersionDigits::default();
-    let image = apply(update, None, digits).unwrap_or_else(|error| panic!("{error}"));
+    let image = apply(
+        update,
+        None,
+        Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO)),
+        digits,
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
     let version = VersionItem::from_image(image, digits).unwrap_or_else(|error| panic!("{error}"));
     // The parser may count `Deleted` and `Timestamp` twice.
     assert!(
@@ -71,6 +79,9 @@ fn serialize(update: &Update) -> Value {
     members.insert(names::DELETED.to_owned(), update.deleted.into());
     if let Some(timestamp) = update.timestamp {
         members.insert(names::TIMESTAMP.to_owned(), timestamp.get().into());
+    }
+    if let Some(sent_at) = update.sent_at {
+        members.insert(REQUEST_SENT_AT.to_owned(), sent_at.get().into());
     }
     for (name, change) in &update.changes {
         let value = match change {

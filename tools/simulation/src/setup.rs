@@ -40,6 +40,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
+        record_sender: true,
         log_keys: false,
     })
 }

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::{
 };
 use serde_json::Value;
 use shared::{
+    clock::Clock,
     domain::{
         Item,
         entity::EntityId,
@@ -141,6 +142,12 @@ pub async fn delete_item(client: &Client, table: &str, pk: &str, sk: &str) {
 
 pub fn entity(id: &str) -> EntityId {
     EntityId::new(id).unwrap()
+}
+
+/// Returns the store with a clock that shows this number of seconds since 1970.
+pub fn at_second(store: &Store, second: u64) -> Store {
+    let clock = Clock::new(move || std::time::Duration::from_secs(second));
+    store.clone().with_clock(clock)
 }
 
 pub fn mode(mode: WriteMode) -> WriteOptions {

@@ -83,6 +83,7 @@ pub fn settings() -> Settings {
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
+        record_sender: true,
         log_keys: false,
     }
 }

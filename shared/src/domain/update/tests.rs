@@ -46,7 +46,7 @@ fn what_an_update_leaves_out_has_a_default() {
 
 #[test]
 fn what_is_refused_and_why() {
-    let too_many: Map<_, _> = (0..=290)
+    let too_many: Map<_, _> = (0..=MAX_ATTRIBUTES)
         .map(|n| (format!("A{n}"), json!(1)))
         .chain([("ID".into(), json!("E"))])
         .collect();
@@ -65,6 +65,25 @@ fn what_is_refused_and_why() {
         (json!({"ID": "E", "Latest": 5}), "Latest is reserved"),
         (json!({"ID": "E", "TTL": null}), "TTL is reserved"),
         (json!({"ID": "E", "RecentRequests": {}}), "RecentRequests is reserved"),
+        (json!({"ID": "E", "RecordedAt": "2026-01-01"}), "RecordedAt is reserved"),
+        (json!({"ID": "E", "RestoredFrom": 1}), "RestoredFrom is reserved"),
+        (json!({"ID": "E", "Sender": "AIDA"}), "Sender is reserved"),
+        (
+            json!({"ID": "E", "Time": "soon"}),
+            "Time cannot be read: it is not an ISO 8601 date and time",
+        ),
+        (
+            json!({"ID": "E", "Time": 5}),
+            "Time cannot be read: it is not an ISO 8601 date and time",
+        ),
+        (
+            json!({"ID": "E", "Timestamp": "soon"}),
+            "Timestamp is not a whole number of epoch milliseconds",
+        ),
+        (
+            json!({"ID": "E", "RequestSentAt": "soon"}),
+            "RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds",
+        ),
         (json!({"ID": "E", "RequestId": 7}), "RequestId is not a string"),
         (
             json!({"ID": "E", "RequestId": ""}),
@@ -86,7 +105,7 @@ fn what_is_refused_and_why() {
         (json!({"ID": "E", "": 1}), "an attribute has no name"),
         (
             Value::Object(too_many),
-            "the update has 291 attributes, and 290 are allowed",
+            "the update has 276 attributes, and 275 are allowed",
         ),
     ] {
         assert_eq!(chain(&parse(json.clone()).err().unwrap()), message, "{json}");
@@ -148,8 +167,9 @@ fn what_is_refused_and_why() {
 #[test]
 fn what_alone_makes_too_large_an_item_is_refused() {
     let id = "E".repeat(100);
-    // PK, SK, RequestId and A, with the marks that the version item may get.
-    let others = "PK".len() + 100 + "SKv1".len() + "RequestIddefault".len() + "A".len() + size::MARKS_BYTES;
+    // PK, SK, RequestId and A, with the record of the version and the marks that the version item may get.
+    let others =
+        "PK".len() + 100 + "SKv1".len() + "RequestIddefault".len() + "A".len() + RECORD_BYTES + size::MARKS_BYTES;
     let most = size::MAX_ITEM_BYTES - others;
     assert!(parse(json!({"ID": id, "A": "x".repeat(most)})).is_ok());
     assert_eq!(
@@ -157,7 +177,7 @@ fn what_alone_makes_too_large_an_item_is_refused() {
         "the version item would have 409601 bytes, and 409600 are allowed"
     );
     // With a short key, what DynamoDB adds for the update itself is more.
-    let most = size::MAX_ITEM_BYTES - 2 * SET_BYTES - "RequestIddefault".len() - "A".len();
+    let most = size::MAX_ITEM_BYTES - 4 * SET_BYTES - "RequestIddefault".len() - RECORD_BYTES - "A".len();
     assert!(parse(json!({"ID": "E", "A": "x".repeat(most)})).is_ok());
     assert_eq!(
         chain(&parse(json!({"ID": "E", "A": "x".repeat(most + 1)})).err().unwrap()),
@@ -199,9 +219,13 @@ fn the_time_that_orders_updates() {
 }
 
 #[test]
-fn in_order_of_arrival_a_timestamp_is_an_attribute_like_any_other() {
-    let update = parse(json!({"ID": "E", "Timestamp": "whenever"})).unwrap();
-    assert!(update.changes.contains_key(names::TIMESTAMP));
+fn in_order_of_arrival_a_time_is_an_attribute() {
+    let update = parse(json!({"ID": "E", "Timestamp": 5, "Time": "1970-01-01T00:00:00.005Z"})).unwrap();
+    assert!(update.changes.contains_key(names::TIMESTAMP) && update.changes.contains_key(names::TIME));
+    assert_eq!(update.timestamp, None);
+    let update = parse(json!({"ID": "E", "RequestSentAt": "1970-01-01T00:00:00.005Z"})).unwrap();
+    assert_eq!(update.sent_at.map(EpochMillis::get), Some(5));
+    assert!(update.changes.is_empty());
 }
 
 proptest! {

@@ -18,6 +18,7 @@ use crate::{
         entity::EntityId,
         keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
         names,
+        recorded_at::RecordedAt,
         request_id::RequestId,
         update::Update,
         version::Version,
@@ -285,7 +286,7 @@ impl Backfill {
 impl Store {
     /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
     async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, request_id, &self.table, self.digits);
+        let request = request(entity, request_id, self.now(), &self.table, self.digits);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -300,6 +301,7 @@ impl Store {
 pub fn request(
     entity: &EntityId,
     request_id: &RequestId,
+    now: RecordedAt,
     table: &str,
     digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
@@ -307,13 +309,20 @@ pub fn request(
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(digits.latest_key()))
-        .update_expression("SET #latest = :one, #request = if_not_exists(#request, :request)")
+        .update_expression(
+            "SET #latest = :one, #version = :one, #recorded = :recorded, \
+             #request = if_not_exists(#request, :request) REMOVE #tick",
+        )
         .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#latest) AND attribute_not_exists(#ttl)")
         .expression_attribute_names("#pk", names::PK)
         .expression_attribute_names("#latest", names::LATEST)
+        .expression_attribute_names("#version", names::RECORDED_VERSION)
+        .expression_attribute_names("#recorded", names::RECORDED_AT)
+        .expression_attribute_names("#tick", names::RECORDED_TICK)
         .expression_attribute_names("#request", names::REQUEST_ID)
         .expression_attribute_names("#ttl", names::TTL)
         .expression_attribute_values(":one", n(1))
+        .expression_attribute_values(":recorded", s(now.to_string()))
         .expression_attribute_values(":request", s(request_id.as_str()))
         .return_values(ReturnValue::AllNew)
 }

@@ -9,10 +9,18 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{
-        AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, recent_requests, version::Version,
+        AttributeValue, Item,
+        attribution::{self, Writer},
+        entity::EntityId,
+        keys::VersionDigits,
+        names,
+        recent_requests::{self, Entry},
+        recorded_at::RecordedAt,
+        time::EpochMillis,
+        version::Version,
         version_item::latest_of,
     },
-    dynamodb::{Store, client::error::ServiceError, n, s},
+    dynamodb::{Store, client::error::ServiceError, n, s, write::expression::Expression},
 };
 
 const OPERATION: &str = "UpdateItem";
@@ -21,8 +29,9 @@ impl Store {
     /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`: a
     /// writer or another repair changed it.
     ///
-    /// The latest item is then a new version, which stream-fn or the caller puts. Recent requests since the counter was set
-    /// back are stored with that version, and older ones with the versions that they created.
+    /// The latest item is then a new version, which stream-fn or the caller puts, unless history has the same version already.
+    /// Recent requests since the counter was set back are stored with that version, and older ones with the versions that
+    /// they created. They are complete only since this repair.
     ///
     /// # Errors
     ///
@@ -33,23 +42,42 @@ impl Store {
         from: Version,
         to: Version,
     ) -> Result<Option<Item>, ServiceError> {
-        let mut requests = match Version::new(to.get() - 1) {
-            Some(before) => self.requests_from_history(entity, before).await?,
-            None => HashMap::new(),
-        };
-        if let Some(stored) = self.get(entity, &self.digits.latest_key(), true).await? {
-            let since = recent_requests::requests_of(&stored)
+        let mut newest = None;
+        let mut entries = HashMap::new();
+        if let Some(before) = Version::new(to.get() - 1) {
+            let requests = self.requests_from_history(entity, before).await?;
+            (entries, newest) = (requests.entries, requests.newest);
+        }
+        let stored = self.get(entity, &self.digits.latest_key(), true).await?;
+        if let Some(stored) = &stored {
+            let since = recent_requests::requests_of(stored)
                 .into_iter()
                 .flatten()
-                .map(|(hash, _)| hash.clone());
-            let last = recent_requests::last_request(&stored).map(|hash| hash.as_str().to_owned());
-            for hash in since.chain(last) {
+                .map(|(key, _)| key.clone());
+            let last = recent_requests::last_request(stored).map(|hash| hash.key().to_owned());
+            for key in since.chain(last) {
                 // A request of a version in history keeps that version.
-                let version = AttributeValue::N(to.to_string());
-                requests.entry(hash).or_insert(version);
+                let entry = Entry { version: to, check: 0 };
+                entries.entry(key).or_insert(entry.value());
             }
         }
-        let request = request(entity, from, to, requests, &self.table, self.digits);
+        let is_stale = stored
+            .as_ref()
+            .is_some_and(|stored| matches!(Writer::of(stored, from), Writer::Stale(_)));
+        let now = newest.map_or(self.now(), |newest| newest.next_micro().max(self.now()));
+        let raised = Raised {
+            from,
+            to,
+            requests: entries,
+            since: now.next_milli(),
+            // A version that history has keeps its time.
+            recorded: match self.version_item(entity, to, true).await? {
+                Some(_) => None,
+                None => Some(now),
+            },
+            is_stale,
+        };
+        let request = request(entity, raised, &self.table, self.digits);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -64,26 +92,59 @@ impl Store {
     }
 }
 
+/// Change of a latest item that is raised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Raised {
+    /// Current version.
+    pub from: Version,
+    /// New version.
+    pub to: Version,
+    /// Recent requests.
+    pub requests: HashMap<String, AttributeValue>,
+    /// Time since which the recent requests are complete.
+    pub since: EpochMillis,
+    /// Time of the new version. `None` to keep the time of the item.
+    pub recorded: Option<RecordedAt>,
+    /// `true` if the item has author and request of an older version, which the new one must not have.
+    pub is_stale: bool,
+}
+
 /// Builds the request.
-pub fn request(
-    entity: &EntityId,
-    from: Version,
-    to: Version,
-    requests: HashMap<String, AttributeValue>,
-    table: &str,
-    digits: VersionDigits,
-) -> UpdateItemInputBuilder {
-    UpdateItemInputBuilder::default()
+pub fn request(entity: &EntityId, raised: Raised, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
+    let mut expression = Expression::default();
+    expression
+        .name("#latest", names::LATEST)
+        .name("#version", names::RECORDED_VERSION)
+        .name("#recent", names::RECENT_REQUESTS)
+        .name("#since", names::REQUESTS_SINCE)
+        .value(":from", n(raised.from))
+        .value(":to", n(raised.to))
+        .value(":requests", AttributeValue::M(raised.requests).into())
+        .value(":since", n(raised.since.get()))
+        .set("#latest = :to")
+        .set("#version = :to")
+        .set("#recent = :requests")
+        .set("#since = :since")
+        .condition("#latest = :from");
+    if let Some(recorded) = raised.recorded {
+        expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .name("#recorded", names::RECORDED_AT)
+            .name("#tick", names::RECORDED_TICK)
+            .value(":recorded", s(recorded.to_string()));
+    }
+    if raised.is_stale {
+        let all = attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER);
+        for (index, name) in all.chain(attribution::OF_REQUEST).enumerate() {
+            expression.remove(format!("#c{index}")).name(format!("#c{index}"), name);
+        }
+    }
+    let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(digits.latest_key()))
-        .update_expression("SET #latest = :to, #recent = :requests")
-        .condition_expression("#latest = :from")
-        .expression_attribute_names("#latest", names::LATEST)
-        .expression_attribute_names("#recent", names::RECENT_REQUESTS)
-        .expression_attribute_values(":requests", AttributeValue::M(requests).into())
-        .expression_attribute_values(":from", n(from))
-        .expression_attribute_values(":to", n(to))
         .return_values(ReturnValue::AllNew)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    expression.apply_to_request(request)
 }

@@ -6,11 +6,20 @@ use crate::{
     domain::{
         AttributeValue, Item,
         entity::EntityId,
-        recent_requests::{self, Window},
+        recent_requests::{self, Entry, Window},
+        recorded_at::RecordedAt,
         version::Version,
     },
     dynamodb::{Store, client::error::ServiceError},
 };
+
+/// Requests of the newest versions.
+pub(crate) struct Requests {
+    /// Entries by the key of their request.
+    pub(crate) entries: HashMap<String, AttributeValue>,
+    /// Time of the newest version, if it is known.
+    pub(crate) newest: Option<RecordedAt>,
+}
 
 impl Store {
     /// Returns the requests of the newest versions up to this one, as many as the default window.
@@ -18,15 +27,18 @@ impl Store {
         &self,
         entity: &EntityId,
         through: Version,
-    ) -> Result<HashMap<String, AttributeValue>, ServiceError> {
+    ) -> Result<Requests, ServiceError> {
         let window = Window::default().get() as u64;
         let newest = through.get().saturating_sub(window - 1).max(1)..=through.get();
         let items = self.batch_get(entity, &self.digits.version_keys(newest), true).await?;
         let request = |item: &Item| {
             let version = self.digits.version_of_item(item)?;
             let request = recent_requests::last_request(item)?;
-            Some((request.as_str().to_owned(), AttributeValue::N(version.to_string())))
+            Some((request.key().to_owned(), Entry { version, check: 0 }.value()))
         };
-        Ok(items.iter().filter_map(request).collect())
+        Ok(Requests {
+            entries: items.iter().filter_map(request).collect(),
+            newest: items.iter().filter_map(RecordedAt::of).max(),
+        })
     }
 }

@@ -26,7 +26,10 @@ impl Store {
     ) -> Result<bool, ServiceError> {
         let requests = self.requests_from_history(entity, version).await?;
         let mut latest = latest.clone();
-        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests));
+        let since = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
+        let since = since.next_milli().get().to_string();
+        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
+        latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
         match request(&latest, &self.table).send_with(&self.client).await {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
@@ -34,11 +37,14 @@ impl Store {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
                     // The response to an earlier attempt was lost, or another repair had the same result. Its recent
                     // requests may have changed.
-                    latest.remove(names::RECENT_REQUESTS);
-                    Ok(stored.is_some_and(|mut stored| {
-                        stored.remove(names::RECENT_REQUESTS);
-                        same_item(&stored, &latest)
-                    }))
+                    let without_requests = |item: &Item| {
+                        let mut item = item.clone();
+                        item.remove(names::RECENT_REQUESTS);
+                        item.remove(names::REQUESTS_SINCE);
+                        item
+                    };
+                    let stored = stored.as_ref().map(without_requests);
+                    Ok(stored.is_some_and(|stored| same_item(&stored, &without_requests(&latest))))
                 }
                 _ => Err(ServiceError::new(OPERATION, &error)),
             },

@@ -1,7 +1,9 @@
 //! Reads: items, pages of items, versions, and the table's description.
 
+pub mod as_of;
 pub mod batch_get_items;
 pub mod describe_table;
+pub mod effective_at;
 pub mod get_item;
 pub mod history;
 pub mod latest_versions;

@@ -1,4 +1,4 @@
-//! Reads of single versions: the latest, by number, by time, and the lag of history.
+//! Reads of single versions: the latest, by number, and the lag of history.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,6 @@ use crate::{
         entity::EntityId,
         keys::FLOOR_KEY,
         marks::is_expired,
-        time::EpochMillis,
         version::Version,
         version_item::{InvalidImage, latest_of},
         view::{NoTime, VersionView},
@@ -61,68 +60,6 @@ impl Store {
                 .await?
                 .filter(|latest| latest.version == version)),
         }
-    }
-
-    /// Reads the version that was the latest at a time: the newest one whose time is not later.
-    ///
-    /// It uses binary search, since versions are dense: log2 N reads and one of the latest item. Times must not decrease from
-    /// one version to the next, which [`Ordering::Time`](crate::domain::update::Ordering::Time) ensures. If the search reaches
-    /// a pruned version, it reads the floor and continues from there.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ReadError`]: `Pruned` if the version was pruned, `Missing` or `NoTime` if a version that the search needs is
-    /// missing or has no time, `Service` or `Latest` as [`Self::latest`] does.
-    pub async fn as_of(
-        &self,
-        entity: &EntityId,
-        time: EpochMillis,
-        consistent: bool,
-    ) -> Result<Option<VersionView>, ReadError> {
-        let Some(latest) = self.latest(entity, consistent).await? else {
-            return Ok(None);
-        };
-        if time_of(&latest)? <= time {
-            return Ok(Some(latest));
-        }
-        // Every version below `low` is not later or was pruned; every version from `high` on is later.
-        let (mut low, mut high) = (1, latest.version.get());
-        let (mut found, mut pruned) = (None, None);
-        while low < high {
-            let Some(middle) = Version::new(low + (high - low) / 2) else {
-                break;
-            };
-            match self.timed(entity, middle, consistent).await {
-                Ok((view, own)) if own <= time => (low, found) = (middle.get() + 1, Some(view)),
-                Ok(_) => high = middle.get(),
-                Err(ReadError::Service(error)) => return Err(error.into()),
-                Err(unknown) => {
-                    let floor = self.floor(entity, consistent).await?;
-                    if floor <= middle {
-                        return Err(unknown);
-                    }
-                    (low, found, pruned) = (floor.get(), None, Some(floor));
-                }
-            }
-        }
-        match (found, pruned) {
-            (None, Some(floor)) => Err(ReadError::Pruned { floor }),
-            // Without a floor, version 1 was read and is later.
-            (found, _) => Ok(found),
-        }
-    }
-
-    /// Reads a version item and its time.
-    async fn timed(
-        &self,
-        entity: &EntityId,
-        version: Version,
-        consistent: bool,
-    ) -> Result<(VersionView, EpochMillis), ReadError> {
-        let item = self.version_item(entity, version, consistent).await?;
-        let view = VersionView::new(entity.clone(), version, item.ok_or(ReadError::Missing { version })?);
-        let time = time_of(&view)?;
-        Ok((view, time))
     }
 
     /// Reads the first version of an entity's history: 1, unless it was pruned. Below, only pinned versions remain.
@@ -202,13 +139,6 @@ impl Store {
     }
 }
 
-fn time_of(view: &VersionView) -> Result<EpochMillis, ReadError> {
-    view.time().map_err(|source| ReadError::NoTime {
-        version: view.version,
-        source,
-    })
-}
-
 /// Reason why a version could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ReadError {
@@ -221,7 +151,7 @@ pub enum ReadError {
     /// A version is missing: history lags or has a gap.
     #[error("version {version} is not in the history yet")]
     Missing {
-        /// Missing version, or version without a time.
+        /// Missing version.
         version: Version,
     },
     /// The version of that time was pruned.
@@ -230,12 +160,24 @@ pub enum ReadError {
         /// First version of history.
         floor: Version,
     },
-    /// A version has no time.
+    /// A version has no `RecordedAt`: an older release wrote it.
+    #[error("it is not known when version {version} was recorded")]
+    NotRecordedAt {
+        /// Version.
+        version: Version,
+    },
+    /// The client's time of a version cannot be read.
     #[error("the time of version {version} is not known")]
     NoTime {
-        /// Missing version, or version without a time.
+        /// Version.
         version: Version,
         /// Reason.
         source: NoTime,
+    },
+    /// None of the versions that were read is old enough.
+    #[error("none of the {read} newest versions has this time or an earlier one")]
+    Limit {
+        /// Number of versions that were read.
+        read: u64,
     },
 }

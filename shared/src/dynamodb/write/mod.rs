@@ -1,5 +1,6 @@
 //! Writes of the latest item, and of the items that are written with it.
 
+pub mod earlier_delivery;
 pub mod expression;
 pub mod inline;
 pub mod ledger;

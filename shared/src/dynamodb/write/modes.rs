@@ -21,6 +21,8 @@ use crate::{
         ledger::Retention,
         names,
         recent_requests::Window,
+        recorded_at::RecordedAt,
+        stamp::Stamp,
         update::Update,
         version::Version,
         version_item::latest_of,
@@ -133,15 +135,20 @@ impl Store {
 
     async fn unchanged(&self, update: &Update) -> Result<Option<Version>, WriteError> {
         match self.get(&update.entity, &self.digits.latest_key(), true).await? {
-            Some(stored) => unchanged(update, &stored, self.digits),
+            Some(stored) => unchanged(update, &stored, self.now(), self.digits),
             None => Ok(None),
         }
     }
 }
 
 /// Returns the latest version if the update would be applied and change nothing.
-pub(crate) fn unchanged(update: &Update, stored: &Item, digits: VersionDigits) -> Result<Option<Version>, WriteError> {
+pub(crate) fn unchanged(
+    update: &Update,
+    stored: &Item,
+    now: RecordedAt,
+    digits: VersionDigits,
+) -> Result<Option<Version>, WriteError> {
     let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
-    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), digits)?);
+    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), Stamp::At(now), digits)?);
     Ok(changes_nothing.then(|| latest_of(stored)).transpose()?)
 }

@@ -43,14 +43,19 @@ pub enum WriteOutcome {
 }
 
 impl Decision {
-    /// Returns the outcome of an update that is not applied.
-    pub(crate) fn refusal(self) -> Option<WriteOutcome> {
-        match self {
+    /// Returns the outcome of an update that is not applied, `None` if it is applied.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update.
+    pub(crate) fn refusal(self) -> Result<Option<WriteOutcome>, WriteError> {
+        Ok(match self {
             Self::Apply => None,
             Self::Duplicate { version } => Some(WriteOutcome::Duplicate { version }),
+            Self::Reused { version } => return Err(WriteError::RequestIdReused { version }),
             Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
             Self::Stale { version } => Some(WriteOutcome::Stale { version }),
-        }
+        })
     }
 }
 
@@ -87,6 +92,13 @@ pub enum WriteError {
         /// Version that the other update created.
         version: Version,
     },
+    /// The update was sent before, and history does not have a version that is needed to find out whether it was applied: the
+    /// stream is behind, or the version was pruned. Nothing changed.
+    #[error("version {version}, which is needed to detect a duplicate, is not in the history")]
+    Undetermined {
+        /// Missing version.
+        version: Version,
+    },
     /// Together with the stored attributes, the version item would be too large. Nothing changed.
     #[error("the update does not fit together with the stored attributes")]
     TooLarge(#[source] OverLimit),
@@ -110,7 +122,7 @@ impl WriteError {
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
             Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
-            Self::Unexplained | Self::Taken { .. } => ErrorKind::Unavailable,
+            Self::Unexplained | Self::Undetermined { .. } | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }
 }

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::{
     domain::{
+        attribution,
         entity::EntityId,
-        names,
         request_id::RequestId,
         time::EpochMillis,
         update::{Change, ExpectedVersion, Update},
@@ -34,13 +34,15 @@ pub struct ChangeOptions {
     pub expected: Option<ExpectedVersion>,
     /// Time of the change, if updates are ordered by time.
     pub timestamp: Option<EpochMillis>,
-    /// Additional changes, such as actor and reason. They override the restored attributes.
+    /// Earliest time at which the request can have been sent before.
+    pub sent_at: Option<EpochMillis>,
+    /// Additional changes, and author, reason and time of the new version. They override the restored attributes.
     pub changes: BTreeMap<String, Change>,
 }
 
 impl Store {
-    /// Creates a new version with the attributes of an old one, including whether it is a tombstone. Newer attributes are
-    /// removed.
+    /// Creates a new version with the state of an old one, including whether it is a tombstone. Newer attributes are removed.
+    /// Author, reason and time of the old version are not restored: they describe that version only.
     ///
     /// # Errors
     ///
@@ -69,6 +71,9 @@ impl Store {
                 timestamp: change.timestamp,
                 changes: changes(&old, &latest, &change),
                 request_payload: Some(Update::restore_payload(version, &change.changes)),
+                sent_at: change.sent_at,
+                sender: None,
+                restored_from: Some(version),
             };
             match self.write(&update, options).await? {
                 WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
@@ -105,27 +110,25 @@ impl Store {
             timestamp: change.timestamp,
             changes: change.changes,
             request_payload: None,
+            sent_at: change.sent_at,
+            sender: None,
+            restored_from: None,
         };
         Ok(Some(self.write(&update, options).await?))
     }
 }
 
 fn changes(old: &VersionView, latest: &VersionView, change: &ChangeOptions) -> BTreeMap<String, Change> {
-    let gone = latest
+    let is_state = |name: &&String| !attribution::OF_CLIENT.contains(&name.as_str());
+    let removed = latest
         .attributes
         .keys()
         .filter(|name| !old.attributes.contains_key(*name));
-    let gone = gone.map(|name| (name.clone(), Change::Remove));
-    let back = old
-        .attributes
-        .iter()
-        .map(|(name, value)| (name.clone(), Change::Set(value.clone())));
-    let mut changes: BTreeMap<_, _> = gone.chain(back).collect();
+    let removed = removed.filter(is_state).map(|name| (name.clone(), Change::Remove));
+    let restored = old.attributes.iter().filter(|(name, _)| is_state(name));
+    let restored = restored.map(|(name, value)| (name.clone(), Change::Set(value.clone())));
+    let mut changes: BTreeMap<_, _> = removed.chain(restored).collect();
     changes.extend(change.changes.clone());
-    if change.timestamp.is_some() {
-        // The time of the restore orders updates.
-        changes.remove(names::TIMESTAMP);
-    }
     changes
 }
 

@@ -14,10 +14,11 @@ use aws_sdk_dynamodb::{
 use crate::{
     domain::{
         Item,
-        decision::{apply, decide},
+        decision::{Decision, apply, decide},
         keys::VersionDigits,
         ledger::Marker,
         names, size,
+        stamp::Stamp,
         update::Update,
         version::Version,
         version_item::{VersionItem, latest_of},
@@ -27,11 +28,12 @@ use crate::{
         client::error::{ErrorKind, ServiceError},
         n, s,
         write::{
+            earlier_delivery::{Earlier, Guard},
             ledger,
             modes::{Idempotency, WriteMode, WriteOptions, unchanged},
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
-            write_version,
+            write_version::{self, Form},
         },
     },
 };
@@ -56,11 +58,24 @@ impl Store {
             Idempotency::Ledger(retention) => Some(retention),
             Idempotency::Recent(_) => None,
         };
+        let mut guard = match retention {
+            Some(_) => Guard::None,
+            None => Guard::of(update),
+        };
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep(wait(attempt)).await;
             }
-            let stored = self.get(&update.entity, &self.digits.latest_key(), true).await?;
+            let mut stored = self.get(&update.entity, &self.digits.latest_key(), true).await?;
+            if !guard.holds_for(stored.as_ref()) && decide(update, stored.as_ref())? == Decision::Apply {
+                match self.find_earlier_delivery(update, stored, guard).await? {
+                    Earlier::Applied(version) => return self.duplicate(version, None, options).await,
+                    Earlier::NotApplied {
+                        stored: newest,
+                        guard: next,
+                    } => (stored, guard) = (newest, next),
+                }
+            }
             if let Some(refusal) = self.refusal(update, stored.as_ref(), options)? {
                 // An update that was applied before can violate the rules now. The ledger detects it.
                 let applied = match retention {
@@ -72,14 +87,23 @@ impl Store {
                     None => self.settle(refusal, stored, options).await,
                 };
             }
-            let image = apply(update, stored.as_ref(), self.digits)?;
+            let now = self.now();
+            let stamp = Stamp::fitting(now, stored.as_ref());
+            let image = apply(update, stored.as_ref(), stamp, self.digits)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
             size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
             let parts = Parts {
-                recent_requests: match options.idempotency {
-                    Idempotency::Recent(window) => RecentRequests::fitting(update, window, stored.as_ref())?,
-                    Idempotency::Ledger(_) => RecentRequests::Marker,
+                form: Form {
+                    recent_requests: match options.idempotency {
+                        Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored.as_ref())?,
+                        Idempotency::Ledger(_) => RecentRequests::Marker {
+                            since: stamp.time(stored.as_ref()).next_milli(),
+                        },
+                    },
+                    stamp,
+                    // The transaction requires the version that was checked.
+                    guard: Guard::None,
                 },
                 marker_expires: retention.map(ledger::expires),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
@@ -122,11 +146,11 @@ impl Store {
         stored: Option<&Item>,
         options: WriteOptions,
     ) -> Result<Option<WriteOutcome>, WriteError> {
-        if let Some(refusal) = decide(update, stored)?.refusal() {
+        if let Some(refusal) = decide(update, stored)?.refusal()? {
             return Ok(Some(refusal));
         }
         let skipped = match stored {
-            Some(stored) if options.skip_unchanged => unchanged(update, stored, self.digits)?,
+            Some(stored) if options.skip_unchanged => unchanged(update, stored, self.now(), self.digits)?,
             _ => None,
         };
         Ok(skipped.map(|version| WriteOutcome::Unchanged { version }))
@@ -165,8 +189,8 @@ impl Store {
 /// Parts of the transaction in addition to the update.
 #[derive(Debug)]
 pub struct Parts<'a> {
-    /// Recent requests of the latest item.
-    pub recent_requests: RecentRequests,
+    /// Form of the update.
+    pub form: Form,
     /// Expiry of the request's marker in epoch seconds, with a ledger.
     pub marker_expires: Option<u64>,
     /// Version item, in [`WriteMode::Transaction`].
@@ -185,7 +209,7 @@ pub fn request(
     table: &str,
     digits: VersionDigits,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let mut expression = write_version::expression(update, &parts.recent_requests);
+    let mut expression = write_version::expression(update, &parts.form);
     // The decision holds only for the version that was read.
     match version.get() {
         1 => expression.condition_first("attribute_not_exists(#latest)"),
@@ -295,6 +319,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::{recorded_at::RecordedAt, time::EpochMillis};
 
     fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
         let reasons = codes
@@ -313,7 +338,13 @@ mod tests {
         let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
         let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
             let parts = Parts {
-                recent_requests: RecentRequests::LastRequest,
+                form: Form {
+                    recent_requests: RecentRequests::Marker {
+                        since: EpochMillis::new(1),
+                    },
+                    stamp: Stamp::At(RecordedAt::since_epoch(Duration::from_secs(1))),
+                    guard: Guard::None,
+                },
                 marker_expires: ledger.then_some(1),
                 version_item: version.then_some(&version_item),
             };

@@ -1,10 +1,16 @@
 //! Update of the latest item: one `UpdateItem` that increments the version and applies the changes.
 //!
 //! The condition rejects duplicate, stale and conflicting updates. DynamoDB returns the item that failed the condition, and
-//! [`decide`] explains the failure. If the item satisfies all rules, its recent requests are stored in another form than
-//! assumed, and the request is sent again in the form that fits.
+//! [`decide`] explains the failure. If the item satisfies all rules, the request had a form that does not fit the item, and
+//! is sent again in the [`Form`] that fits.
+//!
+//! The SDK does not retry this request. After a request without a response, the update may have been applied, or may still
+//! be applied. The next request has a guard that detects the former, and a later time, which excludes the latter.
+
+use std::time::Duration;
 
 use aws_sdk_dynamodb::{
+    config::http::HttpResponse,
     error::SdkError,
     operation::update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
@@ -12,19 +18,25 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{
-        Item,
-        decision::{Decision, decide},
+        Item, attribution,
+        decision::decide,
         keys::VersionDigits,
         names,
         recent_requests::Window,
+        recorded_at::RecordedAt,
+        stamp::Stamp,
         update::{ExpectedVersion, Update},
         version_item::latest_of,
     },
     dynamodb::{
         Store,
-        client::error::ServiceError,
+        client::{
+            error::{ErrorKind, ServiceError},
+            retries,
+        },
         n, s,
         write::{
+            earlier_delivery::{Earlier, Guard},
             expression::Expression,
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
@@ -33,12 +45,12 @@ use crate::{
 };
 
 const OPERATION: &str = "UpdateItem";
-/// Maximum number of attempts, if the recent requests of the latest item change between attempts.
-const MAX_ATTEMPTS: u32 = 10;
+/// Maximum number of attempts, if the latest item changes between attempts.
+const MAX_ATTEMPTS: u32 = 20;
 
-// Parts of the condition. All but the last hold for an entity that does not exist. See also `recent_requests`.
+// Parts of the condition. All but the last hold for an entity that does not exist. See also `Form`.
 
-/// Rejects a retry, by the SDK, Lambda or a queue, of the last update: the counter is not idempotent, see
+/// Rejects a repetition of the last update: the counter is not idempotent, see
 /// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
 const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
 /// Rejects an update that is older than the latest item. Equal times are accepted.
@@ -48,8 +60,26 @@ const ABSENT: &str = "attribute_not_exists(#pk)";
 /// Requires the expected version.
 const EXPECTED: &str = "#latest = :expected";
 
+/// Form of an update, which depends on the latest item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Form in which the request is stored.
+    pub recent_requests: RecentRequests,
+    /// Time of the version.
+    pub stamp: Stamp,
+    /// Protection against a second application.
+    pub guard: Guard,
+}
+
+impl Form {
+    /// Returns `true` if the conditions hold for the stored latest item.
+    fn holds_for(&self, stored: Option<&Item>) -> bool {
+        self.recent_requests.holds_for(stored) && self.stamp.holds_for(stored) && self.guard.holds_for(stored)
+    }
+}
+
 impl Store {
-    /// Applies an update to the latest item, unless it is a duplicate within the window. stream-fn puts the version item.
+    /// Applies an update to the latest item, unless it is a duplicate. stream-fn puts the version item.
     ///
     /// # Errors
     ///
@@ -59,53 +89,118 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Applies an update, and returns the outcome with the new item, or with the item that failed the condition.
+    /// Applies an update, and returns the outcome with the new item, or with the item that decided against the update.
     ///
-    /// It sends one request if the recent requests have room for one more. Otherwise the condition fails, and the request is
-    /// sent again in the form that fits the returned item.
+    /// It sends one request if the update is newer than the latest item, and if the recent requests have room for one more.
+    /// Otherwise the condition fails, and the request is sent again in the form that fits the returned item.
     pub(crate) async fn bump(
         &self,
         update: &Update,
         window: Window,
         returns: ReturnValue,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
-        let mut recent_requests = RecentRequests::assumed(update, window);
+        let mut now = self.now();
+        let mut form = Form {
+            recent_requests: RecentRequests::assumed(update, window),
+            stamp: Stamp::At(now),
+            guard: Guard::of(update),
+        };
+        // Requests without a response cannot be applied to an item of this time.
+        let mut fence = now;
+        let mut failures = 0;
         for _ in 0..MAX_ATTEMPTS {
-            let request = request(update, &recent_requests, &self.table, self.digits).return_values(returns.clone());
-            let output = request.send_with(&self.client).await;
-            match outcome(update, output)? {
-                Attempt::Decided(outcome, item) => return Ok((outcome, item)),
-                Attempt::Retry(stored) => {
-                    let fitting = RecentRequests::fitting(update, window, stored.as_ref())?;
-                    if fitting == recent_requests {
-                        return Err(WriteError::Unexplained);
+            let request = request(update, &form, &self.table, self.digits).return_values(returns.clone());
+            let output = request.send_with(&self.client_without_retries).await;
+            if let Some(failure) = Failure::of(&output) {
+                failures += 1;
+                if failures < self.max_attempts() {
+                    if failure == Failure::Unanswered {
+                        form.guard = form.guard.after_unanswered(now);
+                        fence = fence.max(form.stamp.end());
                     }
-                    recent_requests = fitting;
+                    tokio::time::sleep(wait(failures)).await;
+                    now = self.now().max(fence);
+                    form.stamp = Stamp::At(now);
+                    continue;
                 }
             }
+            let mut stored = match outcome(update, output)? {
+                Attempt::Decided(outcome, item) => return Ok((outcome, item)),
+                Attempt::Retry(stored) => stored,
+            };
+            if form.holds_for(stored.as_ref()) {
+                return Err(WriteError::Unexplained);
+            }
+            if !form.guard.holds_for(stored.as_ref()) {
+                match self.find_earlier_delivery(update, stored, form.guard).await? {
+                    Earlier::Applied(version) => return Ok((WriteOutcome::Duplicate { version }, None)),
+                    Earlier::NotApplied { stored: newest, guard } => (stored, form.guard) = (newest, guard),
+                }
+            }
+            now = self.now().max(fence);
+            form.recent_requests = RecentRequests::fitting(update, window, now, stored.as_ref())?;
+            form.stamp = Stamp::fitting(now, stored.as_ref());
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
+
+    /// Returns the number of attempts that the client's settings allow.
+    fn max_attempts(&self) -> u32 {
+        self.client
+            .config()
+            .retry_config()
+            .map_or(1, |retries| retries.max_attempts())
+    }
+}
+
+/// Failure of a request that can be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// DynamoDB throttled the request.
+    Throttled,
+    /// Without a response, it is not known whether the update was applied.
+    Unanswered,
+}
+
+impl Failure {
+    fn of(output: &Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>) -> Option<Self> {
+        let error = output.as_ref().err()?;
+        match error {
+            SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
+                Some(Self::Unanswered)
+            }
+            SdkError::ServiceError(failure) if failure.raw().status().is_server_error() => Some(Self::Unanswered),
+            SdkError::ServiceError(_) => {
+                let kind = ServiceError::new(OPERATION, error).kind;
+                (kind == ErrorKind::Throttled).then_some(Self::Throttled)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns a random wait below a bound that doubles with each failure.
+fn wait(failures: u32) -> Duration {
+    let settings = retries();
+    let bound = settings
+        .initial_backoff()
+        .saturating_mul(1 << failures.saturating_sub(1).min(16));
+    bound.min(settings.max_backoff()).mul_f64(fastrand::f64())
 }
 
 /// Builds the request.
-pub fn request(
-    update: &Update,
-    recent_requests: &RecentRequests,
-    table: &str,
-    digits: VersionDigits,
-) -> UpdateItemInputBuilder {
+pub fn request(update: &Update, form: &Form, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
     let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))
         .key(names::SK, s(digits.latest_key()))
         .return_values(ReturnValue::UpdatedNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    expression(update, recent_requests).apply_to_request(request)
+    expression(update, form).apply_to_request(request)
 }
 
 /// Builds the changes of the latest item and their condition.
-pub(crate) fn expression(update: &Update, recent_requests: &RecentRequests) -> Expression {
+pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     let mut expression = Expression::default();
     expression
         .name("#latest", names::LATEST)
@@ -117,7 +212,9 @@ pub(crate) fn expression(update: &Update, recent_requests: &RecentRequests) -> E
         .set("#latest = if_not_exists(#latest, :zero) + :one")
         .set("#request = :request")
         .condition(NOT_THE_LAST_REQUEST);
-    recent_requests.add_to(&mut expression);
+    form.recent_requests.add_to(&mut expression);
+    form.guard.add_to(&mut expression);
+    add_record(&mut expression, update, &form.stamp);
     if update.deleted {
         expression
             .set("#deleted = :deleted")
@@ -145,12 +242,60 @@ pub(crate) fn expression(update: &Update, recent_requests: &RecentRequests) -> E
     expression
 }
 
+/// Adds the attributes that describe the new version, and removes those of the version before.
+fn add_record(expression: &mut Expression, update: &Update, stamp: &Stamp) {
+    expression
+        .name("#recorded", names::RECORDED_AT)
+        .name("#version", names::RECORDED_VERSION)
+        .name("#tick", names::RECORDED_TICK)
+        .name("#payload", names::REQUEST_PAYLOAD)
+        .value(":payload", s(update.payload().short()))
+        .set("#version = if_not_exists(#latest, :zero) + :one")
+        .set("#payload = :payload");
+    match stamp {
+        Stamp::At(time) => expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .condition("(attribute_not_exists(#recorded) OR #recorded < :recorded)")
+            .value(":recorded", s(time.to_string())),
+        Stamp::Tick { from, before } => expression
+            .set("#tick = if_not_exists(#tick, :zero) + :one")
+            .condition(
+                "#recorded >= :recorded AND #recorded < :end AND (attribute_not_exists(#tick) OR #tick < :ticks)",
+            )
+            .value(":recorded", s(from.to_string()))
+            .value(":end", s(before.to_string()))
+            .value(":ticks", n(RecordedAt::MAX_TICKS)),
+    };
+    for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
+        let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());
+        if !is_set {
+            let placeholder = format!("#c{index}");
+            expression.remove(&placeholder).name(placeholder, name);
+        }
+    }
+    let restored_from = update.restored_from.map(n);
+    for (placeholder, name, value) in [
+        ("sender", names::SENDER, update.sender.as_ref().map(s)),
+        ("restored", names::RESTORED_FROM, restored_from),
+    ] {
+        let path = format!("#{placeholder}");
+        match value {
+            Some(value) => expression
+                .set(format!("#{placeholder} = :{placeholder}"))
+                .value(format!(":{placeholder}"), value),
+            None => expression.remove(&path),
+        };
+        expression.name(path, name);
+    }
+}
+
 /// Result of one request.
 #[derive(Debug, PartialEq)]
 pub enum Attempt {
     /// The outcome, with the item that decided it.
     Decided(WriteOutcome, Option<Item>),
-    /// The condition failed only because the item stores its recent requests in another form.
+    /// The condition failed only because the form of the update does not fit the item.
     Retry(Option<Item>),
 }
 
@@ -158,8 +303,8 @@ pub enum Attempt {
 ///
 /// # Errors
 ///
-/// Returns [`WriteError::Latest`] if the stored item has no valid version, [`WriteError::Service`] for every error except a
-/// failed condition.
+/// Returns [`WriteError::Latest`] if the stored item has no valid version, [`WriteError::RequestIdReused`] if the request id
+/// belongs to another update, [`WriteError::Service`] for every error except a failed condition.
 pub fn outcome<R>(
     update: &Update,
     output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>,
@@ -177,8 +322,7 @@ where
         Err(error) => match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
                 let stored = failure.item().map(|item| Item::from(item.clone()));
-                let decision: Decision = decide(update, stored.as_ref())?;
-                Ok(match decision.refusal() {
+                Ok(match decide(update, stored.as_ref())?.refusal()? {
                     Some(refusal) => Attempt::Decided(refusal, stored),
                     None => Attempt::Retry(stored),
                 })
@@ -235,13 +379,19 @@ mod tests {
             (0..crate::domain::update::MAX_ATTRIBUTES).map(|index| (format!("Attribute{index}"), json!(index)));
         let members = members.chain([("ID".to_owned(), json!("E")), ("ExpectedVersion".to_owned(), json!(1))]);
         let update = update(Value::Object(members.collect()), Ordering::Arrival);
-        let requests = (1..=Window::MAX).map(|number| (format!("hash-{number:06}"), json!({"N": number.to_string()})));
+        let requests =
+            (1..=2 * u32::from(Window::MAX)).map(|number| (format!("h{number:07}"), json!({"N": number.to_string()})));
         let stored =
             json!({"Latest": {"N": "1"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()}});
         let window = Window::new(Window::MAX / 2).unwrap();
-        let recent_requests =
-            RecentRequests::fitting(&update, window, Some(&serde_json::from_value(stored).unwrap())).unwrap();
-        let request = request(&update, &recent_requests, "T", VersionDigits::default());
+        let now = RecordedAt::since_epoch(Duration::from_secs(1));
+        let stored: Item = serde_json::from_value(stored).unwrap();
+        let form = Form {
+            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),
+            stamp: Stamp::Tick { from: now, before: now },
+            guard: Guard::Since(now.floor_millis()),
+        };
+        let request = request(&update, &form, "T", VersionDigits::default());
         // The maximum length of an expression is 4 KB.
         assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
         assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);

@@ -35,14 +35,13 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     // A multiple of the updates after which a latest item is pruned of old requests.
     let updates = bench.size(160, 40);
     let recent = Idempotency::default();
-    let last = Idempotency::Recent(Window::LAST);
+    let large = Idempotency::Recent(Window::new(100).unwrap_or_default());
     let ledger = Idempotency::Ledger(Retention::default());
     for (index, (name, mode, idempotency, max)) in [
         ("stream", WriteMode::Stream, recent, 2.2),
         ("inline", WriteMode::Inline, recent, 2.2),
         ("transaction", WriteMode::Transaction, recent, 4.0),
-        ("stream, window 1", WriteMode::Stream, last, 2.0),
-        ("inline, window 1", WriteMode::Inline, last, 2.0),
+        ("stream, window 100", WriteMode::Stream, large, 5.0),
         ("stream, ledger", WriteMode::Stream, ledger, 5.0),
     ]
     .into_iter()

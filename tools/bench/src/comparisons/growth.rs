@@ -7,7 +7,6 @@ use shared::{
     domain::{
         entity::EntityId,
         keys::VersionDigits,
-        time::EpochMillis,
         update::{Ordering, Update},
         version::Version,
     },
@@ -80,8 +79,10 @@ impl Operation {
                 }
             }
             Self::AsOf => {
-                let time = EpochMillis::new(seed::epoch_millis(at));
-                let found = store.as_of(&entity, time, true).await.map_err(failed)?;
+                let found = store
+                    .as_of(&entity, seed::recorded_at(at), true)
+                    .await
+                    .map_err(failed)?;
                 found.is_some_and(|view| view.version.get() == at)
             }
             Self::Update => {

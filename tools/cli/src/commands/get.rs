@@ -1,7 +1,7 @@
 //! `vzero get`.
 
 use operations::connection::Connection;
-use shared::domain::{entity::EntityId, time::EpochMillis};
+use shared::domain::{entity::EntityId, recorded_at::RecordedAt};
 
 use super::values::version;
 use crate::{error::CliError, output::Output};
@@ -29,7 +29,7 @@ impl Get {
         let found = match (self.number, &self.at) {
             (Some(number), _) => store.version(&entity, version(number)?, consistent).await?,
             (None, Some(time)) => {
-                let time = EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--at", error))?;
+                let time = RecordedAt::parse(time).map_err(|error| CliError::usage("--at", error))?;
                 store.as_of(&entity, time, consistent).await?
             }
             (None, None) => store.latest(&entity, consistent).await?,

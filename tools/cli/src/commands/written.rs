@@ -27,6 +27,7 @@ pub(super) fn parts(update: Update) -> (EntityId, RequestId, ChangeOptions) {
     let revision = ChangeOptions {
         expected: update.expected,
         timestamp: update.timestamp,
+        sent_at: update.sent_at,
         changes: update.changes,
     };
     (update.entity, update.request_id, revision)

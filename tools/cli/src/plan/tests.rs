@@ -117,7 +117,7 @@ fn a_thousand_updates_a_second_match_manual_calculation() {
 /// An entity has 1,000 write units per second, for everything that an update writes under its partition key.
 #[test]
 fn the_limit_of_the_hottest_entity_matches_manual_calculation() {
-    let (recent, last) = (Idempotency::default(), Idempotency::Recent(Window::LAST));
+    let (recent, last) = (Idempotency::default(), Idempotency::Recent(Window::new(1).unwrap()));
     let ledger = Idempotency::Ledger(Retention::default());
     for (mode, idempotency, stream_behind, max) in [
         (WriteMode::Stream, last, true, 500.0),

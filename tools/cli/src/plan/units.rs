@@ -47,8 +47,8 @@ impl Units {
         let factor = if transacted { 2.0 } else { 1.0 };
         let item = bytes.saturating_add(LATEST_BYTES);
         let map = match writing.idempotency {
-            Idempotency::Recent(window) if window != Window::LAST => Map::of(item, window),
-            _ => Map::without(item),
+            Idempotency::Recent(window) => Map::of(item, window),
+            Idempotency::Ledger(_) => Map::without(item),
         };
         // A writer that reads first prunes a full map in its first request.
         let rejected_first = if transacted { 0.0 } else { map.rejected };

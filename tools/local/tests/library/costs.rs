@@ -18,7 +18,7 @@ use testkit::database::{Database, entity, update};
 fn last_request(mode: WriteMode) -> WriteOptions {
     WriteOptions {
         mode,
-        idempotency: Idempotency::Recent(Window::LAST),
+        idempotency: Idempotency::Recent(Window::new(1).unwrap()),
         skip_unchanged: false,
     }
 }

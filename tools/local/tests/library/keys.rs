@@ -3,8 +3,8 @@
 use serde_json::json;
 use shared::{
     domain::{
-        keys::VersionDigits, request_id::RequestId, time::EpochMillis, version::Version, version_item::VersionItem,
-        view::VersionView,
+        keys::VersionDigits, recorded_at::RecordedAt, request_id::RequestId, time::EpochMillis, version::Version,
+        version_item::VersionItem, view::VersionView,
     },
     dynamodb::{
         Store,
@@ -17,7 +17,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, entity, mode, update, write};
+use testkit::database::{Database, at_second, entity, mode, update, write};
 
 fn version(number: u64) -> Version {
     Version::new(number).unwrap()
@@ -26,14 +26,9 @@ fn version(number: u64) -> Version {
 /// Writes versions 1 to `count`, version n at n seconds.
 async fn write_versions(store: &Store, count: u64) {
     for number in 1..=count {
-        let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
-        write(
-            store,
-            &update(json!({"ID": "E", "n": number, "Time": time})),
-            mode(WriteMode::Inline),
-        )
-        .await
-        .unwrap();
+        let update = update(json!({"ID": "E", "n": number}));
+        let written = write(&at_second(store, number), &update, mode(WriteMode::Inline)).await;
+        written.unwrap();
     }
 }
 
@@ -110,7 +105,7 @@ async fn every_width_returns_the_same() {
             (100, Some(100)),
             (500, Some(105)),
         ] {
-            let at = EpochMillis::new(second * 1000);
+            let at = RecordedAt::from_millis(EpochMillis::new(second * 1000));
             database.consumed();
             let found = store.as_of(&entity("E"), at, true).await.unwrap();
             assert_eq!(found.map(|view| view.version.get()), expected, "{digits}: {second}");
@@ -173,8 +168,11 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
         })
     );
     // The stream has not delivered the seventh version yet.
-    let seventh = update(json!({"ID": "E", "n": 7, "Time": "1970-01-01T00:00:07Z"}));
-    store.write(&seventh, mode(WriteMode::Stream)).await.unwrap();
+    let seventh = update(json!({"ID": "E", "n": 7}));
+    at_second(&store, 7)
+        .write(&seventh, mode(WriteMode::Stream))
+        .await
+        .unwrap();
     assert_eq!(
         lag().await,
         Some(Lag {
@@ -196,8 +194,11 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
     };
     assert_eq!(history(&store, limited).await, [7, 6]);
     // Nor the eighth: now no item contains the seventh.
-    let eighth = update(json!({"ID": "E", "n": 8, "Time": "1970-01-01T00:00:08Z"}));
-    store.write(&eighth, mode(WriteMode::Stream)).await.unwrap();
+    let eighth = update(json!({"ID": "E", "n": 8}));
+    at_second(&store, 8)
+        .write(&eighth, mode(WriteMode::Stream))
+        .await
+        .unwrap();
     assert_eq!(
         lag().await,
         Some(Lag {
@@ -206,7 +207,9 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
         })
     );
     assert_eq!(history(&store, HistoryQuery::default()).await, [8, 6, 5, 4, 3, 2, 1]);
-    let missing = store.as_of(&entity("E"), EpochMillis::new(7000), true).await;
+    let missing = store
+        .as_of(&entity("E"), RecordedAt::from_millis(EpochMillis::new(7000)), true)
+        .await;
     assert_eq!(missing.err(), Some(ReadError::Missing { version: version(7) }));
     assert_eq!(store.lag(&entity("F")).await.unwrap(), None);
 }

@@ -1,8 +1,10 @@
 //! Number of requests per read, and equal results of reads that omit requests.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use shared::{
-    domain::{time::EpochMillis, version::Version},
+    domain::{recorded_at::RecordedAt, version::Version},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -43,7 +45,7 @@ async fn put(
     let put = async |sort_key: String, number: u64, more: Value| {
         let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
         let mut all =
-            json!({"PK": {"S": id}, "SK": {"S": sort_key}, "n": {"N": number.to_string()}, "Time": {"S": time}});
+            json!({"PK": {"S": id}, "SK": {"S": sort_key}, "n": {"N": number.to_string()}, "RecordedAt": {"S": time}});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         database.put(table, all).await;
     };
@@ -51,7 +53,7 @@ async fn put(
     put(
         digits.latest_key(),
         latest,
-        json!({"Latest": {"N": latest.to_string()}}),
+        json!({"Latest": {"N": latest.to_string()}, "RecordedVersion": {"N": latest.to_string()}}),
     )
     .await;
     for number in 1..=latest {
@@ -79,7 +81,7 @@ async fn history(store: &Store, id: &str, query: HistoryQuery) -> Option<Vec<u64
 }
 
 async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
-    let at = EpochMillis::new(i64::try_from(second).unwrap() * 1000);
+    let at = RecordedAt::since_epoch(Duration::from_secs(second));
     let found = store.as_of(&entity(id), at, true).await?;
     Ok(found.map(|view| view.version.get()))
 }

@@ -1,0 +1,123 @@
+//! Time that an update gives to its version: a hybrid logical clock with one request in the common case.
+//!
+//! | stamp | sets | condition |
+//! |---|---|---|
+//! | [`Stamp::At`] | `RecordedAt` to the writer's time | the latest item is older |
+//! | [`Stamp::Tick`] | `RecordedTick` one higher | the latest item has the time that was read, or a slightly later one |
+//!
+//! A writer first uses `At`. The condition fails if the latest item is not older: another writer's clock is ahead, or that
+//! writer was faster. Then `Tick` cannot lose against other writers, so that a lost race costs one more request, and no more.
+//!
+//! Both can be applied only while the latest item is older than a bound, and an update that was sent again has a later time.
+//! So a request that is delayed on its way cannot be applied after its repetition.
+
+use std::time::Duration;
+
+use super::{Item, recorded_at::RecordedAt};
+
+/// Time after the one that was read in which a tick is valid. A race takes less.
+const TICK_VALIDITY: Duration = Duration::from_secs(1);
+
+/// Time that an update gives to its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// A time later than that of the latest item.
+    At(RecordedAt),
+    /// The time of the latest item, and one more tick.
+    Tick {
+        /// Earliest time of the latest item.
+        from: RecordedAt,
+        /// Time that the latest item must not have reached.
+        before: RecordedAt,
+    },
+}
+
+impl Stamp {
+    /// Returns the stamp that fits a stored latest item, at this time of the writer's clock.
+    pub fn fitting(now: RecordedAt, stored: Option<&Item>) -> Self {
+        let Some(recorded) = stored.and_then(RecordedAt::of) else {
+            return Self::At(now);
+        };
+        let last = stored.and_then(RecordedAt::of_latest).unwrap_or(recorded);
+        if last < now {
+            Self::At(now)
+        } else if last.ticks() < RecordedAt::MAX_TICKS {
+            Self::Tick {
+                from: recorded,
+                before: recorded.after(TICK_VALIDITY),
+            }
+        } else {
+            Self::At(last.next_micro())
+        }
+    }
+
+    /// Returns `true` if its condition holds for the stored latest item.
+    pub fn holds_for(&self, stored: Option<&Item>) -> bool {
+        let recorded = stored.and_then(RecordedAt::of);
+        match self {
+            Self::At(time) => recorded.is_none_or(|recorded| recorded < *time),
+            Self::Tick { from, before } => {
+                let ticks = stored.and_then(RecordedAt::of_latest).map_or(0, RecordedAt::ticks);
+                recorded.is_some_and(|recorded| *from <= recorded && recorded < *before)
+                    && ticks < RecordedAt::MAX_TICKS
+            }
+        }
+    }
+
+    /// Returns the time of the version, if the latest item is still the stored one.
+    pub fn time(&self, stored: Option<&Item>) -> RecordedAt {
+        match self {
+            Self::At(time) => *time,
+            Self::Tick { from, .. } => stored.and_then(RecordedAt::of_latest).unwrap_or(*from).after_ticks(1),
+        }
+    }
+
+    /// Returns the time that makes this stamp's condition fail, once the latest item has it.
+    pub fn end(&self) -> RecordedAt {
+        match self {
+            Self::At(time) => *time,
+            Self::Tick { before, .. } => *before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: u64) -> RecordedAt {
+        RecordedAt::since_epoch(Duration::from_secs(second))
+    }
+
+    fn stored(time: RecordedAt, ticks: u16) -> Item {
+        let item = json!({"RecordedAt": {"S": time.to_string()}, "RecordedTick": {"N": ticks.to_string()}});
+        serde_json::from_value(item).unwrap()
+    }
+
+    #[test]
+    fn a_stamp_is_later_than_the_stored_time() {
+        let tick = Stamp::Tick {
+            from: at(5),
+            before: at(6),
+        };
+        for (now, item, expected) in [
+            (at(5), None, Stamp::At(at(5))),
+            (at(6), Some(stored(at(5), 3)), Stamp::At(at(6))),
+            (at(5), Some(stored(at(5), 0)), tick),
+            (at(1), Some(stored(at(5), 998)), tick),
+            (at(1), Some(stored(at(5), 999)), Stamp::At(at(5).next_micro())),
+        ] {
+            let stamp = Stamp::fitting(now, item.as_ref());
+            assert_eq!(stamp, expected);
+            assert!(stamp.holds_for(item.as_ref()));
+            let before = item.as_ref().and_then(RecordedAt::of_latest);
+            assert!(before.is_none_or(|before| before < stamp.time(item.as_ref())));
+            // After the stamp's end, neither it nor a repetition of it can be applied.
+            assert!(!stamp.holds_for(Some(&stored(stamp.end(), 0))));
+        }
+        assert!(!tick.holds_for(None) && !tick.holds_for(Some(&stored(at(4), 0))));
+        assert!(!tick.holds_for(Some(&stored(at(5), 999))));
+    }
+}

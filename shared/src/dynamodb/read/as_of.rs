@@ -1,0 +1,124 @@
+//! The version that was the latest at a time: binary search by `RecordedAt`.
+//!
+//! The result is the highest version that was recorded at that time or before. The times of versions that writer-fn wrote
+//! strictly increase, so that each of them divides the history. A time that comes from the stream, of a version that another
+//! program wrote, divides it in one direction only: it is later than the version of writer-fn before it, but can also be later
+//! than the one after it.
+
+use crate::{
+    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
+    dynamodb::{Store, read::versions::ReadError},
+};
+
+/// Result of reading a version.
+enum Probe {
+    /// It was recorded at the time or before.
+    Earlier(VersionView),
+    /// It was recorded later, and so were all following versions.
+    Later,
+    /// It was recorded later, by a time from the stream.
+    LaterByStream,
+}
+
+impl Store {
+    /// Reads the version that was the latest at a time: the highest one that was recorded at that time or before. `None` if
+    /// the entity did not exist yet.
+    ///
+    /// It uses binary search, since versions are dense: log2 N reads and one of the latest item. More reads are needed if the
+    /// search reaches pruned versions, or versions that another program wrote.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError`]: `Pruned` if the version was pruned, `Missing` or `NotRecordedAt` if a version that decides is
+    /// missing or has no time, `Service` or `Latest` as [`Self::latest`] does.
+    pub async fn as_of(
+        &self,
+        entity: &EntityId,
+        time: RecordedAt,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        let Some(latest) = self.latest(entity, consistent).await? else {
+            return Ok(None);
+        };
+        let number = latest.version;
+        // The latest item of another program has no time, but its version item has.
+        let probed = match latest.recorded_at {
+            Some(recorded) if recorded <= time => Ok(Probe::Earlier(latest)),
+            Some(_) => Ok(Probe::Later),
+            None => self.probe(entity, number, time, consistent).await,
+        };
+        let mut undecided = match probed {
+            Ok(Probe::Earlier(view)) => return Ok(Some(view)),
+            Ok(Probe::Later | Probe::LaterByStream) => None,
+            Err(ReadError::Service(error)) => return Err(error.into()),
+            Err(unknown) => Some(unknown),
+        };
+        // Every version below `low` is not later or was pruned. Every version from `high` on is later, or undecided.
+        let (mut low, mut high) = (1, number.get());
+        let (mut found, mut pruned) = (None, None);
+        while low < high {
+            let Some(middle) = Version::new(low + (high - low) / 2) else {
+                break;
+            };
+            match self.probe(entity, middle, time, consistent).await {
+                Ok(Probe::Earlier(view)) => (low, found) = (middle.get() + 1, Some(view)),
+                Ok(Probe::Later) => (high, undecided) = (middle.get(), None),
+                Ok(Probe::LaterByStream) => match self.earlier_after(entity, middle, high, time, consistent).await? {
+                    Some(view) => (low, found) = (view.version.get() + 1, Some(view)),
+                    None => (high, undecided) = (middle.get(), None),
+                },
+                Err(ReadError::Service(error)) => return Err(error.into()),
+                Err(unknown) => {
+                    let floor = self.floor(entity, consistent).await?;
+                    if floor <= middle {
+                        (high, undecided) = (middle.get(), Some(unknown));
+                    } else {
+                        (low, found, pruned) = (floor.get(), None, Some(floor));
+                    }
+                }
+            }
+        }
+        match (undecided, found, pruned) {
+            (Some(unknown), _, _) => Err(unknown),
+            (None, None, Some(floor)) => Err(ReadError::Pruned { floor }),
+            // Without a floor, version 1 was read and is later.
+            (None, found, _) => Ok(found),
+        }
+    }
+
+    async fn probe(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        time: RecordedAt,
+        consistent: bool,
+    ) -> Result<Probe, ReadError> {
+        let item = self.version_item(entity, version, consistent).await?;
+        let view = VersionView::new(entity.clone(), version, item.ok_or(ReadError::Missing { version })?);
+        let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
+        Ok(match (recorded <= time, view.recorded_by_stream) {
+            (true, _) => Probe::Earlier(view),
+            (false, false) => Probe::Later,
+            (false, true) => Probe::LaterByStream,
+        })
+    }
+
+    /// Returns the first version after `from` and below `high` that is not later, up to the next version of writer-fn.
+    async fn earlier_after(
+        &self,
+        entity: &EntityId,
+        from: Version,
+        high: u64,
+        time: RecordedAt,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        for version in (from.get() + 1..high).filter_map(Version::new) {
+            match self.probe(entity, version, time, consistent).await? {
+                Probe::Earlier(view) => return Ok(Some(view)),
+                Probe::Later => break,
+                Probe::LaterByStream => {}
+            }
+        }
+        Ok(None)
+    }
+}
