@@ -3,7 +3,7 @@
 use super::{
     AttributeValue, Item,
     audit::Finding,
-    keys::VersionDigits,
+    keys::{LATEST_KEY, VersionDigits},
     marks::unmarked,
     names,
     version::Version,
@@ -93,7 +93,7 @@ pub fn plan(
             plan.add_missing(&existing.gaps(first, highest.get()));
             plan.steps.push(Step::Revive {
                 version: highest,
-                latest: at(&unmarked(top), highest, digits),
+                latest: at(&unmarked(top), highest),
             });
         }
         _ => {}
@@ -110,7 +110,7 @@ impl Plan {
 }
 
 fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: VersionDigits) -> Option<Step> {
-    let same = VersionItem::from_image(at(latest, highest, digits), digits).is_ok_and(|made| made.is_same_as(top));
+    let same = VersionItem::from_image(at(latest, highest), digits).is_ok_and(|made| made.is_same_as(top));
     let to = match same {
         true => highest,
         false => highest.get().checked_add(1).and_then(Version::new)?,
@@ -119,9 +119,9 @@ fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: Ver
 }
 
 /// Returns an item as the latest item of a version.
-fn at(item: &Item, version: Version, digits: VersionDigits) -> Item {
+fn at(item: &Item, version: Version) -> Item {
     let mut latest = item.clone();
-    latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
+    latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest.insert(names::LATEST.to_owned(), AttributeValue::N(version.to_string()));
     latest
 }
@@ -264,7 +264,7 @@ mod tests {
         let [Step::Revive { latest, .. }] = &plan.steps[..] else {
             panic!("{plan:?}")
         };
-        let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v000"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
+        let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
         assert_eq!(serde_json::to_value(latest).unwrap(), expected);
     }
 }

@@ -122,8 +122,7 @@ async fn parts_of_a_table() {
             prefix: prefix.to_owned(),
             deleted,
         };
-        let digits = VersionDigits::new(10).unwrap();
-        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table", digits);
+        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
     }
     let describe = describe_table::request("Table");
@@ -163,7 +162,7 @@ async fn pruning() {
         ("purge_latest", json!({"Latest": {"N": "7"}})),
         ("purge_latest_uncounted", json!({})),
     ] {
-        let delete = purge::latest_request(&equipment(), &item(seen), "Table", digits);
+        let delete = purge::latest_request(&equipment(), &item(seen), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
     }
 }
@@ -171,7 +170,7 @@ async fn pruning() {
 #[tokio::test]
 async fn backfill_adopt() {
     let id = crate::domain::request_id::RequestId::new("backfill#Table#1").unwrap();
-    let request = backfill::request(&equipment(), &id, "Table", VersionDigits::default());
+    let request = backfill::request(&equipment(), &id, "Table");
     insta::assert_json_snapshot!(
         "backfill_adopt",
         sent(async |client| request.send_with(&client).await).await
@@ -371,7 +370,7 @@ async fn optimistic_lock() {
 async fn repair() {
     let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
     let requests = [("hash".to_owned(), crate::domain::AttributeValue::N("7".to_owned()))].into();
-    let raise = raise_latest::request(&equipment(), from, to, requests, "Table", VersionDigits::default());
+    let raise = raise_latest::request(&equipment(), from, to, requests, "Table");
     insta::assert_json_snapshot!(
         "raise_latest",
         sent(async |client| raise.send_with(&client).await).await

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{entity::EntityId, names, version::Version},
+    domain::{entity::EntityId, keys::LATEST_KEY, names, version::Version},
     dynamodb::Store,
 };
 
@@ -38,7 +38,7 @@ pub(crate) async fn history(
     versions: u64,
 ) -> Result<(), BenchError> {
     let digits = store.digits();
-    let mut latest = item(entity, versions, digits.latest_key())?;
+    let mut latest = item(entity, versions, LATEST_KEY.to_owned())?;
     latest.insert(names::LATEST.to_owned(), AttributeValue::N(versions.to_string()));
     let all = (1..=versions).filter_map(Version::new);
     let items = all.map(|version| item(entity, version.get(), digits.version_key(version)));

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{
-        AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, recent_requests, version::Version,
+        AttributeValue, Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests, version::Version,
         version_item::latest_of,
     },
     dynamodb::{Store, client::error::ServiceError, n, s},
@@ -37,7 +37,7 @@ impl Store {
             Some(before) => self.requests_from_history(entity, before).await?,
             None => HashMap::new(),
         };
-        if let Some(stored) = self.get(entity, &self.digits.latest_key(), true).await? {
+        if let Some(stored) = self.get(entity, LATEST_KEY, true).await? {
             let since = recent_requests::requests_of(&stored)
                 .into_iter()
                 .flatten()
@@ -49,7 +49,7 @@ impl Store {
                 requests.entry(hash).or_insert(version);
             }
         }
-        let request = request(entity, from, to, requests, &self.table, self.digits);
+        let request = request(entity, from, to, requests, &self.table);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -71,12 +71,11 @@ pub fn request(
     to: Version,
     requests: HashMap<String, AttributeValue>,
     table: &str,
-    digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
     UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(digits.latest_key()))
+        .key(names::SK, s(LATEST_KEY))
         .update_expression("SET #latest = :to, #recent = :requests")
         .condition_expression("#latest = :from")
         .expression_attribute_names("#latest", names::LATEST)

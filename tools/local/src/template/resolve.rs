@@ -82,13 +82,6 @@ impl<'a> Resolver<'a> {
                 _ => Err(bad()),
             },
             "Fn::Sub" => self.substitute(operand).map(Value::String),
-            "Fn::FindInMap" => {
-                let keys: Vec<_> = list()?.iter().map(|key| self.resolve(key)).collect::<Result<_, _>>()?;
-                let found = keys.iter().try_fold(self.document.get("Mappings"), |map, key| {
-                    Some(map.and_then(|map| map.get(text(key))))
-                });
-                found.flatten().cloned().ok_or_else(bad)
-            }
             "Fn::If" => match list()?.as_slice() {
                 [condition, yes, no] => {
                     let holds = self.named_condition(&text(condition))?;
@@ -275,7 +268,6 @@ mod tests {
                 "Both": {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]},
                 "Either": {"Fn::Or": [{"Condition": "Yes"}, {"Condition": "No"}]},
             },
-            "Mappings": {"M": {"3": {"k": "found"}}},
             "Resources": {"R": {}},
         });
         let resolver = Resolver::new(&document, &[]).unwrap();
@@ -293,7 +285,6 @@ mod tests {
                 json!("p-R-R.Name-${P}-$"),
             ),
             (json!({"Fn::Sub": ["${V}", {"V": {"Ref": "N"}}]}), json!("3")),
-            (json!({"Fn::FindInMap": ["M", {"Ref": "N"}, "k"]}), json!("found")),
             (json!({"Fn::If": ["Yes", 1, 2]}), json!(1)),
             (json!({"Fn::If": ["No", 1, 2]}), json!(2)),
             (json!({"Fn::If": ["Both", 1, 2]}), json!(2)),
@@ -315,7 +306,6 @@ mod tests {
             json!({"Fn::GetAtt": ["Nothing", "Arn"]}),
             json!({"Fn::Sub": "${P"}),
             json!({"Fn::Sub": 7}),
-            json!({"Fn::FindInMap": ["M", "4", "k"]}),
             json!({"Fn::If": ["Nothing", 1, 2]}),
             json!({"Fn::If": ["Yes"]}),
             json!({"Fn::Select": [9, ["a"]]}),

@@ -383,7 +383,7 @@ async fn other_keys_between_version_keys_are_not_versions() {
         )
         .await;
     assert_eq!(history(&store, HistoryQuery::default()).await, [3, 2, 1]);
-    let image = json!({"PK": {"S": "E"}, "SK": {"S": "v00"}, "Latest": {"N": "100"}});
+    let image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "100"}});
     let beyond = VersionItem::from_image(serde_json::from_value(image).unwrap(), store.digits()).unwrap();
     assert_eq!(store.digits().version_key(beyond.version()), "v100");
 }
