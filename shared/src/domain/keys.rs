@@ -224,5 +224,11 @@ mod tests {
             let key = |n| digits(10).version_key(Version::new(n).unwrap());
             proptest::prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
         }
+
+        #[test]
+        fn the_latest_item_sorts_before_all_versions(width in 1..=VersionDigits::MAX, number in 1..=u64::MAX) {
+            let key = digits(width).version_key(Version::new(number).unwrap());
+            proptest::prop_assert!(*LATEST_KEY < *key);
+        }
     }
 }

@@ -10,6 +10,7 @@ use shared::{
         Store,
         read::{
             history::HistoryQuery,
+            query_items::Range,
             table_config::WidthError,
             versions::{Lag, ReadError},
         },
@@ -369,6 +370,33 @@ async fn a_table_keeps_the_width_it_was_created_with() {
     });
     assert_eq!(wide.claim_width().await, mismatch);
     narrow.claim_width().await.unwrap();
+}
+
+/// With a width of 10, one Query returns the history in the order of its versions, without the latest item.
+#[tokio::test]
+async fn padded_keys_are_one_range_without_the_latest_item() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    write_versions(&store, 12).await;
+    for reversed in [false, true] {
+        let range = Range {
+            from: "v0000000001".to_owned(),
+            to: "v9999999999".to_owned(),
+            reversed,
+            limit: None,
+            consistent: true,
+        };
+        let (items, next) = store.query_page(&entity("E"), &range, None).await.unwrap();
+        assert!(next.is_none());
+        let found: Vec<_> = (items.iter())
+            .map(|item| store.digits().version_of_item(item).unwrap().get())
+            .collect();
+        let mut expected: Vec<_> = (1..=12).collect();
+        if reversed {
+            expected.reverse();
+        }
+        assert_eq!(found, expected);
+    }
 }
 
 #[tokio::test]
