@@ -20,7 +20,7 @@ pub struct Config {
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
     /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (16), or `ledger`, with
-    /// `LEDGER_TTL_DAYS` (8).
+    /// `LEDGER_TTL_DAYS` (15).
     pub write: WriteOptions,
     /// `LOG_KEYS`: `true` to log partition keys instead of their hashes. Default false.
     pub log_keys: bool,

@@ -115,8 +115,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Returns the value of a parameter.
+    pub(super) fn parameter(&self, name: &str) -> Option<&Value> {
+        self.parameters.get(name)
+    }
+
     fn reference(&self, name: &str) -> Result<Value, Unresolved> {
-        if let Some(value) = self.parameters.get(name) {
+        if let Some(value) = self.parameter(name) {
             return Ok(value.clone());
         }
         let pseudo = match name {
@@ -209,7 +214,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Returns the name and operand, if the object is an intrinsic function: one member with such a name.
-fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
+pub(super) fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
     let (name, operand) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
     is_one.then_some((name.as_str(), operand))
