@@ -20,7 +20,7 @@ pub struct Config {
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
     /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (10), or `ledger`, with
-    /// `LEDGER_TTL_DAYS` (8).
+    /// `LEDGER_TTL_DAYS` (15).
     pub write: WriteOptions,
     /// `RECORD_SENDER`: `false` to not store the sender that the platform reports. Default true.
     pub record_sender: bool,

@@ -12,8 +12,13 @@ use serde::{
 };
 use serde_json::{Number, Value, value::RawValue};
 use shared::domain::{
-    AttributeValue, Item, attributes, keys::VersionDigits, names, number::Decimal, sequence::SequenceNumber,
-    time::EpochMillis, version_item::VersionItem,
+    AttributeValue, Item, attributes,
+    keys::{LATEST_KEY, VersionDigits},
+    names,
+    number::Decimal,
+    sequence::SequenceNumber,
+    time::EpochMillis,
+    version_item::VersionItem,
 };
 
 use crate::error::{Error, Malformed, RecordFailure};
@@ -201,7 +206,7 @@ fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDig
     let sort_key = keys.get(names::SK).ok_or(Malformed::NoKeys)?;
     // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create versions
     // of versions in an endless loop.
-    if sort_key.get("S").and_then(Value::as_str) != Some(digits.latest_key().as_str()) {
+    if sort_key.get("S").and_then(Value::as_str) != Some(LATEST_KEY) {
         return Ok(Content::Skipped);
     }
     if !matches!(event_name.as_deref(), Some("INSERT" | "MODIFY")) {

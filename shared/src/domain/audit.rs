@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     AttributeValue, Item,
     entity::EntityId,
-    keys::{FLOOR_KEY, VersionDigits, sort_key_of},
+    keys::{FLOOR_KEY, LATEST_KEY, VersionDigits, sort_key_of},
     marks::{is_marked, is_pinned},
     names,
     number::Decimal,
@@ -35,7 +35,7 @@ impl Collection {
         let Some(key) = sort_key_of(&item) else {
             return;
         };
-        if key == digits.latest_key() {
+        if key == LATEST_KEY {
             self.latest = Some(item);
         } else if key == FLOOR_KEY {
             self.floor = floor_of(&item);

@@ -7,7 +7,7 @@ use super::{
     AttributeValue, Item,
     attributes::{same_item, text},
     attribution::{self, Writer},
-    keys::VersionDigits,
+    keys::LATEST_KEY,
     names,
     number::Decimal,
     recent_requests,
@@ -115,12 +115,7 @@ fn is_older(update: &Update, stored: &Item) -> bool {
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
-pub fn apply(
-    update: &Update,
-    stored: Option<&Item>,
-    stamp: Stamp,
-    digits: VersionDigits,
-) -> Result<Item, InvalidImage> {
+pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
@@ -146,7 +141,7 @@ pub fn apply(
         item.insert(names::RESTORED_FROM.to_owned(), number(version.get()));
     }
     item.insert(names::PK.to_owned(), s(update.entity.as_str()));
-    item.insert(names::SK.to_owned(), s(&digits.latest_key()));
+    item.insert(names::SK.to_owned(), s(LATEST_KEY));
     item.insert(names::REQUEST_ID.to_owned(), s(update.request_id.as_str()));
     item.insert(names::LATEST.to_owned(), AttributeValue::N(next.to_string()));
     if let Some(timestamp) = update.timestamp {
@@ -320,7 +315,7 @@ mod tests {
         let stamp = Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1)));
         let after = |json: Value| {
             let update = update(json, Ordering::Arrival);
-            apply(&update, Some(&stored), stamp, VersionDigits::default()).unwrap()
+            apply(&update, Some(&stored), stamp).unwrap()
         };
         let plain = after(json!({"ID": "E", "A": 1}));
         for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
@@ -352,7 +347,6 @@ mod tests {
                 &update(json.clone(), Ordering::Arrival),
                 Some(&stored),
                 Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1))),
-                VersionDigits::default(),
             )
             .unwrap();
             assert_eq!(is_unchanged(&stored, &after), unchanged, "{json}");

@@ -6,24 +6,24 @@ use thiserror::Error;
 
 use super::{Item, attributes::text, ledger, names, time::timestamp, version::Version};
 
+/// Sort key of the latest item, at every width. It sorts before the keys of all versions.
+pub const LATEST_KEY: &str = "v0";
 /// Sort key of the item that holds the first version of an entity's history.
 pub const FLOOR_KEY: &str = "floor";
 
 /// Minimum number of digits in the sort key of a version, from 1 to 20.
 ///
-/// With the default 1, keys are `v0`, `v1`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys. With a
+/// With the default 1, keys are `v1`, `v2`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys. With a
 /// greater width, keys are padded with zeros (`v0000000010` with 10), and keys sort as their versions. A version that does
-/// not fit the width has more digits.
+/// not fit the width has more digits. The key of the latest item is not padded, see [`LATEST_KEY`].
 ///
 /// ```
 /// use shared::domain::{keys::VersionDigits, version::Version};
 ///
 /// let narrow = VersionDigits::default();
-/// assert_eq!(narrow.latest_key(), "v0");
 /// assert_eq!(narrow.version_key(Version::new(10).unwrap()), "v10");
 ///
 /// let wide: VersionDigits = "10".parse().unwrap();
-/// assert_eq!(wide.latest_key(), "v0000000000");
 /// assert_eq!(wide.version_key(Version::new(10).unwrap()), "v0000000010");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +38,9 @@ impl VersionDigits {
         (1..=Self::MAX).contains(&digits).then_some(Self(digits))
     }
 
-    /// Returns the sort key of the latest item: `v` followed by zeros.
-    pub fn latest_key(self) -> String {
-        self.key_of(0)
-    }
-
     /// Returns the sort key of a version item.
     pub fn version_key(self, version: Version) -> String {
-        self.key_of(version.get())
+        format!("v{version:0width$}", width = usize::from(self.0))
     }
 
     /// Returns the version with this sort key. It is the inverse of [`Self::version_key`]: `None` for `v007` with width 1.
@@ -69,7 +64,7 @@ impl VersionDigits {
     /// Returns the kind of the item with this sort key.
     pub fn kind_of(self, sort_key: &str) -> ItemKind {
         match sort_key {
-            key if key == self.latest_key() => ItemKind::Latest,
+            LATEST_KEY => ItemKind::Latest,
             FLOOR_KEY => ItemKind::Floor,
             "Metadata" => ItemKind::Metadata,
             key if self.version_of(key).is_some() => ItemKind::Version,
@@ -82,10 +77,6 @@ impl VersionDigits {
     /// Returns the greatest version that fits the width. Up to it, keys sort as their versions. `None` for width 1.
     pub fn widest(self) -> Option<u64> {
         (self.0 > 1).then(|| 10u64.checked_pow(u32::from(self.0)).map_or(u64::MAX, |next| next - 1))
-    }
-
-    fn key_of(self, number: u64) -> String {
-        format!("v{number:0width$}", width = usize::from(self.0))
     }
 }
 
@@ -183,7 +174,9 @@ mod tests {
             (1, "Metadata"),
             (1, ""),
             (1, "v18446744073709551616"),
+            (2, "v0"),
             (2, "v00"),
+            (10, "v0000000000"),
         ] {
             assert_eq!(digits(width).version_of(key), None, "{key}");
         }
@@ -193,8 +186,12 @@ mod tests {
     fn kinds_of_items() {
         for (width, key, kind) in [
             (1, "v0", ItemKind::Latest),
-            (2, "v00", ItemKind::Latest),
-            (2, "v0", ItemKind::Other),
+            (2, "v0", ItemKind::Latest),
+            (10, "v0", ItemKind::Latest),
+            (20, "v0", ItemKind::Latest),
+            (1, "v00", ItemKind::Other),
+            (2, "v00", ItemKind::Other),
+            (10, "v0000000000", ItemKind::Other),
             (1, "v12", ItemKind::Version),
             (1, "v012", ItemKind::Other),
             (1, "floor", ItemKind::Floor),
@@ -221,6 +218,12 @@ mod tests {
         fn padded_keys_sort_as_their_versions(a in 1..10_000_000_000u64, b in 1..10_000_000_000u64) {
             let key = |n| digits(10).version_key(Version::new(n).unwrap());
             proptest::prop_assert_eq!(key(a).cmp(&key(b)), a.cmp(&b));
+        }
+
+        #[test]
+        fn the_latest_item_sorts_before_all_versions(width in 1..=VersionDigits::MAX, number in 1..=u64::MAX) {
+            let key = digits(width).version_key(Version::new(number).unwrap());
+            proptest::prop_assert!(*LATEST_KEY < *key);
         }
     }
 }

@@ -34,11 +34,11 @@ impl Retention {
 }
 
 impl Default for Retention {
-    /// Returns 8 days: longer than a stream keeps its records
-    /// ([24 hours](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html)) and Lambda an
-    /// asynchronous event ([6 hours](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html)).
+    /// Returns 15 days: longer than the
+    /// [maximum retention](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)
+    /// of a queue, 14 days.
     fn default() -> Self {
-        Self(8)
+        Self(15)
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     fn retention_is_in_days() {
         let seconds = |text: &str| text.parse::<Retention>().ok().map(|kept| kept.duration().as_secs());
         assert_eq!(seconds("8"), Some(691_200));
-        assert_eq!(Retention::default().duration().as_secs(), 691_200);
+        assert_eq!(Retention::default().duration().as_secs(), 1_296_000);
         for invalid in ["0", "3651", "-1", "1.5", ""] {
             assert_eq!(seconds(invalid), None, "{invalid}");
         }

@@ -4,7 +4,7 @@ use super::{
     AttributeValue, Item,
     attribution::{self, Writer},
     audit::Finding,
-    keys::VersionDigits,
+    keys::{LATEST_KEY, VersionDigits},
     marks::unmarked,
     names,
     version::Version,
@@ -94,7 +94,7 @@ pub fn plan(
             plan.add_missing(&existing.gaps(first, highest.get()));
             plan.steps.push(Step::Revive {
                 version: highest,
-                latest: revived(top, highest, digits),
+                latest: revived(top, highest),
             });
         }
         _ => {}
@@ -111,7 +111,7 @@ impl Plan {
 }
 
 fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: VersionDigits) -> Option<Step> {
-    let same = VersionItem::from_image(at(latest, highest, digits), digits).is_ok_and(|made| made.is_same_as(top));
+    let same = VersionItem::from_image(at(latest, highest), digits).is_ok_and(|made| made.is_same_as(top));
     let to = match same {
         true => highest,
         false => highest.get().checked_add(1).and_then(Version::new)?,
@@ -120,11 +120,11 @@ fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: Ver
 }
 
 /// Returns a latest item as that of another version.
-fn at(latest: &Item, version: Version, digits: VersionDigits) -> Item {
+fn at(latest: &Item, version: Version) -> Item {
     let own = latest_of(latest).is_ok_and(|current| Writer::of(latest, current) == Writer::Own);
     let mut latest = latest.clone();
     let number = AttributeValue::N(version.to_string());
-    latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
+    latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest.insert(names::LATEST.to_owned(), number.clone());
     if own {
         latest.insert(names::RECORDED_VERSION.to_owned(), number);
@@ -132,9 +132,9 @@ fn at(latest: &Item, version: Version, digits: VersionDigits) -> Item {
     latest
 }
 
-fn revived(top: &Item, version: Version, digits: VersionDigits) -> Item {
+fn revived(top: &Item, version: Version) -> Item {
     let mut latest = attribution::latest_from(unmarked(top), version);
-    latest.insert(names::SK.to_owned(), AttributeValue::S(digits.latest_key()));
+    latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest
 }
 
@@ -276,7 +276,7 @@ mod tests {
         let [Step::Revive { latest, .. }] = &plan.steps[..] else {
             panic!("{plan:?}")
         };
-        let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v000"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
+        let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
         assert_eq!(serde_json::to_value(latest).unwrap(), expected);
     }
 }

@@ -173,21 +173,25 @@ mod tests {
         }
     }
 
-    /// v0 has `Latest`; vN has a longer key and its marks.
+    /// v0 has `Latest` and its recent requests; vN has a longer key and its marks.
     #[test]
-    fn a_version_item_is_larger_than_its_latest_item_by_no_more_than_its_marks() {
-        use super::super::{keys::VersionDigits, version_item::VersionItem};
+    fn a_version_item_with_its_marks_fits_if_its_latest_item_with_recent_requests_fits() {
+        use super::super::{
+            keys::{LATEST_KEY, VersionDigits},
+            version_item::VersionItem,
+        };
         for digits in [1, 10, 20].map(|digits| VersionDigits::new(digits).unwrap()) {
             for latest in (0..19).flat_map(|power| [10u64.pow(power), 10u64.pow(power + 1) - 1]) {
                 let image: Value = json!({
-                    "PK": {"S": "E"}, "SK": {"S": digits.latest_key()}, "Latest": {"N": latest.to_string()}, "A": {"S": "a"},
+                    "PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": latest.to_string()}, "A": {"S": "a"},
                 });
-                let image: Item = serde_json::from_value(image).unwrap();
+                let mut image: Item = serde_json::from_value(image).unwrap();
                 let version = VersionItem::from_image(image.clone(), digits).unwrap();
                 let (v0, vn) = (of_item(&image), of_item(version.item()));
-                // Below 10^9 versions, v0 without its recent requests is the larger item.
-                assert!(latest >= 1_000_000_000 || vn <= v0, "{latest}");
-                assert!(vn <= v0 + 11, "{latest}");
+                assert!(vn <= v0 + 11, "{digits}: {latest}");
+                let recent = json!({"M": {"AAAAAAAAAAA": {"N": latest.to_string()}}});
+                image.insert("RecentRequests".to_owned(), serde_json::from_value(recent).unwrap());
+                assert!(vn + MARKS_BYTES <= of_item(&image), "{digits}: {latest}");
             }
         }
     }

@@ -73,7 +73,7 @@ fn form(recent_requests: RecentRequests) -> Form {
 }
 
 async fn updated(update: &Update, form: &Form) -> Value {
-    let request = write_version::request(update, form, "Table", VersionDigits::default());
+    let request = write_version::request(update, form, "Table");
     sent(async |client| request.send_with(&client).await).await
 }
 
@@ -143,8 +143,7 @@ async fn parts_of_a_table() {
             prefix: prefix.to_owned(),
             deleted,
         };
-        let digits = VersionDigits::new(10).unwrap();
-        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table", digits);
+        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
     }
     let describe = describe_table::request("Table");
@@ -184,7 +183,7 @@ async fn pruning() {
         ("purge_latest", json!({"Latest": {"N": "7"}})),
         ("purge_latest_uncounted", json!({})),
     ] {
-        let delete = purge::latest_request(&equipment(), &item(seen), "Table", digits);
+        let delete = purge::latest_request(&equipment(), &item(seen), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
     }
 }
@@ -192,7 +191,7 @@ async fn pruning() {
 #[tokio::test]
 async fn backfill_adopt() {
     let id = crate::domain::request_id::RequestId::new("backfill#Table#1").unwrap();
-    let request = backfill::request(&equipment(), &id, now(), "Table", VersionDigits::default());
+    let request = backfill::request(&equipment(), &id, now(), "Table");
     insta::assert_json_snapshot!(
         "backfill_adopt",
         sent(async |client| request.send_with(&client).await).await
@@ -297,7 +296,7 @@ async fn write_transaction() {
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
-        let image = apply(&update, stored, Stamp::At(now()), digits).unwrap();
+        let image = apply(&update, stored, Stamp::At(now())).unwrap();
         let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
             form: form(match ledger {
@@ -309,7 +308,7 @@ async fn write_transaction() {
             marker_expires: ledger,
             version_item: with_version.then_some(&version),
         };
-        let request = transaction::request(&update, version.version(), &parts, "Table", digits).unwrap();
+        let request = transaction::request(&update, version.version(), &parts, "Table").unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
         // The SDK makes up a token for each.
         body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
@@ -444,7 +443,7 @@ async fn repair() {
         ..raised.clone()
     };
     for (name, raised) in [("raise_latest", raised), ("raise_latest_to_same", kept)] {
-        let raise = raise_latest::request(&equipment(), raised, "Table", VersionDigits::default());
+        let raise = raise_latest::request(&equipment(), raised, "Table");
         insta::assert_json_snapshot!(name, sent(async |client| raise.send_with(&client).await).await);
     }
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));

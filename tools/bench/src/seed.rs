@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{entity::EntityId, names, recorded_at::RecordedAt, version::Version},
+    domain::{entity::EntityId, keys::LATEST_KEY, names, recorded_at::RecordedAt, version::Version},
     dynamodb::Store,
 };
 
@@ -34,7 +34,7 @@ pub(crate) async fn history(
     versions: u64,
 ) -> Result<(), BenchError> {
     let digits = store.digits();
-    let mut latest = item(entity, versions, digits.latest_key());
+    let mut latest = item(entity, versions, LATEST_KEY.to_owned());
     for name in [names::LATEST, names::RECORDED_VERSION] {
         latest.insert(name.to_owned(), AttributeValue::N(versions.to_string()));
     }

@@ -102,7 +102,7 @@ fn a_counter_that_was_reset_continues_after_the_highest_version() {
             put(n);
         }
         let history = table.items();
-        table.delete("E", &key(0));
+        table.delete("E", "v0");
         table.lines(&["put", "E", "--set", "A=new life"], 0);
         audit(&table, 4);
         let (plan, summary) = repair(&table, &["E", "--yes"], 0);

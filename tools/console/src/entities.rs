@@ -14,7 +14,7 @@ use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, names, version::Version},
+    domain::{entity::EntityId, keys::LATEST_KEY, names, version::Version},
     dynamodb::read::{
         query_items::Cursor,
         scan_latest::{LatestFilter, LatestItem, LatestPage},
@@ -114,8 +114,7 @@ async fn exact(app: &App, filter: &LatestFilter) -> Result<Option<EntityId>, Pag
     let Ok(entity) = EntityId::new(filter.prefix.clone()) else {
         return Ok(None);
     };
-    let key = app.store().digits().latest_key();
-    let found = app.store().get(&entity, &key, false).await?;
+    let found = app.store().get(&entity, LATEST_KEY, false).await?;
     Ok(found.map(|_| entity))
 }
 
@@ -144,7 +143,7 @@ async fn find(app: &App, filter: &LatestFilter, PageCursor(mut segments): PageCu
             if page.items.len() > room {
                 page.items.truncate(room);
                 if let Some(last) = page.items.last() {
-                    *cursor = SegmentCursor::After(last.entity.as_str().to_owned(), app.store().digits().latest_key());
+                    *cursor = SegmentCursor::After(last.entity.as_str().to_owned(), LATEST_KEY.to_owned());
                 }
             } else {
                 *cursor = SegmentCursor::after(&page);

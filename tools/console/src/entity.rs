@@ -9,8 +9,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        AttributeValue, Item, audit::floor_of, entity::EntityId, keys::FLOOR_KEY, names, plain, size, version::Version,
-        version_item::latest_of, view::VersionView,
+        AttributeValue, Item,
+        audit::floor_of,
+        entity::EntityId,
+        keys::{FLOOR_KEY, LATEST_KEY},
+        names, plain, size,
+        version::Version,
+        version_item::latest_of,
+        view::VersionView,
     },
     dynamodb::write::metadata,
 };
@@ -70,8 +76,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 
 /// Reads the latest item, the metadata and the floor, with one request.
 async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
-    let latest_key = app.store().digits().latest_key();
-    let keys = [latest_key.clone(), metadata::SORT_KEY.to_owned(), FLOOR_KEY.to_owned()];
+    let keys = [
+        LATEST_KEY.to_owned(),
+        metadata::SORT_KEY.to_owned(),
+        FLOOR_KEY.to_owned(),
+    ];
     let items: Vec<Item> = app.store().batch_get(id, &keys, app.consistent()).await?;
     let mut items: HashMap<_, _> = items
         .into_iter()
@@ -80,7 +89,7 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
             _ => None,
         })
         .collect();
-    let Some(latest) = items.remove(&latest_key) else {
+    let Some(latest) = items.remove(LATEST_KEY) else {
         return Ok(None);
     };
     let version = latest_of(&latest).map_err(shared::dynamodb::read::versions::ReadError::from)?;

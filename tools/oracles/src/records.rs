@@ -5,7 +5,12 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
-use shared::domain::{attributes::same_item, keys::VersionDigits, names, sequence::SequenceNumber};
+use shared::domain::{
+    attributes::same_item,
+    keys::{LATEST_KEY, VersionDigits},
+    names,
+    sequence::SequenceNumber,
+};
 use stream_fn::record::{Content, parse, split, unwrap_kinesis};
 
 use crate::errors;
@@ -40,7 +45,7 @@ pub fn records(input: &[u8]) {
                     assert!(!item.contains_key(names::LATEST), "a version item with the counter");
                     let key = serde_json::to_value(&item[names::SK]).unwrap_or_default();
                     assert_eq!(key, json!({"S": digits.version_key(version.version())}));
-                    let record = record_of(item, version.version().get(), digits);
+                    let record = record_of(item, version.version().get());
                     let Ok(Content::Version(again)) = parse(&record, digits).content else {
                         panic!("the record of a version item contains no version")
                     };
@@ -78,10 +83,10 @@ fn check_in_kinesis(raw: &RawValue) {
     }
 }
 
-fn record_of(item: &shared::domain::Item, version: u64, digits: VersionDigits) -> Box<RawValue> {
+fn record_of(item: &shared::domain::Item, version: u64) -> Box<RawValue> {
     let mut image = serde_json::to_value(item).unwrap_or_default();
     image[names::LATEST] = json!({"N": version.to_string()});
-    let keys = json!({"SK": {"S": digits.latest_key()}});
+    let keys = json!({"SK": {"S": LATEST_KEY}});
     let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
     to_raw(&json!({"eventName": "MODIFY", "dynamodb": change}))
 }

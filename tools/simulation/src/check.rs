@@ -5,7 +5,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
-use shared::domain::{keys::VersionDigits, version::Version};
+use shared::domain::{
+    keys::{LATEST_KEY, VersionDigits},
+    version::Version,
+};
 
 use crate::{
     evidence::{Evidence, UpstreamResponse},
@@ -72,12 +75,11 @@ impl<'a> Check<'a> {
         let updates: HashMap<&str, &Update> = (self.schedule.updates.iter())
             .map(|update| (update.id.as_str(), update))
             .collect();
-        let latest_key = self.digits.latest_key();
         let mut images: BTreeMap<&str, Vec<Image>> = BTreeMap::new();
         let mut model: HashMap<&str, (usize, u64, Map<String, Value>)> = HashMap::new();
         for record in &evidence.stream {
             let entity = text(record, "/dynamodb/Keys/PK/S");
-            if text(record, "/dynamodb/Keys/SK/S") != latest_key {
+            if text(record, "/dynamodb/Keys/SK/S") != LATEST_KEY {
                 continue;
             }
             if entity.starts_with(MALFORMED) {
@@ -150,13 +152,12 @@ impl<'a> Check<'a> {
 
     /// 5: Failure documents contain only records of latest items.
     fn check_documents(&mut self) {
-        let latest_key = self.digits.latest_key();
         let keys: HashMap<&str, &str> = (self.evidence.stream.iter())
             .map(|record| (sequence_number(record), text(record, "/dynamodb/Keys/SK/S")))
             .collect();
         for record in &self.evidence.discarded {
             let number = sequence_number(record);
-            if keys.get(number) != Some(&latest_key.as_str()) {
+            if keys.get(number) != Some(&LATEST_KEY) {
                 let description = format!("record {number} of an item other than v0 is in a failure document");
                 self.add(5, description);
             }
@@ -247,7 +248,7 @@ impl<'a> Check<'a> {
     fn check_reads(&mut self) {
         for (entity, read) in &self.evidence.read {
             let items = || self.evidence.items.iter().filter(|item| text(item, "/PK/S") == entity);
-            let latest = items().find(|item| text(item, "/SK/S") == self.digits.latest_key());
+            let latest = items().find(|item| text(item, "/SK/S") == LATEST_KEY);
             let latest = latest
                 .and_then(|item| text(item, "/Latest/N").parse().ok())
                 .unwrap_or(0);

@@ -41,21 +41,18 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
         maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
         filters: match mutation {
             Some(Mutation::Filter) => Filters::default(),
-            _ => filters(chosen.digits),
+            _ => filters(),
         },
         starting_position: StartingPosition::TrimHorizon,
     }
 }
 
-fn filters(digits: u8) -> Filters {
-    static FILTERS: LazyLock<[Filters; 2]> = LazyLock::new(|| {
+fn filters() -> Filters {
+    static FILTERS: LazyLock<Filters> = LazyLock::new(|| {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        [1, 2].map(|digits| {
-            let template = Template::read(path, &[("VersionDigits".to_owned(), digits.to_string())]);
-            template.map_or_else(|_| Filters::default(), |template| template.mapping.filters)
-        })
+        Template::read(path, &[]).map_or_else(|_| Filters::default(), |template| template.mapping.filters)
     });
-    FILTERS.get(usize::from(digits) - 1).cloned().unwrap_or_default()
+    FILTERS.clone()
 }
 
 /// The table's stream. Records of malformed latest items get an image that cannot be parsed.
@@ -63,7 +60,6 @@ fn filters(digits: u8) -> Filters {
 pub(crate) struct FaultySource {
     pub(crate) stream: TableStream,
     pub(crate) connector: Connector,
-    pub(crate) latest_key: String,
 }
 
 impl Source for FaultySource {
@@ -80,7 +76,7 @@ impl Source for FaultySource {
         for record in &mut page.records {
             let mut json = record.json().clone();
             if let Some(mutation) = self.connector.mutation() {
-                mutation.record(&self.latest_key, &mut json);
+                mutation.record(&mut json);
             }
             let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
             if key.is_some_and(|key| key.starts_with(MALFORMED)) {

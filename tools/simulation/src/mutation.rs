@@ -4,6 +4,7 @@
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use shared::domain::keys::LATEST_KEY;
 
 /// The disabled defense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,11 +77,11 @@ impl Mutation {
     }
 
     /// Changes a stream record before the function receives it.
-    pub(crate) fn record(self, latest_key: &str, record: &mut Value) {
+    pub(crate) fn record(self, record: &mut Value) {
         if self == Self::Filter
             && let Some(key) = record.pointer_mut("/dynamodb/Keys/SK")
         {
-            *key = json!({"S": latest_key});
+            *key = json!({"S": LATEST_KEY});
         }
     }
 }

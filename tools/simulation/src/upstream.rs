@@ -3,7 +3,10 @@
 use std::{collections::HashSet, sync::Mutex, time::Duration};
 
 use serde_json::{Value, json};
-use shared::domain::{keys::VersionDigits, version::Version};
+use shared::domain::{
+    keys::{LATEST_KEY, VersionDigits},
+    version::Version,
+};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -62,7 +65,7 @@ impl Upstream<'_> {
             StepKind::Sqs { updates } => self.deliver_batch(updates.clone()).await,
             StepKind::DeleteLatest { entity, create } => {
                 self.connector.count("head-deleted");
-                let mut key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
+                let mut key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
                 let _ = self
                     .connector
                     .send("DeleteItem", json!({"TableName": TABLE, "Key": key}));
@@ -76,7 +79,7 @@ impl Upstream<'_> {
             StepKind::MalformedLatest { number } => {
                 self.connector.count("malformed-record");
                 let item = json!({
-                    "PK": {"S": format!("{MALFORMED}{number}")}, "SK": {"S": self.digits.latest_key()}, "Latest": {"N": "1"},
+                    "PK": {"S": format!("{MALFORMED}{number}")}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "1"},
                 });
                 let _ = self
                     .connector
@@ -161,7 +164,7 @@ impl Upstream<'_> {
     }
 
     fn write_version(&self, entity: &str, ahead: u64) {
-        let key = json!({"PK": {"S": entity}, "SK": {"S": self.digits.latest_key()}});
+        let key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
         let get = json!({"TableName": TABLE, "Key": key, "ConsistentRead": true});
         let latest = self.connector.send("GetItem", get).ok();
         let latest = latest.and_then(|output| output.pointer("/Item/Latest/N")?.as_str()?.parse().ok());

@@ -16,7 +16,7 @@ use local::{
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, sequence::SequenceNumber},
+    domain::{entity::EntityId, keys::LATEST_KEY, sequence::SequenceNumber},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -128,7 +128,6 @@ impl<'a> World<'a> {
             source: FaultySource {
                 stream: TableStream::new(streams_client(&connector), stream_arn.clone()),
                 connector,
-                latest_key: config.digits.latest_key(),
             },
             stream_arn,
             reader: Store::new(client, TABLE, config.digits),
@@ -217,8 +216,7 @@ impl<'a> World<'a> {
     async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, ReadError>>, SimulationError> {
         let mut read = BTreeMap::new();
         // A latest item that an operator wrote has no version.
-        let latest_key = json!(self.upstream.digits.latest_key());
-        let is_latest = |item: &&Value| item["SK"]["S"] == latest_key && item.get("Latest").is_some();
+        let is_latest = |item: &&Value| item["SK"]["S"] == LATEST_KEY && item.get("Latest").is_some();
         for item in self.items()?.iter().filter(is_latest) {
             let name = item["PK"]["S"].as_str().unwrap_or_default();
             let Ok(entity) = EntityId::new(name) else { continue };

@@ -12,7 +12,7 @@ use shared::{
     domain::{
         Item,
         entity::EntityId,
-        keys::VersionDigits,
+        keys::{LATEST_KEY, VersionDigits},
         number::Decimal,
         update::{Ordering, Update},
         version_item::VersionItem,
@@ -173,7 +173,7 @@ pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Res
 
 /// Puts the version item of the latest item, as stream-fn does.
 pub async fn put_version(store: &Store, entity: &EntityId) -> PutOutcome {
-    let latest = store.get(entity, &store.digits().latest_key(), true).await;
+    let latest = store.get(entity, LATEST_KEY, true).await;
     let version = VersionItem::from_image(latest.unwrap().unwrap(), store.digits()).unwrap();
     store.put_version(&version).await.unwrap()
 }

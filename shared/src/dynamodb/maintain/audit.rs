@@ -23,7 +23,7 @@ use crate::{
     domain::{
         audit::{Collection, Discrepancies, Finding},
         entity::EntityId,
-        keys::FLOOR_KEY,
+        keys::{FLOOR_KEY, LATEST_KEY},
         version::Version,
         version_set::VersionSet,
     },
@@ -157,7 +157,7 @@ impl Auditor {
         }
         let mut now = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut now).await?;
-        self.read_item(entity, &digits.latest_key(), &mut now).await?;
+        self.read_item(entity, LATEST_KEY, &mut now).await?;
         let mut found = Discrepancies::default();
         match now.latest_version() {
             None => {
@@ -218,9 +218,8 @@ impl Auditor {
         // The id was valid when it was deferred.
         let entity = EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))?;
         let mut now = Collection::default();
-        let latest_key = self.store.digits().latest_key();
         self.read_item(&entity, FLOOR_KEY, &mut now).await?;
-        self.read_item(&entity, &latest_key, &mut now).await?;
+        self.read_item(&entity, LATEST_KEY, &mut now).await?;
         let mut findings = Vec::new();
         // An entity that was purged in the meantime has no gaps.
         if now.latest_version().is_some() {

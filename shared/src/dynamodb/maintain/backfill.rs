@@ -16,7 +16,7 @@ use crate::{
         attributes::text,
         backfill::{Mapping, REQUEST_PREFIX, Refusal},
         entity::EntityId,
-        keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
+        keys::{ItemKind, LATEST_KEY, partition_key_of, sort_key_of},
         names,
         recorded_at::RecordedAt,
         request_id::RequestId,
@@ -176,10 +176,9 @@ impl Backfill {
             Err(why) => return Ok(ItemOutcome::Refused(why)),
         };
         if self.dry_run {
-            let key = self.target.digits.latest_key();
             let get = self
                 .limiter
-                .run(async || self.target.get(&update.entity, &key, true).await);
+                .run(async || self.target.get(&update.entity, LATEST_KEY, true).await);
             return Ok(if get.await?.is_some() {
                 ItemOutcome::AlreadyThere
             } else {
@@ -207,8 +206,7 @@ impl Backfill {
                 return Ok(first);
             }
             // The version item is not stored yet.
-            let key = self.target.digits.latest_key();
-            self.target.get(&update.entity, &key, true).await
+            self.target.get(&update.entity, LATEST_KEY, true).await
         });
         let first = first.await?;
         let made_by = first.as_ref().and_then(|first| text(first, names::REQUEST_ID));
@@ -286,7 +284,7 @@ impl Backfill {
 impl Store {
     /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
     async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, request_id, self.now(), &self.table, self.digits);
+        let request = request(entity, request_id, self.now(), &self.table);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -298,17 +296,11 @@ impl Store {
 }
 
 /// Builds the request that sets `Latest` to 1. An existing request id is kept.
-pub fn request(
-    entity: &EntityId,
-    request_id: &RequestId,
-    now: RecordedAt,
-    table: &str,
-    digits: VersionDigits,
-) -> UpdateItemInputBuilder {
+pub fn request(entity: &EntityId, request_id: &RequestId, now: RecordedAt, table: &str) -> UpdateItemInputBuilder {
     UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(digits.latest_key()))
+        .key(names::SK, s(LATEST_KEY))
         .update_expression(
             "SET #latest = :one, #version = :one, #recorded = :recorded, \
              #request = if_not_exists(#request, :request) REMOVE #tick",

@@ -11,7 +11,7 @@ use crate::{
         Item,
         audit::Collection,
         entity::EntityId,
-        keys::{FLOOR_KEY, VersionDigits, sort_key_of},
+        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits, sort_key_of},
         names,
         prune::{Keep, Plan, Times, plan},
         version::Version,
@@ -71,7 +71,7 @@ impl Store {
 
     fn version_by_key(&self, item: &Item) -> Option<Version> {
         match sort_key_of(item)? {
-            key if key == self.digits.latest_key() => latest_of(item).ok(),
+            LATEST_KEY => latest_of(item).ok(),
             key => self.digits.version_of(key),
         }
     }

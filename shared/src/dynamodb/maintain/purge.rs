@@ -20,7 +20,7 @@ use crate::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{ItemKind, VersionDigits},
+        keys::{ItemKind, LATEST_KEY},
         names,
     },
     dynamodb::{
@@ -67,7 +67,7 @@ impl Store {
     pub async fn purge(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<(), PurgeError> {
         let mut is_gone = false;
         for _ in 0..MAX_ROUNDS {
-            let latest = self.get(entity, &self.digits.latest_key(), true).await?;
+            let latest = self.get(entity, LATEST_KEY, true).await?;
             if is_gone && latest.is_some() {
                 return Err(PurgeError::WrittenAgain);
             }
@@ -75,7 +75,7 @@ impl Store {
             if keys.is_empty() {
                 return Ok(());
             }
-            keys.retain(|key| *key != self.digits.latest_key());
+            keys.retain(|key| key != LATEST_KEY);
             for keys in keys.chunks(MAX_DELETIONS) {
                 self.batch_delete(entity, keys).await?;
                 for key in keys {
@@ -142,7 +142,7 @@ impl Store {
     }
 
     async fn delete_latest(&self, entity: &EntityId, seen: &Item) -> Result<bool, ServiceError> {
-        let request = latest_request(entity, seen, &self.table, self.digits);
+        let request = latest_request(entity, seen, &self.table);
         match request.send_with(&self.client).await {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
@@ -188,11 +188,11 @@ pub fn batch_request(deletions: Vec<WriteRequest>, table: &str) -> BatchWriteIte
 }
 
 /// Builds the request that deletes the latest item, if it still has the version that was read.
-pub fn latest_request(entity: &EntityId, seen: &Item, table: &str, digits: VersionDigits) -> DeleteItemInputBuilder {
+pub fn latest_request(entity: &EntityId, seen: &Item, table: &str) -> DeleteItemInputBuilder {
     let request = DeleteItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(digits.latest_key()))
+        .key(names::SK, s(LATEST_KEY))
         .expression_attribute_names("#latest", names::LATEST);
     match seen.get(names::LATEST) {
         Some(latest) => request

@@ -12,7 +12,7 @@ use crate::{
         AttributeValue, Item,
         attribution::{self, Writer},
         entity::EntityId,
-        keys::VersionDigits,
+        keys::LATEST_KEY,
         names,
         recent_requests::{self, Entry},
         recorded_at::RecordedAt,
@@ -48,7 +48,7 @@ impl Store {
             let requests = self.requests_from_history(entity, before).await?;
             (entries, newest) = (requests.entries, requests.newest);
         }
-        let stored = self.get(entity, &self.digits.latest_key(), true).await?;
+        let stored = self.get(entity, LATEST_KEY, true).await?;
         if let Some(stored) = &stored {
             let since = recent_requests::requests_of(stored)
                 .into_iter()
@@ -77,7 +77,7 @@ impl Store {
             },
             is_stale,
         };
-        let request = request(entity, raised, &self.table, self.digits);
+        let request = request(entity, raised, &self.table);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
@@ -110,7 +110,7 @@ pub struct Raised {
 }
 
 /// Builds the request.
-pub fn request(entity: &EntityId, raised: Raised, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
+pub fn request(entity: &EntityId, raised: Raised, table: &str) -> UpdateItemInputBuilder {
     let mut expression = Expression::default();
     expression
         .name("#latest", names::LATEST)
@@ -143,7 +143,7 @@ pub fn request(entity: &EntityId, raised: Raised, table: &str, digits: VersionDi
     let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(digits.latest_key()))
+        .key(names::SK, s(LATEST_KEY))
         .return_values(ReturnValue::AllNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     expression.apply_to_request(request)

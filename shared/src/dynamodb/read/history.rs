@@ -11,7 +11,12 @@ use std::{
 use crate::{
     clock,
     domain::{
-        Item, entity::EntityId, keys::sort_key_of, marks::is_expired, version::Version, version_item::latest_of,
+        Item,
+        entity::EntityId,
+        keys::{LATEST_KEY, sort_key_of},
+        marks::is_expired,
+        version::Version,
+        version_item::latest_of,
         view::VersionView,
     },
     dynamodb::{
@@ -179,8 +184,7 @@ impl History<'_> {
     }
 
     async fn read_latest(&self) -> Result<Option<(Version, Item)>, ReadError> {
-        let key = self.store.digits.latest_key();
-        let latest = self.store.get(&self.entity, &key, self.query.consistent).await?;
+        let latest = self.store.get(&self.entity, LATEST_KEY, self.query.consistent).await?;
         latest.map(|latest| Ok((latest_of(&latest)?, latest))).transpose()
     }
 

@@ -3,7 +3,13 @@
 use std::collections::HashMap;
 
 use crate::{
-    domain::{entity::EntityId, keys::partition_key_of, names, version::Version, version_item::latest_of},
+    domain::{
+        entity::EntityId,
+        keys::{LATEST_KEY, partition_key_of},
+        names,
+        version::Version,
+        version_item::latest_of,
+    },
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
@@ -20,7 +26,7 @@ impl Store {
     ) -> Result<HashMap<EntityId, Version>, ServiceError> {
         let mut latest = HashMap::new();
         for entities in entities.chunks(MAX_KEYS) {
-            let keys = entities.iter().map(|entity| (entity, self.digits.latest_key()));
+            let keys = entities.iter().map(|entity| (entity, LATEST_KEY.to_owned()));
             let attributes = [names::PK, names::LATEST];
             for item in self.batch_get_only(&attributes, keys, consistent).await? {
                 let entity = partition_key_of(&item).and_then(|id| EntityId::new(id).ok());

@@ -7,7 +7,7 @@ use crate::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{VersionDigits, partition_key_of},
+        keys::{LATEST_KEY, partition_key_of},
         names,
         time::EpochMillis,
         version::Version,
@@ -70,7 +70,7 @@ impl Store {
         start: Option<Cursor>,
         limit: Option<i32>,
     ) -> Result<LatestPage, ServiceError> {
-        let request = request(segment, filter, start, limit, &self.table, self.digits);
+        let request = request(segment, filter, start, limit, &self.table);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
@@ -89,7 +89,6 @@ pub fn request(
     start: Option<Cursor>,
     limit: Option<i32>,
     table: &str,
-    digits: VersionDigits,
 ) -> ScanInputBuilder {
     let mut request = ScanInputBuilder::default()
         .table_name(table)
@@ -104,7 +103,7 @@ pub fn request(
         .expression_attribute_names("#deleted", names::DELETED)
         .expression_attribute_names("#time", names::TIME)
         .expression_attribute_names("#timestamp", names::TIMESTAMP)
-        .expression_attribute_values(":sk", s(digits.latest_key()));
+        .expression_attribute_values(":sk", s(LATEST_KEY));
     let mut expression = "#sk = :sk".to_owned();
     if !filter.prefix.is_empty() {
         expression.push_str(" AND begins_with(#pk, :prefix)");

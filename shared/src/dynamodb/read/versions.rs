@@ -10,7 +10,7 @@ use crate::{
         Item,
         audit::floor_of,
         entity::EntityId,
-        keys::FLOOR_KEY,
+        keys::{FLOOR_KEY, LATEST_KEY},
         marks::is_expired,
         version::Version,
         version_item::{InvalidImage, latest_of},
@@ -35,7 +35,7 @@ impl Store {
     ///
     /// Returns [`ReadError::Service`] if the request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
-        let Some(item) = self.get(entity, &self.digits.latest_key(), consistent).await? else {
+        let Some(item) = self.get(entity, LATEST_KEY, consistent).await? else {
             return Ok(None);
         };
         let version = latest_of(&item)?;

@@ -22,6 +22,7 @@ use crate::{
         Item,
         attributes::text,
         decision::{Decision, decide, is_payload_of},
+        keys::LATEST_KEY,
         names, recent_requests,
         recorded_at::RecordedAt,
         time::EpochMillis,
@@ -210,7 +211,7 @@ impl Store {
                     interval = (interval * 2).min(MAX_INTERVAL);
                 }
             }
-            let Some(newest) = self.get(&update.entity, &self.digits.latest_key(), true).await? else {
+            let Some(newest) = self.get(&update.entity, LATEST_KEY, true).await? else {
                 return Ok(Earlier::NotApplied {
                     stored: None,
                     guard: Guard::None,

@@ -17,7 +17,7 @@ use crate::{
     domain::{
         Item,
         decision::{Decision, apply, decide, is_unchanged},
-        keys::VersionDigits,
+        keys::LATEST_KEY,
         ledger::Retention,
         names,
         recent_requests::Window,
@@ -134,21 +134,16 @@ impl Store {
     }
 
     async fn unchanged(&self, update: &Update) -> Result<Option<Version>, WriteError> {
-        match self.get(&update.entity, &self.digits.latest_key(), true).await? {
-            Some(stored) => unchanged(update, &stored, self.now(), self.digits),
+        match self.get(&update.entity, LATEST_KEY, true).await? {
+            Some(stored) => unchanged(update, &stored, self.now()),
             None => Ok(None),
         }
     }
 }
 
 /// Returns the latest version if the update would be applied and change nothing.
-pub(crate) fn unchanged(
-    update: &Update,
-    stored: &Item,
-    now: RecordedAt,
-    digits: VersionDigits,
-) -> Result<Option<Version>, WriteError> {
+pub(crate) fn unchanged(update: &Update, stored: &Item, now: RecordedAt) -> Result<Option<Version>, WriteError> {
     let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
-    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), Stamp::At(now), digits)?);
+    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), Stamp::At(now))?);
     Ok(changes_nothing.then(|| latest_of(stored)).transpose()?)
 }

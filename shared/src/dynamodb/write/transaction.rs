@@ -15,7 +15,7 @@ use crate::{
     domain::{
         Item,
         decision::{Decision, apply, decide},
-        keys::VersionDigits,
+        keys::LATEST_KEY,
         ledger::Marker,
         names, size,
         stamp::Stamp,
@@ -66,7 +66,7 @@ impl Store {
             if attempt > 0 {
                 tokio::time::sleep(wait(attempt)).await;
             }
-            let mut stored = self.get(&update.entity, &self.digits.latest_key(), true).await?;
+            let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
             if !guard.holds_for(stored.as_ref()) && decide(update, stored.as_ref())? == Decision::Apply {
                 match self.find_earlier_delivery(update, stored, guard).await? {
                     Earlier::Applied(version) => return self.duplicate(version, None, options).await,
@@ -89,7 +89,7 @@ impl Store {
             }
             let now = self.now();
             let stamp = Stamp::fitting(now, stored.as_ref());
-            let image = apply(update, stored.as_ref(), stamp, self.digits)?;
+            let image = apply(update, stored.as_ref(), stamp)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
             size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
@@ -108,7 +108,7 @@ impl Store {
                 marker_expires: retention.map(ledger::expires),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
             };
-            let request = request(update, version, &parts, &self.table, self.digits);
+            let request = request(update, version, &parts, &self.table);
             let sent = match request {
                 Ok(request) => request.send_with(&self.client).await,
                 Err(error) => Err(SdkError::construction_failure(error)),
@@ -150,7 +150,7 @@ impl Store {
             return Ok(Some(refusal));
         }
         let skipped = match stored {
-            Some(stored) if options.skip_unchanged => unchanged(update, stored, self.now(), self.digits)?,
+            Some(stored) if options.skip_unchanged => unchanged(update, stored, self.now())?,
             _ => None,
         };
         Ok(skipped.map(|version| WriteOutcome::Unchanged { version }))
@@ -207,7 +207,6 @@ pub fn request(
     version: Version,
     parts: &Parts<'_>,
     table: &str,
-    digits: VersionDigits,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
     let mut expression = write_version::expression(update, &parts.form);
     // The decision holds only for the version that was read.
@@ -220,7 +219,7 @@ pub fn request(
     let latest = UpdateItem::builder()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))
-        .key(names::SK, s(digits.latest_key()));
+        .key(names::SK, s(LATEST_KEY));
     let latest = expression.apply_to_transaction(latest).build()?;
     let mut request =
         TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(latest).build());
@@ -319,7 +318,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{recorded_at::RecordedAt, time::EpochMillis};
+    use crate::domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis};
 
     fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
         let reasons = codes

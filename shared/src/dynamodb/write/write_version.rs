@@ -20,7 +20,7 @@ use crate::{
     domain::{
         Item, attribution,
         decision::decide,
-        keys::VersionDigits,
+        keys::LATEST_KEY,
         names,
         recent_requests::Window,
         recorded_at::RecordedAt,
@@ -109,7 +109,7 @@ impl Store {
         let mut fence = now;
         let mut failures = 0;
         for _ in 0..MAX_ATTEMPTS {
-            let request = request(update, &form, &self.table, self.digits).return_values(returns.clone());
+            let request = request(update, &form, &self.table).return_values(returns.clone());
             let output = request.send_with(&self.client_without_retries).await;
             if let Some(failure) = Failure::of(&output) {
                 failures += 1;
@@ -189,11 +189,11 @@ fn wait(failures: u32) -> Duration {
 }
 
 /// Builds the request.
-pub fn request(update: &Update, form: &Form, table: &str, digits: VersionDigits) -> UpdateItemInputBuilder {
+pub fn request(update: &Update, form: &Form, table: &str) -> UpdateItemInputBuilder {
     let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))
-        .key(names::SK, s(digits.latest_key()))
+        .key(names::SK, s(LATEST_KEY))
         .return_values(ReturnValue::UpdatedNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     expression(update, form).apply_to_request(request)
@@ -391,7 +391,7 @@ mod tests {
             stamp: Stamp::Tick { from: now, before: now },
             guard: Guard::Since(now.floor_millis()),
         };
-        let request = request(&update, &form, "T", VersionDigits::default());
+        let request = request(&update, &form, "T");
         // The maximum length of an expression is 4 KB.
         assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
         assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);

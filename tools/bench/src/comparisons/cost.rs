@@ -6,7 +6,7 @@ use serde_json::json;
 use shared::{
     domain::{
         entity::EntityId,
-        keys::VersionDigits,
+        keys::{LATEST_KEY, VersionDigits},
         ledger::Retention,
         recent_requests::Window,
         update::{Ordering, Update},
@@ -95,7 +95,7 @@ async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, upda
 
 /// Puts the version item as stream-fn does. stream-fn gets the image from the stream; this function reads it.
 async fn put_version(store: &Store, entity: &EntityId) -> Result<(), BenchError> {
-    let image = store.get(entity, &store.digits().latest_key(), true).await;
+    let image = store.get(entity, LATEST_KEY, true).await;
     let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
     let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
     store

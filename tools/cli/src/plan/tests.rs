@@ -212,9 +212,9 @@ fn pruning_and_the_ledger_consume_write_units() {
     assert_close("records of pruned versions", plan.load.stream_records, 4_000.0);
     let mut ledger = even(1_000.0, 1_000, 500);
     ledger.writing.idempotency = Idempotency::Ledger(Retention::default());
-    (ledger.ledger_days, ledger.retention_days) = (8.0, 0.0);
-    // 238 bytes for each ledger item, for 8 days.
-    let gb = (8.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 610.0) / 1_073_741_824.0;
+    (ledger.ledger_days, ledger.retention_days) = (15.0, 0.0);
+    // 238 bytes for each ledger item, for 15 days.
+    let gb = (15.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 610.0) / 1_073_741_824.0;
     assert_close("ledger items", planned(ledger).load.storage_gb, gb);
 }
 
@@ -245,7 +245,7 @@ fn any_inputs() -> impl Strategy<Value = Inputs> {
             },
             hottest_share: share.max(1.0 / entities as f64),
             retention_days: days,
-            ledger_days: if window == 0 { 8.0 } else { 0.0 },
+            ledger_days: if window == 0 { 15.0 } else { 0.0 },
             settings: Settings {
                 batch_size: settings.0.into(),
                 batching_window: settings.1.into(),

@@ -83,7 +83,7 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
         assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
         // v0 and the pinned version are kept.
         let items = table.items_of("E");
-        assert!(items[&key(0)].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
+        assert!(items["v0"].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
         // A second run has nothing to do.
         let again = line(&table, &["prune", "E", "--keep", "100"]);
         assert_eq!((&again["Floor"], &again["Marked"]), (&json!(9), &json!(0)));

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use shared::domain::{
-    AttributeValue, Item, attributes::same_item, keys::VersionDigits, names, version::Version,
+    AttributeValue, Item,
+    attributes::same_item,
+    keys::{LATEST_KEY, VersionDigits},
+    names,
+    version::Version,
     version_item::VersionItem,
 };
 
@@ -31,7 +35,7 @@ pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
 /// Returns the sort order: the latest item, then the versions by number, then other items by sort key.
 fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
     match digits.version_of(sk) {
-        _ if sk == digits.latest_key() => (0, 0, String::new()),
+        _ if sk == LATEST_KEY => (0, 0, String::new()),
         Some(version) => (1, version.get(), String::new()),
         None => (2, 0, sk.to_owned()),
     }
@@ -45,12 +49,12 @@ impl Collection {
     /// Returns the missing or differing versions of the entity. Returns none if there is no latest item.
     pub fn missing(&self, digits: VersionDigits) -> Vec<String> {
         let find = |sk: &str| self.items.iter().find(|(other, _)| other == sk).map(|(_, item)| item);
-        let Some(latest) = find(&digits.latest_key()) else {
+        let Some(latest) = find(LATEST_KEY) else {
             return Vec::new();
         };
         let version_item = match VersionItem::from_image(latest.clone(), digits) {
             Ok(version_item) => version_item,
-            Err(error) => return vec![format!("{} makes no version: {error}", digits.latest_key())],
+            Err(error) => return vec![format!("{LATEST_KEY} makes no version: {error}")],
         };
         let present: BTreeSet<Version> = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk)).collect();
         let absent = (1..=version_item.version().get())
@@ -59,11 +63,8 @@ impl Collection {
         let mut missing: Vec<_> = absent.map(|version| digits.version_key(version)).collect();
         let newest = find(&digits.version_key(version_item.version()));
         if newest.is_some_and(|newest| !same_item(newest, version_item.item())) {
-            missing.push(format!(
-                "{} differs from {}",
-                digits.version_key(version_item.version()),
-                digits.latest_key()
-            ));
+            let key = digits.version_key(version_item.version());
+            missing.push(format!("{key} differs from {LATEST_KEY}"));
         }
         missing
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use shared::{
     domain::{
         entity::{EntityId, InvalidEntityId},
+        keys::LATEST_KEY,
         names,
         size::{self, MAX_ITEM_BYTES},
         update::{InvalidUpdate, Ordering, Update},
@@ -56,7 +57,7 @@ pub async fn find(
     while write(store, id, "Second", fits, options).await?.is_none() {
         fits = fits.checked_sub(1).ok_or(EdgeError::Unexpected("no size fits"))?;
     }
-    let latest = store.get(&entity, &store.digits().latest_key(), true).await;
+    let latest = store.get(&entity, LATEST_KEY, true).await;
     let latest = latest?.ok_or(EdgeError::Unexpected("there is no latest item"))?;
     let version = VersionItem::from_image(latest.clone(), store.digits())?;
     match store.put_version(&version).await {

@@ -40,6 +40,9 @@ pub enum TemplateError {
     Settings(String, #[source] InvalidSettings),
     #[error(transparent)]
     Unresolved(#[from] Unresolved),
+    /// A parameter violates a rule of the template; the description of the assertion.
+    #[error("the parameters violate the rule {0}: {1}")]
+    Rule(String, String),
     #[error("it does not have exactly one event of type DynamoDB")]
     Mappings,
     #[error("it has several events of type SQS")]

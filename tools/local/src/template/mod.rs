@@ -5,6 +5,7 @@ mod parse;
 pub mod policies;
 pub mod queues;
 pub mod resolve;
+mod rules;
 mod yaml;
 
 pub use self::{

@@ -8,7 +8,7 @@ use super::{
     error::{TemplateError, number, object},
     queues::{self, Bucket, QueueEvent},
     resolve::{Resolver, text},
-    yaml,
+    rules, yaml,
 };
 use crate::mapping::{
     filter::Filters,
@@ -71,6 +71,7 @@ impl Template {
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;
+        rules::check(&document, &resolver)?;
         let resources = object(document.get("Resources"), "Resources")?;
         let of_type = |kind: &'static str| {
             (resources.iter()).filter(move |(_, resource)| resource.get("Type").and_then(Value::as_str) == Some(kind))

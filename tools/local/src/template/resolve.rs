@@ -82,13 +82,6 @@ impl<'a> Resolver<'a> {
                 _ => Err(bad()),
             },
             "Fn::Sub" => self.substitute(operand).map(Value::String),
-            "Fn::FindInMap" => {
-                let keys: Vec<_> = list()?.iter().map(|key| self.resolve(key)).collect::<Result<_, _>>()?;
-                let found = keys.iter().try_fold(self.document.get("Mappings"), |map, key| {
-                    Some(map.and_then(|map| map.get(text(key))))
-                });
-                found.flatten().cloned().ok_or_else(bad)
-            }
             "Fn::If" => match list()?.as_slice() {
                 [condition, yes, no] => {
                     let holds = self.named_condition(&text(condition))?;
@@ -122,8 +115,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Returns the value of a parameter.
+    pub(super) fn parameter(&self, name: &str) -> Option<&Value> {
+        self.parameters.get(name)
+    }
+
     fn reference(&self, name: &str) -> Result<Value, Unresolved> {
-        if let Some(value) = self.parameters.get(name) {
+        if let Some(value) = self.parameter(name) {
             return Ok(value.clone());
         }
         let pseudo = match name {
@@ -216,7 +214,7 @@ impl<'a> Resolver<'a> {
 }
 
 /// Returns the name and operand, if the object is an intrinsic function: one member with such a name.
-fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
+pub(super) fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
     let (name, operand) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
     is_one.then_some((name.as_str(), operand))
@@ -275,7 +273,6 @@ mod tests {
                 "Both": {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]},
                 "Either": {"Fn::Or": [{"Condition": "Yes"}, {"Condition": "No"}]},
             },
-            "Mappings": {"M": {"3": {"k": "found"}}},
             "Resources": {"R": {}},
         });
         let resolver = Resolver::new(&document, &[]).unwrap();
@@ -293,7 +290,6 @@ mod tests {
                 json!("p-R-R.Name-${P}-$"),
             ),
             (json!({"Fn::Sub": ["${V}", {"V": {"Ref": "N"}}]}), json!("3")),
-            (json!({"Fn::FindInMap": ["M", {"Ref": "N"}, "k"]}), json!("found")),
             (json!({"Fn::If": ["Yes", 1, 2]}), json!(1)),
             (json!({"Fn::If": ["No", 1, 2]}), json!(2)),
             (json!({"Fn::If": ["Both", 1, 2]}), json!(2)),
@@ -315,7 +311,6 @@ mod tests {
             json!({"Fn::GetAtt": ["Nothing", "Arn"]}),
             json!({"Fn::Sub": "${P"}),
             json!({"Fn::Sub": 7}),
-            json!({"Fn::FindInMap": ["M", "4", "k"]}),
             json!({"Fn::If": ["Nothing", 1, 2]}),
             json!({"Fn::If": ["Yes"]}),
             json!({"Fn::Select": [9, ["a"]]}),

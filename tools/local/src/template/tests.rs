@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
-use shared::logging::chain;
+use shared::{
+    domain::{keys::LATEST_KEY, ledger::Retention},
+    logging::chain,
+};
 
 use super::*;
 use crate::mapping::{filter::Filters, settings::Settings};
@@ -77,26 +80,21 @@ fn the_projects_own_template() {
 }
 
 #[test]
-fn the_filter_lets_only_new_images_of_the_latest_item_through_whatever_the_width() {
-    for digits in 1..=20 {
-        let filters = |change_stream| {
-            let parameters = [("VersionDigits", &*digits.to_string()), ("ChangeStream", change_stream)];
-            parse(&parameters).unwrap().mapping.filters
-        };
-        let (filters, kinesis) = (filters("DynamoDBStreams"), filters("Kinesis"));
-        let digits = shared::domain::keys::VersionDigits::new(digits).unwrap();
-        let record = |key: &str| json!({"dynamodb": {"Keys": {"SK": {"S": key}}, "NewImage": {"SK": {"S": key}}}});
-        assert!(filters.matches(&record(&digits.latest_key())));
-        assert!(!filters.matches(&record(&digits.version_key(shared::domain::version::Version::FIRST))));
-        let remove = json!({"dynamodb": {"Keys": {"SK": {"S": digits.latest_key()}}}});
-        assert!(!filters.matches(&remove));
-        let carried = |record: &Value| json!({"kinesis": {"data": BASE64.encode(record.to_string())}});
-        assert!(kinesis.matches(&carried(&record(&digits.latest_key()))));
-        assert!(!kinesis.matches(&carried(&record(
-            &digits.version_key(shared::domain::version::Version::FIRST)
-        ))));
-        assert!(!kinesis.matches(&carried(&remove)));
-        assert!(!kinesis.matches(&record(&digits.latest_key())));
+fn the_filter_lets_only_new_images_of_the_latest_item_through() {
+    let filters = |change_stream| parse(&[("ChangeStream", change_stream)]).unwrap().mapping.filters;
+    let (filters, kinesis) = (filters("DynamoDBStreams"), filters("Kinesis"));
+    let record = |key: &str| json!({"dynamodb": {"Keys": {"SK": {"S": key}}, "NewImage": {"SK": {"S": key}}}});
+    let carried = |record: &Value| json!({"kinesis": {"data": BASE64.encode(record.to_string())}});
+    assert!(filters.matches(&record(LATEST_KEY)));
+    assert!(kinesis.matches(&carried(&record(LATEST_KEY))));
+    assert!(!kinesis.matches(&record(LATEST_KEY)));
+    let remove = json!({"dynamodb": {"Keys": {"SK": {"S": LATEST_KEY}}}});
+    for other in ["v1", "v00", "v0000000001", "Metadata", "floor"]
+        .map(record)
+        .iter()
+        .chain([&remove])
+    {
+        assert!(!filters.matches(other) && !kinesis.matches(&carried(other)), "{other}");
     }
 }
 
@@ -117,6 +115,31 @@ fn parameters_are_overridden_within_their_bounds() {
         );
     }
     assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
+}
+
+#[test]
+fn markers_of_the_ledger_are_kept_longer_than_every_queue_keeps_messages() {
+    let ledger = |days: u64| parse(&[("Idempotency", "ledger"), ("LedgerTtlDays", &days.to_string())]);
+    let least = (1..=3650).find(|days| ledger(*days).is_ok()).unwrap();
+    assert!((least..=3650).all(|days| ledger(days).is_ok()));
+    let error = ledger(least - 1).unwrap_err();
+    let rule = "the parameters violate the rule MarkersOutliveMessages: LedgerTtlDays must be at least 15 with ";
+    assert!(error.starts_with(rule), "{error}");
+    // Other stacks have no markers.
+    assert!(parse(&[("LedgerTtlDays", "1")]).is_ok());
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let resources = document["Resources"].as_object().unwrap();
+    let queues: Vec<_> = (resources.values())
+        .filter(|resource| resource["Type"] == "AWS::SQS::Queue")
+        .collect();
+    assert_eq!(queues.len(), 3);
+    for queue in queues {
+        let retention = queue["Properties"]["MessageRetentionPeriod"].as_u64().unwrap();
+        assert!(retention < least * 86_400, "{queue}");
+    }
+    let default = document["Parameters"]["LedgerTtlDays"]["Default"].as_u64().unwrap();
+    assert!(default >= least);
+    assert_eq!(Retention::default().to_string(), default.to_string());
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn the_cost_in_the_readme_equals_the_scaling_table() {
 fn every_parameter_of_the_template_is_explained() {
     let template = file("template.yaml");
     let parameters = template.split("\nParameters:\n").nth(1).unwrap();
-    let parameters = parameters.split("\nConditions:\n").next().unwrap();
+    let parameters = parameters.split("\nRules:\n").next().unwrap();
     let names = parameters
         .lines()
         .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));

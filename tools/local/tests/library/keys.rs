@@ -10,6 +10,7 @@ use shared::{
         Store,
         read::{
             history::HistoryQuery,
+            query_items::Range,
             table_config::WidthError,
             versions::{Lag, ReadError},
         },
@@ -374,6 +375,33 @@ async fn a_table_keeps_the_width_it_was_created_with() {
     narrow.claim_width().await.unwrap();
 }
 
+/// With a width of 10, one Query returns the history in the order of its versions, without the latest item.
+#[tokio::test]
+async fn padded_keys_are_one_range_without_the_latest_item() {
+    let database = Database::start().await;
+    let store = database.store("Table", 10).await;
+    write_versions(&store, 12).await;
+    for reversed in [false, true] {
+        let range = Range {
+            from: "v0000000001".to_owned(),
+            to: "v9999999999".to_owned(),
+            reversed,
+            limit: None,
+            consistent: true,
+        };
+        let (items, next) = store.query_page(&entity("E"), &range, None).await.unwrap();
+        assert!(next.is_none());
+        let found: Vec<_> = (items.iter())
+            .map(|item| store.digits().version_of_item(item).unwrap().get())
+            .collect();
+        let mut expected: Vec<_> = (1..=12).collect();
+        if reversed {
+            expected.reverse();
+        }
+        assert_eq!(found, expected);
+    }
+}
+
 #[tokio::test]
 async fn other_keys_between_version_keys_are_not_versions() {
     let database = Database::start().await;
@@ -386,7 +414,7 @@ async fn other_keys_between_version_keys_are_not_versions() {
         )
         .await;
     assert_eq!(history(&store, HistoryQuery::default()).await, [3, 2, 1]);
-    let image = json!({"PK": {"S": "E"}, "SK": {"S": "v00"}, "Latest": {"N": "100"}});
+    let image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "100"}});
     let beyond = VersionItem::from_image(serde_json::from_value(image).unwrap(), store.digits()).unwrap();
     assert_eq!(store.digits().version_key(beyond.version()), "v100");
 }

@@ -105,7 +105,7 @@ async fn number_based_versions() {
         ("2023-11-06T12:05:00", "NORMAL"),
     ];
     for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
-        for (digits, keys) in [(1, ["v0", "v1", "v2", "v3"]), (2, ["v00", "v01", "v02", "v03"])] {
+        for (digits, keys) in [(1, ["v0", "v1", "v2", "v3"]), (2, ["v0", "v01", "v02", "v03"])] {
             let table = format!("{write_mode:?}{digits}");
             let store = database.store(&table, digits).await;
             let mut expected = Vec::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{recorded_at::RecordedAt, version::Version},
+    domain::{keys::LATEST_KEY, recorded_at::RecordedAt, version::Version},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -51,7 +51,7 @@ async fn put(
     };
     let digits = store.digits();
     put(
-        digits.latest_key(),
+        LATEST_KEY.to_owned(),
         latest,
         json!({"Latest": {"N": latest.to_string()}, "RecordedVersion": {"N": latest.to_string()}}),
     )
@@ -270,10 +270,10 @@ async fn strays_and_orphans_are_not_in_history() {
     let store = database.store("Table", 10).await;
     let large = || json!({"Large": {"S": "x".repeat(390_000)}});
     put(&database, &store, "Table", "E", 8, |_| Some(large())).await;
-    let latest = json!({"PK": {"S": "E"}, "SK": {"S": store.digits().latest_key()}, "Latest": {"N": "5"}});
+    let latest = json!({"PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "5"}});
     database.put("Table", latest).await;
     put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
-    let key = [("PK", "Orphan".to_owned()), ("SK", store.digits().latest_key())];
+    let key = [("PK", "Orphan".to_owned()), ("SK", LATEST_KEY.to_owned())];
     let delete = database.client.delete_item().table_name(database.table_name("Table"));
     let value = aws_sdk_dynamodb::types::AttributeValue::S;
     let delete = key

@@ -8,6 +8,7 @@ use local::{
     template::policies,
 };
 use serde_json::{Value, json};
+use shared::domain::keys::LATEST_KEY;
 
 use testkit::{endpoint::is_skipped, stack::options, tap::Tap};
 
@@ -142,9 +143,8 @@ async fn work(stack: &Stack) {
     assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
     settled(stack).await;
     // One record, and two in a batch that exist already the second time.
-    let latest_key = stack.digits.latest_key();
     let record = |entity: &str| {
-        let keys = json!({"PK": {"S": entity}, "SK": {"S": latest_key}});
+        let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
         let mut image = keys.clone();
         image["Latest"] = json!({"N": "1"});
         json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": entity}})

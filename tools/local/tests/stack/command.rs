@@ -145,6 +145,10 @@ fn each_error_is_one_line() {
             &["--parameter", "VersionDigits=99"],
             "the parameter VersionDigits does not allow 99".to_owned(),
         ),
+        (
+            &["--parameter", "Idempotency=ledger", "--parameter", "LedgerTtlDays=14"],
+            "LedgerTtlDays must be at least 15 with Idempotency=ledger".to_owned(),
+        ),
         (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
         (
             &["--once", "--feed", "/dev/null", "--dump", "/no/such/folder/dump"],

@@ -7,6 +7,7 @@ use shared::{
     domain::{
         audit::Finding,
         entity::EntityId,
+        keys::LATEST_KEY,
         repair::{self, Step},
         version::Version,
         version_set::VersionSet,
@@ -50,7 +51,7 @@ impl Plan {
         let digits = store.digits();
         let mut plan = Self::default();
         for (entity, findings) in findings {
-            let latest = store.get(entity, &digits.latest_key(), true).await?;
+            let latest = store.get(entity, LATEST_KEY, true).await?;
             let top = match repair::highest(findings) {
                 Some(highest) => store.get(entity, &digits.version_key(highest), true).await?,
                 None => None,
@@ -59,7 +60,7 @@ impl Plan {
             let planned = |step| Planned {
                 entity: entity.clone(),
                 step,
-                source: digits.latest_key(),
+                source: LATEST_KEY.to_owned(),
             };
             plan.steps.extend(own.steps.into_iter().map(planned));
             plan.left.extend(own.left.iter().map(|finding| left(entity, finding)));
