@@ -1,11 +1,11 @@
-//! `vzero redrive` from buckets and queues, on S3 and SQS of moto.
+//! `vzero redrive` from buckets and queues, and of updates, on S3 and SQS of moto.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::fs;
 
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::types::{Message, MessageAttributeValue, QueueAttributeName};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use testkit::{
@@ -73,10 +73,16 @@ impl Failures {
         key
     }
 
-    fn message(&self, body: &Value) {
+    /// Sends a message to the dead-letter queue, and returns its id.
+    fn message(&self, body: &Value) -> String {
         let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+        let attribute = MessageAttributeValue::builder()
+            .data_type("String")
+            .string_value("kept");
         let request = self.sqs.send_message().queue_url(&self.queue).message_body(text);
-        self.table.runtime.block_on(request.send()).unwrap();
+        let request = request.message_attributes("Sender", attribute.build().unwrap());
+        let sent = self.table.runtime.block_on(request.send()).unwrap();
+        sent.message_id.unwrap()
     }
 
     fn notification(&self, keys: &[&str]) -> Value {
@@ -115,6 +121,50 @@ impl Failures {
 
     fn json(&self, arguments: &[&str], code: i32) -> Value {
         self.table.json(&self.arguments(arguments), code)
+    }
+
+    /// Creates a queue whose dead-letter queue is the queue of failures, and returns its URL.
+    fn source_queue(&self, max_bytes: u32) -> String {
+        let name = format!("updates-{}", uuid::Uuid::new_v4());
+        let policy = json!({"deadLetterTargetArn": self.queue_arn(), "maxReceiveCount": 5});
+        let request = self.sqs.create_queue().queue_name(name);
+        let request = request
+            .attributes(QueueAttributeName::RedrivePolicy, policy.to_string())
+            .attributes(QueueAttributeName::MaximumMessageSize, max_bytes.to_string());
+        let created = self.table.runtime.block_on(request.send()).unwrap();
+        created.queue_url.unwrap()
+    }
+
+    fn queue_arn(&self) -> String {
+        let request = self.sqs.get_queue_attributes().queue_url(&self.queue);
+        let request = request.attribute_names(QueueAttributeName::QueueArn).send();
+        let attributes = self.table.runtime.block_on(request).unwrap().attributes.unwrap();
+        attributes[&QueueAttributeName::QueueArn].clone()
+    }
+
+    /// Receives and deletes all messages of a queue.
+    fn take(&self, queue: &str) -> Vec<Message> {
+        let receive = async || {
+            let request = self.sqs.receive_message().queue_url(queue).max_number_of_messages(10);
+            let received = request.message_attribute_names("All").send().await.unwrap();
+            let messages = received.messages.unwrap_or_default();
+            for message in &messages {
+                let request = self.sqs.delete_message().queue_url(queue);
+                let receipt = message.receipt_handle.clone().unwrap();
+                request.receipt_handle(receipt).send().await.unwrap();
+            }
+            messages
+        };
+        let mut taken = Vec::new();
+        self.table.runtime.block_on(async {
+            loop {
+                match receive().await {
+                    messages if messages.is_empty() => return,
+                    messages => taken.extend(messages),
+                }
+            }
+        });
+        taken
     }
 
     /// Returns the number of visible messages, and of messages in flight.
@@ -205,7 +255,7 @@ fn more_objects_than_one_page() {
         members(&ran.json(), &COUNTS[..4]),
         json!([OBJECTS, OBJECTS, 1, OBJECTS - 1])
     );
-    assert_eq!(ran.stderr, "1000 documents\n");
+    assert_eq!(ran.stderr, "1000 documents and updates\n");
 }
 
 #[test]
@@ -393,6 +443,80 @@ fn a_missing_queue_and_a_failure_in_the_middle() {
     assert_eq!((failures.waiting(), failures.table.versions()), ((1, 0), 1));
 }
 
+#[test]
+fn updates_are_sent_to_the_source_queue_with_their_original_ids() {
+    const DIGITS: &str = "12345678901234567890.123456789012345678";
+    const LIMIT: u32 = 4096;
+    let failures = Failures::new();
+    let text = format!(r#"{{"ID": "E", "N": {DIGITS}, "RequestId": null}}"#);
+    let plain = failures.message(&json!(text));
+    let bridge = json!({"id": "b", "time": "2026-01-01T00:00:00Z", "detail-type": "t", "detail": {"ID": "F"}});
+    failures.message(&bridge);
+    let notification = failures.message(&json!({"Type": "Notification", "Message": bridge["detail"].to_string()}));
+    // In the same queue: a failure document, a broken body, and an update that is too large for the source queue.
+    failures.table.write_versions("E", 1);
+    failures.message(&failures.table.document(&failures.table.records()).body);
+    failures.message(&json!("no message"));
+    failures.message(&json!({"ID": "E", "A": "x".repeat(LIMIT as usize - 20)}));
+
+    let none = failures.run(&[&failures.queue]);
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    assert!(
+        none.stderr
+            .ends_with("it is the dead-letter queue of 0 queues; name the queue with --to URL\n"),
+        "{}",
+        none.stderr
+    );
+    let names = ["Resent", "NotResent", "NotDocuments", "MessagesDeleted", "MessagesKept"];
+    let updates = failures.source_queue(LIMIT);
+    let dry = failures.json(&[&failures.queue, "--dry-run"], 4);
+    assert_eq!(members(&dry, &names), json!([4, 0, 1, 0, 5]), "{dry}");
+    assert_eq!(dry["Destinations"], json!([{"Queue": updates, "Updates": 4}]));
+    assert_eq!((failures.waiting(), failures.take(&updates).len()), ((5, 0), 0));
+
+    let first = failures.json(&[&failures.queue], 4);
+    assert_eq!(members(&first, &names), json!([3, 1, 1, 3, 2]), "{first}");
+    let reason = &first["UpdatesNotResent"][0]["Reason"];
+    assert_eq!(reason, "SendMessage failed with InvalidParameterValue");
+    assert!(!first.to_string().contains("xxx"), "{first}");
+    assert_eq!((failures.waiting(), failures.table.versions()), ((2, 0), 1));
+    let mut bodies = Vec::new();
+    for message in failures.take(&updates) {
+        assert_eq!(
+            message.message_attributes.unwrap()["Sender"].string_value(),
+            Some("kept")
+        );
+        bodies.push(message.body.unwrap());
+    }
+    assert_eq!(bodies.len(), 3, "{bodies:?}");
+    let body = |part: &str| -> Value {
+        let found = bodies.iter().find(|body| body.contains(part));
+        serde_json::from_str(found.unwrap()).unwrap()
+    };
+    assert_eq!(body("detail-type"), bridge);
+    let sent = body(DIGITS);
+    assert_eq!(members(&sent, &["ID", "RequestId"]), json!(["E", plain]));
+    assert_eq!(sent["N"].to_string(), DIGITS);
+    let inner: Value = serde_json::from_str(body("Notification")["Message"].as_str().unwrap()).unwrap();
+    assert_eq!(members(&inner, &["ID", "RequestId"]), json!(["F", notification]));
+
+    // Several source queues: only `--to` can tell.
+    let other = failures.source_queue(262_144);
+    assert_eq!(failures.run(&[&failures.queue]).code, 2);
+    let second = failures.json(&[&failures.queue, "--to", &other], 4);
+    assert_eq!(members(&second, &names), json!([1, 0, 1, 1, 1]), "{second}");
+    assert_eq!((failures.take(&other).len(), failures.take(&updates).len()), (1, 0));
+    let same = failures.message(&json!({"ID": "E"}));
+    let ran = failures.run(&[&failures.queue, "--to", &failures.queue]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(
+        failures
+            .take(&failures.queue)
+            .iter()
+            .any(|message| message.message_id() == Some(&same))
+    );
+}
+
 /// A backfill, a redrive, a repair, an audit and a prune, and the policy that they need.
 #[test]
 fn all_maintenance_commands_together() {
@@ -417,9 +541,12 @@ fn all_maintenance_commands_together() {
     let endpoints = ["--s3-endpoint-url", &tap.endpoint, "--sqs-endpoint-url", &tap.endpoint];
     let redrive = [&["redrive", &failures.queue][..], &endpoints].concat();
     assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 2, 2, 0, 1, 0]));
-    // A message that is not deleted becomes visible again.
+    // An update is sent to its queue. A message that is not deleted becomes visible again.
+    let updates = failures.source_queue(262_144);
+    failures.message(&json!({"ID": "E"}));
     failures.message(&json!("no message"));
-    table.json(&redrive, 4);
+    assert_eq!(table.json(&redrive, 4)["Resent"], 1);
+    assert_eq!(failures.take(&updates).len(), 1);
     // Three versions are in the bucket only, the newest one in v0 only.
     let bucket = format!("s3://{}/{in_bucket}", failures.bucket);
     let repair = ["repair", "--all", "--lag", "0", "--yes", "--from", &bucket];

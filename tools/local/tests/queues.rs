@@ -190,6 +190,40 @@ async fn a_poison_message_alone_goes_to_the_dead_letter_queue() {
 }
 
 #[tokio::test]
+async fn a_redriven_update_keeps_its_request_id() {
+    let stack = start().await;
+    // As long as the counter is no number, DynamoDB rejects every update.
+    stack
+        .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"S": "odd"}}))
+        .await;
+    let id = send(&stack, r#"{"ID": "E", "State": "OK"}"#).await;
+    eventually("the dead letter", async || {
+        (waiting(&stack, "UpdatesDeadLetterQueue").await.0 == 1).then_some(())
+    })
+    .await;
+    stack.delete("E", "v0").await;
+    let dead = url(&stack, "UpdatesDeadLetterQueue").to_owned();
+    let output = redrive(&stack, &dead).await;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&summary["Resent"], &summary["MessagesDeleted"]),
+        (&json!(1), &json!(1)),
+        "{summary}"
+    );
+    eventually("the update", async || {
+        let table = table(&stack).await;
+        let written = table.values().any(|collection| collection.items().len() == 2);
+        written.then_some(())
+    })
+    .await;
+    settled(&stack).await;
+    assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": id}));
+    assert_eq!(waiting(&stack, "UpdatesDeadLetterQueue").await, (0, 0));
+}
+
+#[tokio::test]
 async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redriven() {
     let stack = start().await;
     let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();

@@ -28,6 +28,11 @@ pub enum OperationError {
     NoBucket(String),
     #[error("there is no queue {0}")]
     NoQueue(String),
+    /// The queue that the updates of a dead-letter queue belong to is not known.
+    #[error("cannot tell where the updates of {queue} are sent to: it is the dead-letter queue of {sources} queues")]
+    SourceQueues { queue: String, sources: usize },
+    #[error("the updates of {0} cannot be sent to the same queue")]
+    SameQueue(String),
     /// A file or folder with failure documents cannot be read.
     #[error("{}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -81,7 +86,11 @@ pub enum Kind {
 impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Entity(_) | Self::Checkpoint { .. } | Self::OtherRun(_) => Kind::Invalid,
+            Self::Entity(_)
+            | Self::Checkpoint { .. }
+            | Self::OtherRun(_)
+            | Self::SourceQueues { .. }
+            | Self::SameQueue(_) => Kind::Invalid,
             Self::NoEntity(_)
             | Self::NoVersion
             | Self::NoBucket(_)

@@ -2,8 +2,9 @@
 
 use operations::{
     connection::Connection,
+    error::OperationError,
     failures::source::Source,
-    redrive::{Feed, Replay, Tally},
+    redrive::{Feed, Replay, Resend, Tally},
 };
 
 use super::services::ServiceOptions;
@@ -16,7 +17,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Redrive {
-    /// A failure document, a folder of them, <s3://bucket/prefix>, or the URL of the dead-letter queue
+    /// A failure document, a folder of them, <s3://bucket/prefix>, or the URL of a dead-letter queue
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
     #[command(flatten)]
@@ -30,19 +31,26 @@ pub(crate) struct Redrive {
     /// Replay documents of this table instead, such as the table that this one was restored from
     #[arg(long, value_name = "TABLE")]
     from_table: Option<String>,
+    /// Queue that the updates of a dead-letter queue are sent to [default: its source queue]
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
 }
 
 const EXAMPLE: &str = "\
 Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
 
-A message is deleted when all of its records are in history. Other messages stay in the queue, and their records are
-listed.";
+A message is deleted when all of its records are in history, or when its update was sent to the source queue again. Other
+messages stay in the queue, and their records and updates are listed.";
 
 impl Redrive {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let services = self.services.to_services();
-        let counter = Counter::new("documents");
-        let feed = Feed::new(connection, &services, &counter);
+        let counter = Counter::new("documents and updates");
+        let mut feed = Feed::new(connection, &services, &counter);
+        feed.resend = Some(Resend {
+            to: self.to.clone(),
+            is_dry: self.dry_run,
+        });
         let mut replay = Replay::new(connection, &services, self.dry_run);
         replay.drop_conflicts = self.drop_conflicts;
         if let Some(table) = &self.from_table {
@@ -57,7 +65,13 @@ impl Redrive {
         } else {
             output.object(&tally.counts(self.dry_run))?;
             output::print_lists(tally.lists());
+            output::print_lists([("Destinations", &*tally.destinations())]);
         }
-        Ok(fed.and(tally.verdict())?)
+        match fed.and(tally.verdict()) {
+            Err(error @ OperationError::SourceQueues { .. }) => {
+                Err(CliError::Usage(format!("{error}; name the queue with --to URL")))
+            }
+            done => Ok(done?),
+        }
     }
 }

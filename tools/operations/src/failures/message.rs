@@ -1,10 +1,13 @@
-//! Messages of the dead-letter queue: S3 event notifications, or failure documents.
+//! Messages of the dead-letter queues: S3 event notifications, failure documents, or updates.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::document::{self, Document};
+use super::{
+    document::{self, Document},
+    update::UpdateMessage,
+};
 
 #[derive(Debug)]
 pub enum Message {
@@ -13,6 +16,8 @@ pub enum Message {
     /// Created objects, each expected to be a document.
     Objects(Vec<Object>),
     Document(Box<Document>),
+    /// Update that writer-fn did not apply.
+    Update(UpdateMessage),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +27,15 @@ pub struct Object {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("it is neither an S3 event notification nor a failure document")]
+#[error("it is neither an S3 event notification, nor a failure document, nor an update")]
 pub struct NotAMessage;
 
-/// Parses a message. Unwraps the envelope of an SNS topic.
+/// Parses a message. Unwraps the envelope of an SNS topic. Only updates have a member `ID`.
 pub fn parse(body: &str) -> Result<Message, NotAMessage> {
     let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
+    if let Some(update) = UpdateMessage::find(&message) {
+        return Ok(Message::Update(update));
+    }
     match &message["Message"] {
         Value::String(inner) if message["Type"] == "Notification" => read(inner),
         _ => read(body),
@@ -97,6 +105,16 @@ mod tests {
         assert!(matches!(parse(&test_event.to_string()), Ok(Message::TestEvent)));
         let document = json!({"payload": {"Records": []}});
         assert!(matches!(parse(&document.to_string()), Ok(Message::Document(_))));
+        for update in [
+            json!({"ID": "E"}),
+            json!({"ID": "E", "payload": {"Records": []}, "Records": [], "Event": "s3:TestEvent"}),
+            json!({"Type": "Notification", "Message": "{\"ID\": \"E\"}"}),
+            json!({"detail-type": "t", "detail": {"ID": "E"}}),
+        ] {
+            assert!(matches!(parse(&update.to_string()), Ok(Message::Update(_))), "{update}");
+        }
+        let with_detail = json!({"payload": {"Records": [{"ID": "E"}]}, "detail": {"ID": "E"}});
+        assert!(matches!(parse(&with_detail.to_string()), Ok(Message::Document(_))));
         for odd in [
             json!({}),
             json!([]),

@@ -1,5 +1,6 @@
-//! Failure documents of an event source mapping, and the queue messages that announce them.
+//! Failure documents of an event source mapping, and the messages of dead-letter queues.
 
 pub mod document;
 pub mod message;
 pub mod source;
+pub mod update;

@@ -1,6 +1,6 @@
-//! Documents of all sources, passed to a sink.
+//! Documents of all sources, passed to a sink, and updates of dead-letter queues, sent again.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
 
@@ -8,6 +8,7 @@ use super::{
     bucket::Buckets,
     folder::{self, Content},
     queue::{Drain, Queue, Received},
+    resend::{Resend, Resender},
     services::Services,
     tally::Tally,
 };
@@ -37,16 +38,19 @@ pub struct Feed<'a> {
     pub(super) connection: &'a Connection,
     pub(super) services: &'a Services,
     pub(super) buckets: Buckets,
+    /// `None` if updates stay in their dead-letter queue.
+    pub resend: Option<Resend>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Feed<'a> {
-    /// Returns a feed that reports the number of documents.
+    /// Returns a feed that reports the number of documents and updates. Updates stay in their dead-letter queue.
     pub fn new(connection: &'a Connection, services: &'a Services, progress: &'a dyn Progress) -> Self {
         Self {
             connection,
             services,
             buckets: Buckets::new(connection, services),
+            resend: None,
             progress,
         }
     }
@@ -103,7 +107,7 @@ impl<'a> Feed<'a> {
         let mut taken = std::pin::pin!(taken);
         while let Some(one) = taken.try_next().await? {
             tally.add(one);
-            self.progress.at(tally.documents());
+            self.progress.at(tally.processed());
         }
         Ok(())
     }
@@ -111,20 +115,30 @@ impl<'a> Feed<'a> {
     async fn queue(&self, url: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         let queue = Queue::new(self.connection, self.services, url);
         let mut drain = Drain::new(&queue);
-        let drained = self.drain(&mut drain, sink, tally).await;
+        let resender = Resender::new(&queue, self.resend.as_ref());
+        let drained = self.drain(&mut drain, &resender, sink, tally).await;
         // Only at the end: a kept message that is visible would be received again and again.
         tally.messages_kept += drain.release().await?;
         drained
     }
 
-    async fn drain(&self, drain: &mut Drain<'_>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+    async fn drain(
+        &self,
+        drain: &mut Drain<'_>,
+        resender: &Resender<'_>,
+        sink: &impl Sink,
+        tally: &mut Tally,
+    ) -> Result<(), OperationError> {
         while let Some(messages) = drain.next().await? {
-            let taken = join_all(messages.iter().map(|message| self.message(message, sink))).await;
+            let processed = match messages.iter().any(|message| message.deduplication_id.is_some()) {
+                true => self.in_order(&messages, resender, sink).await,
+                false => join_all(messages.iter().map(|message| self.message(message, resender, sink))).await,
+            };
             let mut first_error = None;
-            for (message, taken) in messages.iter().zip(taken) {
-                match taken {
-                    Ok(one) => {
-                        if sink.may_delete(&one) {
+            for (message, processed) in messages.iter().zip(processed) {
+                match processed {
+                    Ok((one, may_delete)) => {
+                        if may_delete {
                             drain.delete(message).await?;
                             tally.messages_deleted += 1;
                         }
@@ -133,7 +147,7 @@ impl<'a> Feed<'a> {
                     Err(error) => first_error = first_error.or(Some(error)),
                 }
             }
-            self.progress.at(tally.documents());
+            self.progress.at(tally.processed());
             if let Some(error) = first_error {
                 return Err(error);
             }
@@ -141,20 +155,57 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    pub(super) async fn message(&self, message: &Received, sink: &impl Sink) -> Result<Tally, OperationError> {
-        let name = format!("message {}", message.id);
-        match message::parse(&message.body) {
-            Ok(Message::TestEvent) => Ok(Tally::default()),
-            Ok(Message::Document(document)) => sink.document(&name, *document).await,
+    /// Processes messages of a FIFO queue until the first error. If an update stays, so do the later ones of its group.
+    async fn in_order(
+        &self,
+        messages: &[Received],
+        resender: &Resender<'_>,
+        sink: &impl Sink,
+    ) -> Vec<Result<(Tally, bool), OperationError>> {
+        let (mut processed, mut stopped) = (Vec::new(), HashSet::new());
+        for message in messages {
+            let one = match stopped.contains(&message.group) {
+                true => {
+                    let reason = "an earlier message of its message group was not sent";
+                    Ok((Tally::not_resent(&message.name(), reason), false))
+                }
+                false => self.message(message, resender, sink).await,
+            };
+            if one.as_ref().is_ok_and(|(tally, _)| tally.has_unsent()) {
+                stopped.insert(&message.group);
+            }
+            let is_error = one.is_err();
+            processed.push(one);
+            if is_error {
+                break;
+            }
+        }
+        processed
+    }
+
+    /// Processes a message. Returns its counts, and `true` if it may be deleted.
+    pub(super) async fn message(
+        &self,
+        message: &Received,
+        resender: &Resender<'_>,
+        sink: &impl Sink,
+    ) -> Result<(Tally, bool), OperationError> {
+        let name = message.name();
+        let tally = match message::parse(&message.body) {
+            Ok(Message::Update(update)) => return resender.resend(message, update).await,
+            Ok(Message::TestEvent) => Tally::default(),
+            Ok(Message::Document(document)) => sink.document(&name, *document).await?,
             Ok(Message::Objects(objects)) => {
                 let mut tally = Tally::default();
                 for object in &objects {
                     tally.add(self.object(object, sink).await?);
                 }
-                Ok(tally)
+                tally
             }
-            Err(error) => Ok(Tally::left(&name, &error.to_string())),
-        }
+            Err(error) => Tally::left(&name, &error.to_string()),
+        };
+        let may_delete = sink.may_delete(&tally);
+        Ok((tally, may_delete))
     }
 
     pub(super) async fn object(&self, object: &Object, sink: &impl Sink) -> Result<Tally, OperationError> {

@@ -6,6 +6,7 @@ use super::{
     feed::{Feed, Sink},
     folder::{self, Content},
     queue::{Drain, Queue, Received},
+    resend::Resender,
     tally::Tally,
 };
 use crate::{
@@ -153,7 +154,8 @@ impl Feed<'_> {
         };
         let queue = Queue::new(self.connection, self.services, url);
         let mut drain = Drain::new(&queue);
-        let done = self.one_message(&mut drain, name, sink, tally).await;
+        let resender = Resender::new(&queue, self.resend.as_ref());
+        let done = self.one_message(&mut drain, &resender, name, sink, tally).await;
         drain.release().await?;
         done
     }
@@ -161,6 +163,7 @@ impl Feed<'_> {
     async fn one_message(
         &self,
         drain: &mut Drain<'_>,
+        resender: &Resender<'_>,
         name: &str,
         sink: &impl Sink,
         tally: &mut Tally,
@@ -168,8 +171,8 @@ impl Feed<'_> {
         let Some(message) = find(drain, name).await? else {
             return Ok(false);
         };
-        let one = self.message(&message, sink).await?;
-        if sink.may_delete(&one) {
+        let (one, may_delete) = self.message(&message, resender, sink).await?;
+        if may_delete {
             drain.delete(&message).await?;
             tally.messages_deleted += 1;
         } else {
@@ -216,6 +219,7 @@ impl Feed<'_> {
         match message::parse(&message.body) {
             Ok(Message::TestEvent) => Ok(Vec::new()),
             Ok(Message::Document(document)) => Ok(vec![entry(Ok(*document))]),
+            Ok(Message::Update(_)) => Ok(vec![entry(Err("it is an update".to_owned()))]),
             Ok(Message::Objects(objects)) => {
                 let mut entries = Vec::new();
                 for object in &objects {

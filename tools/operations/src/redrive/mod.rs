@@ -1,11 +1,12 @@
-//! Redrive: puts the version items of failure documents.
+//! Redrive: puts the version items of failure documents, and sends the updates of a dead-letter queue again.
 //!
 //! ```text
 //! source ─ feed ─▶ document ─ reader ─▶ records ─ replay (stream-fn's own code) ─▶ tally
+//!               └─▶ update ─ resend ─▶ queue of the updates
 //! ```
 //!
 //! The records of a document without a payload are read from the table's stream. A message is deleted only if all of its
-//! records are in history. No version item is overwritten.
+//! records are in history, or if its update was sent. No version item is overwritten.
 
 mod bucket;
 mod feed;
@@ -14,6 +15,7 @@ mod listing;
 mod queue;
 mod reader;
 mod replay;
+mod resend;
 mod services;
 mod stream;
 mod tally;
@@ -22,6 +24,7 @@ pub use feed::{Feed, Sink};
 pub use listing::{Entry, Listed};
 pub use reader::{Read, Reader};
 pub use replay::Replay;
+pub use resend::Resend;
 pub use services::{Services, VISIBILITY_TIMEOUT};
 pub use stream::{Fetched, TableStream};
 pub use tally::Tally;

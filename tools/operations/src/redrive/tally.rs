@@ -1,4 +1,6 @@
-//! Outcomes of records: counts, and the names of records that are not in history.
+//! Outcomes of records and updates: counts, and the names of records that are not in history and of updates that stay.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use shared::domain::{sequence::SequenceNumber, version_item::VersionItem};
@@ -20,6 +22,8 @@ pub struct Tally {
     skipped: u64,
     lost: u64,
     other_table: u64,
+    /// Number of updates that were sent, by the URL of the queue.
+    resent: BTreeMap<String, u64>,
     pub(super) messages_deleted: u64,
     pub(super) messages_kept: u64,
     conflicts: Vec<Value>,
@@ -28,12 +32,28 @@ pub struct Tally {
     failed: Vec<Value>,
     other_tables: Vec<Value>,
     left: Vec<Value>,
+    not_resent: Vec<Value>,
 }
 
 impl Tally {
     pub fn left(name: &str, why: &str) -> Self {
         Self {
             left: vec![json!({"Source": name, "Reason": why})],
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn resent(queue: &str) -> Self {
+        Self {
+            resent: BTreeMap::from([(queue.to_owned(), 1)]),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the tally of an update that stays in its dead-letter queue.
+    pub(super) fn not_resent(name: &str, why: &str) -> Self {
+        Self {
+            not_resent: vec![json!({"Source": name, "Reason": why})],
             ..Self::default()
         }
     }
@@ -120,20 +140,34 @@ impl Tally {
         self.failed.extend(other.failed);
         self.other_tables.extend(other.other_tables);
         self.left.extend(other.left);
+        self.not_resent.extend(other.not_resent);
+        for (queue, updates) in other.resent {
+            *self.resent.entry(queue).or_default() += updates;
+        }
     }
 
     /// Returns `true` if a redrive would change anything after a dry run with this tally.
     pub fn would_change(&self) -> bool {
-        self.recorded > 0 || self.messages_kept > 0 || !self.failed.is_empty()
+        self.recorded > 0 || self.updates_resent() > 0 || self.messages_kept > 0 || !self.failed.is_empty()
     }
 
-    pub fn documents(&self) -> u64 {
-        self.documents
+    /// Returns the number of documents and of updates.
+    pub fn processed(&self) -> u64 {
+        self.documents + self.updates_resent() + self.not_resent.len() as u64
     }
 
-    /// Returns `true` if every record is in history. With `but_conflicts`, records in conflict do not count.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.not_resent.is_empty()
+    }
+
+    fn updates_resent(&self) -> u64 {
+        self.resent.values().sum()
+    }
+
+    /// Returns `true` if every record is in history and every update was sent. With `but_conflicts`, records in conflict do
+    /// not count.
     pub fn is_in(&self, but_conflicts: bool) -> bool {
-        let named = [&self.malformed, &self.failed, &self.left];
+        let named = [&self.malformed, &self.failed, &self.left, &self.not_resent];
         let conflicts = !but_conflicts && !self.conflicts.is_empty();
         !conflicts && named.iter().all(|list| list.is_empty()) && self.lost == 0 && self.other_table == 0
     }
@@ -149,12 +183,13 @@ impl Tally {
             "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
             "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
             "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
+            "Resent": self.updates_resent(), "NotResent": self.not_resent.len(),
             "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept, "DryRun": is_dry,
         })
     }
 
-    /// Returns the names of records that are not in history, by reason.
-    pub fn lists(&self) -> [(&'static str, &[Value]); 6] {
+    /// Returns the names of records that are not in history and of updates that stay, by reason.
+    pub fn lists(&self) -> [(&'static str, &[Value]); 7] {
         [
             ("Conflicts", &self.conflicts),
             ("LostRecords", &self.lost_records),
@@ -162,7 +197,16 @@ impl Tally {
             ("FailedRecords", &self.failed),
             ("OtherTables", &self.other_tables),
             ("Left", &self.left),
+            ("UpdatesNotResent", &self.not_resent),
         ]
+    }
+
+    /// Returns the queues that updates were sent to.
+    pub fn destinations(&self) -> Vec<Value> {
+        let queues = self.resent.iter();
+        queues
+            .map(|(queue, updates)| json!({"Queue": queue, "Updates": updates}))
+            .collect()
     }
 
     pub fn summary(&self, is_dry: bool) -> Value {
@@ -170,10 +214,11 @@ impl Tally {
         for (name, list) in self.lists() {
             summary[name] = json!(list);
         }
+        summary["Destinations"] = self.destinations().into();
         summary
     }
 
-    /// Returns an error if any record is not in history.
+    /// Returns an error if any record is not in history, or any update was not sent.
     pub fn verdict(&self) -> Result<(), OperationError> {
         let parts = [
             (self.conflicts.len() as u64, "in conflict with an existing item"),
@@ -181,11 +226,12 @@ impl Tally {
             (self.malformed.len() as u64, "malformed"),
             (self.failed.len() as u64, "failed, can be retried"),
             (self.other_table, "of another table"),
-            (self.left.len() as u64, "no document"),
+            (self.left.len() as u64, "neither a document nor an update"),
+            (self.not_resent.len() as u64, "not sent again"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        let message = format!("not all records are in history: {}", parts.join(", "));
+        let message = format!("not everything was redriven: {}", parts.join(", "));
         match (self.failed.is_empty(), self.is_in(false)) {
             (false, _) => Err(OperationError::Retryable(message)),
             (true, false) => Err(OperationError::Incomplete(message)),
