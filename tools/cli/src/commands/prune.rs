@@ -9,7 +9,7 @@ use operations::{connection::Connection, prune};
 use serde_json::json;
 use shared::{
     clock,
-    domain::{entity::EntityId, prune::Keep, time::EpochMillis},
+    domain::{entity::EntityId, prune::Keep, recorded_at::RecordedAt},
     dynamodb::maintain::rate_limit::{Limits, RateLimiter},
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Prune {
         required_unless_present = "older_than"
     )]
     keep: Option<NonZeroU64>,
-    /// Keep the versions that were the latest at some time in this period, by their own times: 90d, 12h
+    /// Keep the versions that were the latest at some time in this period, by the times at which they were recorded: 90d, 12h
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
     /// Period in which marked versions can still be read and pinned: 7d, 0s
@@ -60,10 +60,7 @@ impl Prune {
         let now = clock::since_epoch();
         let keep = match (self.keep, self.older_than) {
             (Some(count), _) => Keep::Newest(count.get()),
-            (None, Some(age)) => {
-                let since = now.saturating_sub(age).as_millis();
-                Keep::Since(EpochMillis::new(i64::try_from(since).unwrap_or(i64::MAX)))
-            }
+            (None, Some(age)) => Keep::Since(RecordedAt::since_epoch(now.saturating_sub(age))),
             (None, None) => return Err(CliError::Usage("prune needs --keep or --older-than".to_owned())),
         };
         let limits = Limits {
@@ -90,6 +87,7 @@ impl Prune {
             "Floor": plan.floor,
             "Marked": marked,
             "Left": plan.settled,
+            "Undated": plan.undated,
             "Expires": expires.as_secs(),
             "DryRun": self.dry_run,
         }))

@@ -1,12 +1,14 @@
 //! `vzero prune`, `pin` and `purge`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use shared::{
-    domain::{Item, version_item::VersionItem},
+    domain::{Item, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::put::put_version::PutOutcome,
 };
 
-use testkit::table::Table;
+use testkit::{command::members, table::Table};
 
 use crate::{latest, new_table, version, with_digits};
 
@@ -17,6 +19,34 @@ fn days(table: &Table, count: i64) {
         let time = now - (count - number) * 86_400_000;
         table.write(json!({"ID": "E", "State": number, "Timestamp": time}));
     }
+}
+
+fn days_ago(days: u64) -> RecordedAt {
+    RecordedAt::since_epoch(shared::clock::since_epoch().saturating_sub(Duration::from_secs(days * 86_400)))
+}
+
+/// Puts an entity whose versions were recorded this many days ago, `None` for an unknown time.
+fn recorded(table: &Table, id: &str, days: &[Option<u64>]) {
+    for (number, days) in (1..).zip(days) {
+        let (mut head, mut item) = (latest(id, number), version(id, number));
+        for item in [&mut head, &mut item] {
+            if let Some(days) = days {
+                let time = days_ago(*days);
+                item["RecordedAt"] = json!({"S": time.to_string()});
+                item["Timestamp"] = json!({"N": time.floor_millis().get().to_string()});
+            }
+            table.put(item.clone());
+        }
+    }
+}
+
+/// Returns the numbers of the marked versions.
+fn marked(table: &Table, id: &str) -> Vec<u64> {
+    let items = table.items_of(id);
+    let marked = items.iter().filter(|(_, item)| item.get("TTL").is_some());
+    let mut numbers: Vec<_> = marked.map(|(key, _)| key[1..].parse().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 fn numbers(lines: &[Value]) -> Vec<u64> {
@@ -93,7 +123,7 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
 #[test]
 fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let table = new_table();
-    days(&table, 12);
+    recorded(&table, "E", &(0..12).rev().map(Some).collect::<Vec<_>>());
     // When the last five days began, the version of the day before was the latest.
     let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
     assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
@@ -120,6 +150,45 @@ fn pruning_by_age_keeps_the_version_of_every_time_since() {
         assert!(ran.stderr.starts_with(said));
     }
     assert_eq!(table.run(&["prune", "F", "--keep", "1"]).code, 3);
+}
+
+#[test]
+fn the_age_of_a_version_is_not_the_time_of_the_client() {
+    let table = new_table();
+    // Recorded today, with a time that the first update set long ago.
+    recorded(&table, "Fresh", &[Some(0); 4]);
+    for key in ["v0", "v1", "v2", "v3", "v4"] {
+        let mut item = table.items_of("Fresh")[key].clone();
+        item["Time"] = json!({"S": "2020-11-01T20:04:00"});
+        item["Timestamp"] = json!({"N": "1604261040000"});
+        table.put(item);
+    }
+    let pruned = line(&table, &["prune", "Fresh", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 0]));
+    assert_eq!(marked(&table, "Fresh"), [0; 0]);
+    // Recorded long ago, without a time of the client.
+    recorded(&table, "Old", &[Some(400), Some(300), Some(200), Some(1)]);
+    for key in ["v0", "v1", "v2", "v3", "v4"] {
+        let mut item = table.items_of("Old")[key].clone();
+        item.as_object_mut().unwrap().remove("Timestamp");
+        table.put(item);
+    }
+    let pruned = line(&table, &["prune", "Old", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
+    assert_eq!(marked(&table, "Old"), [1, 2]);
+}
+
+#[test]
+fn versions_of_an_unknown_time_are_kept_and_counted() {
+    let table = new_table();
+    recorded(&table, "Undated", &[None; 3]);
+    let pruned = line(&table, &["prune", "Undated", "--older-than", "0s"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 3]));
+    recorded(&table, "Mixed", &[None, None, Some(100), None, Some(0)]);
+    let pruned = line(&table, &["prune", "Mixed", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 1]));
+    let pruned = line(&table, &["prune", "Undated", "--keep", "1"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
 }
 
 fn jiff_text(seconds: i64) -> String {
