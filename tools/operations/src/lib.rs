@@ -20,3 +20,4 @@ pub mod prune;
 pub mod redrive;
 pub mod repair;
 pub mod request_error;
+mod segments;
