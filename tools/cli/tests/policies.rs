@@ -45,6 +45,7 @@ const COMMANDS: [(&str, &[&str]); 5] = [
             "repair --all --lag 0 --yes",
             "pin E 2",
             "prune E --keep 2",
+            "prune --all --keep 1",
             "pin E 2 --unpin",
             "backfill --mode transaction",
             "purge E --yes",

@@ -10,7 +10,6 @@ use futures::{
     Stream, StreamExt as _, TryStreamExt as _,
     stream::{self, LocalBoxStream},
 };
-use serde::{Deserialize, Serialize};
 use shared::{
     domain::entity::EntityId,
     dynamodb::{
@@ -25,9 +24,13 @@ use shared::{
     },
 };
 
-use crate::{checkpoint::Checkpoint, connection::Connection, error::OperationError};
+use crate::{
+    connection::Connection,
+    error::OperationError,
+    segments::{self, SegmentRun},
+};
 
-pub const SEGMENTS: u32 = 4;
+pub use crate::segments::SEGMENTS;
 
 pub struct EntitiesAudit {
     auditor: Auditor,
@@ -72,37 +75,25 @@ pub fn segments(
     lag: Duration,
     segments: Vec<Progress>,
 ) -> impl Stream<Item = Result<(usize, Step), ServiceError>> + use<> {
-    let total = u32::try_from(segments.len()).unwrap_or(u32::MAX);
-    let segments = (0..total).zip(segments).map(|(index, progress)| {
-        let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, Segment { index, total }, progress);
-        stream::try_unfold(audit, move |mut audit| async move {
+    segments::in_parallel(segments, steps(store, pace, lag))
+}
+
+fn steps(
+    store: &Store,
+    pace: &RateLimiter,
+    lag: Duration,
+) -> impl Fn(Segment, Progress) -> LocalBoxStream<'static, Result<Step, ServiceError>> {
+    move |segment, progress| {
+        let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
+        stream::try_unfold(audit, |mut audit| async move {
             let step = audit.step().await?;
-            Ok(step.map(|step| ((index as usize, step), audit)))
+            Ok(step.map(|step| (step, audit)))
         })
         .boxed_local()
-    });
-    stream::select_all(segments)
+    }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct State {
-    command: String,
-    table: String,
-    version_digits: String,
-    segments: Vec<Progress>,
-    read_units: f64,
-}
-
-pub struct TableAudit {
-    state: State,
-    checkpoint: Checkpoint,
-    /// `true` if the caller has reported the findings of the last step.
-    is_reported: bool,
-    steps: LocalBoxStream<'static, Result<(usize, Step), ServiceError>>,
-    pace: RateLimiter,
-    read_units_before: f64,
-}
+pub struct TableAudit(SegmentRun<(), Progress, Vec<EntityFindings>>);
 
 impl TableAudit {
     /// Prepares an audit in this number of segments, or resumes the run of the checkpoint.
@@ -113,80 +104,36 @@ impl TableAudit {
         segments: Option<u32>,
         checkpoint: Option<&Path>,
     ) -> Result<Self, OperationError> {
-        let checkpoint = Checkpoint::new(checkpoint);
-        let state = begin(connection, segments, &checkpoint)?;
-        Ok(Self {
+        let plan = segments::Plan {
+            command: "audit",
+            connection,
+            options: None,
+            segments,
             checkpoint,
-            is_reported: false,
-            steps: self::segments(&connection.store, pace, lag, state.segments.clone()).boxed_local(),
-            pace: pace.clone(),
-            read_units_before: state.read_units,
-            state,
-        })
+        };
+        let steps = steps(&connection.store, pace, lag);
+        let run = SegmentRun::new(plan, pace, |segment, progress| {
+            steps(segment, progress).map_ok(|Step { audited, progress }| (audited, progress))
+        });
+        Ok(Self(run?))
     }
 
     /// Audits further. Returns the audited entities, or `None` at the end.
     pub async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
-        if self.is_reported {
-            self.checkpoint.save(&self.state)?;
-        }
-        loop {
-            let next = match self.checkpoint.due() {
-                Some(due) => tokio::time::timeout_at(due, self.steps.try_next()).await,
-                None => Ok(self.steps.try_next().await),
-            };
-            let Ok(next) = next else {
-                self.checkpoint.save(&self.state)?;
-                continue;
-            };
-            let Some((index, Step { audited, progress })) = next? else {
-                self.checkpoint.remove()?;
-                return Ok(None);
-            };
-            if let Some(segment) = self.state.segments.get_mut(index) {
-                *segment = progress;
-            }
-            self.state.read_units = self.read_units_before + self.pace.consumed().read;
-            self.is_reported = true;
-            return Ok(Some(audited));
-        }
+        self.0.step().await
     }
 
     /// Returns the counts so far, including earlier runs.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        self.state
-            .segments
-            .iter()
-            .for_each(|progress| counts.merge(&progress.counts));
+        for progress in self.0.progress() {
+            counts.merge(&progress.counts);
+        }
         counts
     }
 
     /// Returns the consumed read units so far, including earlier runs.
     pub fn read_units(&self) -> f64 {
-        self.state.read_units
+        self.0.consumed().read
     }
-}
-
-fn begin(connection: &Connection, segments: Option<u32>, checkpoint: &Checkpoint) -> Result<State, OperationError> {
-    let digits = connection.store.digits().to_string();
-    let Some(state) = checkpoint.load::<State>()? else {
-        return Ok(State {
-            command: "audit".to_owned(),
-            table: connection.table.clone(),
-            version_digits: digits,
-            segments: vec![Progress::default(); segments.unwrap_or(SEGMENTS) as usize],
-            read_units: 0.0,
-        });
-    };
-    let is_same = state.command == "audit" && state.table == connection.table && state.version_digits == digits;
-    if !is_same || segments.is_some_and(|segments| segments as usize != state.segments.len()) {
-        return Err(OperationError::OtherRun(format!(
-            "{} of {} with {} segments",
-            state.command,
-            state.table,
-            state.segments.len()
-        )));
-    }
-    Ok(state)
 }

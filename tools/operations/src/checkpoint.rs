@@ -44,12 +44,22 @@ impl Checkpoint {
 
     /// Writes the state atomically, or defers it if the last write was recent and slow.
     pub(crate) fn save<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
-        let Some(path) = &self.path else { return Ok(()) };
         let began = Instant::now();
         if self.not_before.is_some_and(|not_before| began < not_before) {
             self.is_behind = true;
             return Ok(());
         }
+        self.save_now(state)
+    }
+
+    /// Writes the state if that was deferred.
+    pub(crate) fn save_deferred<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
+        if self.is_behind { self.save_now(state) } else { Ok(()) }
+    }
+
+    fn save_now<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let began = Instant::now();
         write(path, state).map_err(OperationError::SaveCheckpoint)?;
         self.is_behind = false;
         self.not_before = Some(Instant::now() + began.elapsed() * TIME_SHARE);

@@ -1,7 +1,7 @@
 //! Operations on a versioned table: audit, backfill, prune, redrive and repair.
 //!
 //! This is the library under the command `vzero` and the history console. It has no command line and prints nothing: a
-//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`]), or reports to a
+//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`prune`]), or reports to a
 //! [`Progress`](progress::Progress). A run that was interrupted resumes from its `checkpoint`. Every error is an
 //! [`OperationError`](error::OperationError), whose kind decides the exit code or the HTTP status.
 #![allow(
@@ -20,3 +20,4 @@ pub mod prune;
 pub mod redrive;
 pub mod repair;
 pub mod request_error;
+mod segments;

@@ -1,16 +1,61 @@
 //! Prune: raises the floor of a history, then marks the versions below it for deletion by TTL.
+//!
+//! [`TablePrune`] prunes the entities of a table. It scans the table with eventually consistent reads, and reads an entity
+//! again, consistently, only if versions of it can be removed or are missing. An entity that cannot be pruned because of its
+//! items does not stop the run.
 
-use std::time::Duration;
+use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde::{Deserialize, Serialize};
 use shared::{
-    domain::{entity::EntityId, prune::Plan, version::Version},
-    dynamodb::{Store, client::error::ServiceError, maintain::rate_limit::RateLimiter},
+    clock,
+    domain::{
+        entity::EntityId,
+        prune::{Keep, Plan, Seen},
+        recorded_at::RecordedAt,
+        version::Version,
+        version_item::InvalidImage,
+    },
+    dynamodb::{
+        Store,
+        client::error::{ErrorKind, ServiceError},
+        maintain::{
+            rate_limit::{Consumed, RateLimiter},
+            segment_entities::{ItemKey, SeenEntity, SegmentEntities},
+        },
+        read::{scan_segment::Segment, versions::ReadError},
+    },
+};
+use thiserror::Error;
+
+use crate::{
+    connection::Connection,
+    error::OperationError,
+    progress::{Progress, Silent},
+    segments::{self, SegmentRun},
 };
 
-use crate::progress::Progress;
-
 const CONCURRENCY: usize = 16;
+
+/// Rule for the versions to keep, from the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// This number of newest versions.
+    Keep(u64),
+    /// The versions that were the latest at some time within this age.
+    OlderThan(Duration),
+}
+
+impl Rule {
+    /// Returns the rule at a time since the epoch.
+    pub fn at(self, now: Duration) -> Keep {
+        match self {
+            Self::Keep(count) => Keep::Newest(count),
+            Self::OlderThan(age) => Keep::Since(RecordedAt::since_epoch(now.saturating_sub(age))),
+        }
+    }
+}
 
 /// Carries out a plan: marked versions expire at this time since the epoch. Returns the number of versions that were marked.
 pub async fn carry_out(
@@ -36,4 +81,222 @@ pub async fn carry_out(
         progress.at(marked);
     }
     Ok(marked)
+}
+
+/// Options of the pruning of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Options {
+    pub rule: Rule,
+    /// Period in which marked versions can still be read.
+    pub grace: Duration,
+    pub over_gaps: bool,
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Counts {
+    /// Items read, of all kinds.
+    pub items: u64,
+    /// Entities with a latest item.
+    pub entities: u64,
+    /// Entities whose floor was raised, or of which versions were marked.
+    pub pruned: u64,
+    /// Versions that were marked.
+    pub marked: u64,
+    /// Versions below the floor that are pinned or were marked before.
+    pub left: u64,
+    /// Versions from the floor on whose time is not known.
+    pub undated: u64,
+    /// Entities whose floor stays below a missing version.
+    pub stopped: u64,
+    /// Entities that cannot be pruned because of their items.
+    pub failed: u64,
+}
+
+impl Counts {
+    fn merge(&mut self, other: &Self) {
+        self.items += other.items;
+        self.entities += other.entities;
+        self.pruned += other.pruned;
+        self.marked += other.marked;
+        self.left += other.left;
+        self.undated += other.undated;
+        self.stopped += other.stopped;
+        self.failed += other.failed;
+    }
+}
+
+/// Entity that cannot be pruned because of its items.
+#[derive(Debug)]
+pub struct FailedEntity {
+    pub entity: EntityId,
+    pub why: Cause,
+}
+
+/// Reason why an entity cannot be pruned.
+#[derive(Debug, Error)]
+pub enum Cause {
+    #[error(transparent)]
+    Latest(InvalidImage),
+    /// DynamoDB rejects a change of an item, for example because the item would be too large.
+    #[error(transparent)]
+    Rejected(ServiceError),
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct SegmentProgress {
+    /// Last item of the last entity that was processed.
+    after: Option<ItemKey>,
+    /// `true` if the whole segment was processed.
+    done: bool,
+    counts: Counts,
+}
+
+/// Pruning of a table.
+pub struct TablePrune(SegmentRun<Options, SegmentProgress, Vec<FailedEntity>>);
+
+impl TablePrune {
+    /// Prepares a run in this number of segments, or resumes the run of the checkpoint.
+    pub fn new(
+        connection: &Connection,
+        options: Options,
+        pace: &RateLimiter,
+        segments: Option<u32>,
+        checkpoint: Option<&Path>,
+    ) -> Result<Self, OperationError> {
+        let plan = segments::Plan {
+            command: "prune",
+            connection,
+            options: Some(options),
+            segments,
+            checkpoint,
+        };
+        let pruner = Arc::new(Pruner {
+            store: connection.store.clone(),
+            pace: pace.clone(),
+            keep: options.rule.at(clock::since_epoch()),
+            options,
+        });
+        let run = SegmentRun::new(plan, pace, |segment, progress| {
+            let prune = SegmentPrune::new(Arc::clone(&pruner), segment, progress);
+            stream::try_unfold(prune, |mut prune| async move {
+                let failed = prune.step().await?;
+                Ok::<_, OperationError>(failed.map(|failed| ((failed, prune.progress.clone()), prune)))
+            })
+        });
+        Ok(Self(run?))
+    }
+
+    /// Prunes the entities of the next page. Returns those that failed, or `None` at the end.
+    pub async fn step(&mut self) -> Result<Option<Vec<FailedEntity>>, OperationError> {
+        self.0.step().await
+    }
+
+    /// Returns the counts so far, including earlier runs.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for progress in self.0.progress() {
+            counts.merge(&progress.counts);
+        }
+        counts
+    }
+
+    /// Returns the consumed capacity so far, including earlier runs.
+    pub fn consumed(&self) -> Consumed {
+        self.0.consumed()
+    }
+}
+
+struct SegmentPrune {
+    pruner: Arc<Pruner>,
+    entities: SegmentEntities<Seen>,
+    progress: SegmentProgress,
+}
+
+impl SegmentPrune {
+    fn new(pruner: Arc<Pruner>, segment: Segment, progress: SegmentProgress) -> Self {
+        let (store, pace) = (pruner.store.clone(), pruner.pace.clone());
+        Self {
+            entities: SegmentEntities::new(store, pace, segment, progress.after.as_ref()),
+            pruner,
+            progress,
+        }
+    }
+
+    async fn step(&mut self) -> Result<Option<Vec<FailedEntity>>, OperationError> {
+        if self.progress.done {
+            return Ok(None);
+        }
+        let mut failed = Vec::new();
+        for SeenEntity { entity, summary, last } in self.entities.next_page().await? {
+            let counts = &mut self.progress.counts;
+            if let Some(why) = self.pruner.entity(&entity, &summary, counts).await? {
+                counts.failed += 1;
+                failed.push(FailedEntity { entity, why });
+            }
+            counts.items += summary.items();
+            self.progress.after = Some(last);
+        }
+        self.progress.done = self.entities.is_read();
+        Ok(Some(failed))
+    }
+}
+
+struct Pruner {
+    store: Store,
+    pace: RateLimiter,
+    keep: Keep,
+    options: Options,
+}
+
+impl Pruner {
+    /// Prunes an entity of which these items were seen. Returns why it cannot be pruned, if its items are the reason.
+    async fn entity(
+        &self,
+        entity: &EntityId,
+        seen: &Seen,
+        counts: &mut Counts,
+    ) -> Result<Option<Cause>, OperationError> {
+        let plan = match self.plan(entity, seen).await {
+            Ok(Some(plan)) => plan,
+            // Versions without a latest item are a finding of the audit.
+            Ok(None) => return Ok(None),
+            Err(ReadError::Latest(why)) => {
+                counts.entities += 1;
+                return Ok(Some(Cause::Latest(why)));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        counts.entities += 1;
+        let marked = if self.options.dry_run {
+            Ok(plan.mark.len())
+        } else {
+            let expires = clock::since_epoch() + self.options.grace;
+            carry_out(&self.store, entity, &plan, expires, &self.pace, &Silent).await
+        };
+        let marked = match marked {
+            Ok(marked) => marked,
+            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(Cause::Rejected(error))),
+            Err(error) => return Err(error.into()),
+        };
+        counts.pruned += u64::from(plan.floor > plan.before || marked > 0);
+        counts.marked += marked;
+        counts.left += plan.settled;
+        counts.undated += plan.undated;
+        counts.stopped += u64::from(plan.stopped_at.is_some());
+        Ok(None)
+    }
+
+    /// Plans from the seen items, which may be outdated. If there is something to do or to report, reads them again.
+    async fn plan(&self, entity: &EntityId, seen: &Seen) -> Result<Option<Plan>, ReadError> {
+        let (keep, over_gaps) = (self.keep, self.options.over_gaps);
+        match seen.plan(keep, over_gaps) {
+            Ok(None) => Ok(None),
+            Ok(Some(plan)) if plan.is_done() && plan.stopped_at.is_none() => Ok(Some(plan)),
+            Ok(Some(_)) | Err(_) => self.store.plan_prune(entity, keep, over_gaps, &self.pace).await,
+        }
+    }
 }

@@ -104,14 +104,6 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    pub(crate) fn limiter(&self) -> &RateLimiter {
-        &self.limiter
-    }
-
     /// Returns the deferred versions.
     pub fn missing(&self) -> Vec<MissingVersions> {
         self.deferred.iter().map(|deferred| deferred.missing.clone()).collect()

@@ -5,22 +5,16 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{
-        Item,
-        audit::Collection,
-        entity::EntityId,
-        keys::{partition_key_of, sort_key_of},
-        names,
-    },
+    domain::audit::Collection,
     dynamodb::{
         Store,
         client::error::ServiceError,
         maintain::{
             audit::{Auditor, EntityFindings, MissingVersions},
             rate_limit::RateLimiter,
+            segment_entities::{ItemKey, SeenEntity, SegmentEntities},
         },
-        read::{query_items::Cursor, scan_segment::Segment},
-        s,
+        read::scan_segment::Segment,
     },
 };
 
@@ -38,14 +32,6 @@ pub struct Progress {
     missing: Vec<MissingVersions>,
     /// Counts so far.
     pub counts: Counts,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct ItemKey {
-    #[serde(rename = "PK")]
-    partition_key: String,
-    #[serde(rename = "SK")]
-    sort_key: String,
 }
 
 /// Counts of an audit.
@@ -97,28 +83,17 @@ pub struct Step {
 /// Audit of a segment.
 pub struct SegmentAudit {
     auditor: Auditor,
-    segment: Segment,
+    entities: SegmentEntities<Collection>,
     progress: Progress,
-    cursor: Option<Cursor>,
-    /// Entity whose items are being read, and the key of the last item.
-    current: Option<(EntityId, Collection, ItemKey)>,
 }
 
 impl SegmentAudit {
     /// Starts an audit, or continues from the progress of an earlier one.
     pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
-        let cursor = progress.after.as_ref().map(|after| {
-            Cursor::from([
-                (names::PK.to_owned(), s(&after.partition_key)),
-                (names::SK.to_owned(), s(&after.sort_key)),
-            ])
-        });
         Self {
+            entities: SegmentEntities::new(store.clone(), limiter.clone(), segment, progress.after.as_ref()),
             auditor: Auditor::new(store, limiter, lag, progress.missing.clone()),
-            segment,
             progress,
-            cursor,
-            current: None,
         }
     }
 
@@ -136,7 +111,10 @@ impl SegmentAudit {
                 None => return Ok(None),
             }
         } else {
-            self.read_page(&mut audited).await?;
+            for seen in self.entities.next_page().await? {
+                audited.extend(self.examine(seen).await?);
+            }
+            self.progress.read = self.entities.is_read();
         }
         audited.retain(|audited| !audited.findings.is_empty());
         for audited in &audited {
@@ -149,67 +127,17 @@ impl SegmentAudit {
         }))
     }
 
-    async fn read_page(&mut self, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
-        let (store, limiter) = (self.auditor.store().clone(), self.auditor.limiter().clone());
-        let limit = limiter.page_limit();
-        let page = limiter.run(async || {
-            store
-                .scan_segment(self.segment, self.cursor.clone(), limit, false)
-                .await
-        });
-        let (items, next) = page.await?;
-        for item in items {
-            if let Some(key) = key_of(&item) {
-                self.add(key, item, audited).await?;
-            }
-        }
-        self.cursor = next;
-        if self.cursor.is_none() {
-            self.finish_entity(audited).await?;
-            self.progress.read = true;
-        }
-        Ok(())
-    }
-
-    /// Adds an item. The items of one entity are adjacent in a scan.
-    async fn add(&mut self, key: ItemKey, item: Item, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
-        let is_current = (self.current.as_ref()).is_some_and(|(entity, ..)| entity.as_str() == key.partition_key);
-        if !is_current {
-            self.finish_entity(audited).await?;
-        }
-        // Only the table's own settings have a partition key that is not an entity.
-        let Ok(entity) = EntityId::new(key.partition_key.clone()) else {
-            return Ok(());
-        };
-        let digits = self.auditor.store().digits();
-        let (_, collection, last) = self
-            .current
-            .get_or_insert_with(|| (entity, Collection::default(), key.clone()));
-        collection.add(item, digits);
-        *last = key;
-        Ok(())
-    }
-
-    async fn finish_entity(&mut self, audited: &mut Vec<EntityFindings>) -> Result<(), ServiceError> {
-        let Some((entity, collection, last)) = self.current.take() else {
-            return Ok(());
-        };
+    async fn examine(&mut self, seen: SeenEntity<Collection>) -> Result<Option<EntityFindings>, ServiceError> {
+        let SeenEntity { entity, summary, last } = seen;
         // Counted here, so that items that are read again after an interruption are not counted twice.
-        self.progress.counts.items += collection.items();
-        if collection.is_entity() {
-            self.progress.counts.entities += 1;
-            self.progress.counts.versions += collection.versions().len();
-            let findings = self.auditor.examine(&entity, &collection).await?;
-            audited.push(EntityFindings { entity, findings });
-        }
+        self.progress.counts.items += summary.items();
         self.progress.after = Some(last);
-        Ok(())
+        if !summary.is_entity() {
+            return Ok(None);
+        }
+        self.progress.counts.entities += 1;
+        self.progress.counts.versions += summary.versions().len();
+        let findings = self.auditor.examine(&entity, &summary).await?;
+        Ok(Some(EntityFindings { entity, findings }))
     }
-}
-
-fn key_of(item: &Item) -> Option<ItemKey> {
-    Some(ItemKey {
-        partition_key: partition_key_of(item)?.to_owned(),
-        sort_key: sort_key_of(item)?.to_owned(),
-    })
 }

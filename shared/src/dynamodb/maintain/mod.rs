@@ -9,3 +9,4 @@ pub mod raise_latest;
 pub mod rate_limit;
 mod requests_from_history;
 pub mod revive_latest;
+pub mod segment_entities;

@@ -8,14 +8,11 @@ use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::Update
 
 use crate::{
     domain::{
-        Item,
-        audit::Collection,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits, sort_key_of},
+        keys::{FLOOR_KEY, VersionDigits},
         names,
-        prune::{Keep, Plan, Times, plan},
+        prune::{Keep, Plan, Seen},
         version::Version,
-        version_item::latest_of,
     },
     dynamodb::{
         Store,
@@ -42,7 +39,7 @@ impl Store {
         over_gaps: bool,
         limiter: &RateLimiter,
     ) -> Result<Option<Plan>, ReadError> {
-        let (mut seen, mut times) = (Collection::default(), Times::default());
+        let mut seen = Seen::default();
         let floor = limiter.run(async || self.get(entity, FLOOR_KEY, true).await).await?;
         if let Some(floor) = floor {
             seen.add(floor, self.digits);
@@ -53,9 +50,6 @@ impl Store {
             let page = limiter.run(async || self.query_page(entity, &range, cursor.clone()).await);
             let (items, next) = page.await?;
             for item in items {
-                if let Some(version) = self.version_by_key(&item) {
-                    times.add(version, &item);
-                }
                 seen.add(item, self.digits);
             }
             cursor = next;
@@ -63,17 +57,7 @@ impl Store {
                 break;
             }
         }
-        let Some(number) = seen.latest_version() else {
-            return Ok(None);
-        };
-        Ok(Some(plan(&seen, &times, number?, keep, over_gaps)))
-    }
-
-    fn version_by_key(&self, item: &Item) -> Option<Version> {
-        match sort_key_of(item)? {
-            LATEST_KEY => latest_of(item).ok(),
-            key => self.digits.version_of(key),
-        }
+        Ok(seen.plan(keep, over_gaps)?)
     }
 
     /// Raises the first version of an entity's history, unless it is higher already.

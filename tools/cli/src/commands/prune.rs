@@ -2,14 +2,18 @@
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
     time::Duration,
 };
 
-use operations::{connection::Connection, prune};
+use operations::{
+    connection::Connection,
+    prune::{self, Options, Rule, TablePrune},
+};
 use serde_json::json;
 use shared::{
     clock,
-    domain::{entity::EntityId, prune::Keep, time::EpochMillis},
+    domain::entity::EntityId,
     dynamodb::maintain::rate_limit::{Limits, RateLimiter},
 };
 
@@ -21,10 +25,14 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero prune Equipment#1 --older-than 90d")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Prune {
     /// Partition key of the entity
-    id: String,
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    id: Option<String>,
+    /// Prune all entities of the table
+    #[arg(long)]
+    all: bool,
     /// Keep this number of the newest versions
     #[arg(
         long,
@@ -33,7 +41,7 @@ pub(crate) struct Prune {
         required_unless_present = "older_than"
     )]
     keep: Option<NonZeroU64>,
-    /// Keep the versions that were the latest at some time in this period, by their own times: 90d, 12h
+    /// Keep the versions that were the latest at some time in this period, by the times at which they were recorded: 90d, 12h
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
     /// Period in which marked versions can still be read and pinned: 7d, 0s
@@ -51,28 +59,58 @@ pub(crate) struct Prune {
     /// Maximum number of write units a second
     #[arg(long, value_name = "UNITS")]
     max_write_units: Option<NonZeroU32>,
+    /// Number of parallel segments, with --all [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    segments: Option<u32>,
+    /// Store the progress in this file, and resume from it, with --all
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vzero prune Equipment#1 --older-than 90d
+  vzero prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json
+With --all, exit code 4 if entities could not be pruned because of their items.";
 
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let store = &connection.store;
-        let entity = EntityId::new(&self.id)?;
-        let now = clock::since_epoch();
-        let keep = match (self.keep, self.older_than) {
-            (Some(count), _) => Keep::Newest(count.get()),
-            (None, Some(age)) => {
-                let since = now.saturating_sub(age).as_millis();
-                Keep::Since(EpochMillis::new(i64::try_from(since).unwrap_or(i64::MAX)))
-            }
-            (None, None) => return Err(CliError::Usage("prune needs --keep or --older-than".to_owned())),
-        };
+        if !self.all && (self.state.is_some() || self.segments.is_some()) {
+            return Err(CliError::Usage("--state and --segments need --all".to_owned()));
+        }
         let limits = Limits {
             read: self.max_read_units,
             write: self.max_write_units,
         };
         let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
-        let plan = store.plan_prune(&entity, keep, self.over_gaps, &pace).await?;
-        let plan = plan.ok_or_else(|| CliError::no_entity(&self.id))?;
+        match &self.id {
+            Some(id) => self.entity(id, connection, &pace, output).await,
+            None => self.table(connection, &pace, output).await,
+        }
+    }
+
+    fn rule(&self) -> Result<Rule, CliError> {
+        match (self.keep, self.older_than) {
+            (Some(count), _) => Ok(Rule::Keep(count.get())),
+            (None, Some(age)) => Ok(Rule::OlderThan(age)),
+            (None, None) => Err(CliError::Usage("prune needs --keep or --older-than".to_owned())),
+        }
+    }
+
+    async fn entity(
+        &self,
+        id: &str,
+        connection: &Connection,
+        pace: &RateLimiter,
+        output: &Output,
+    ) -> Result<(), CliError> {
+        let store = &connection.store;
+        let entity = EntityId::new(id)?;
+        let now = clock::since_epoch();
+        let plan = store
+            .plan_prune(&entity, self.rule()?.at(now), self.over_gaps, pace)
+            .await?;
+        let plan = plan.ok_or_else(|| CliError::no_entity(id))?;
         if let Some(missing) = plan.stopped_at {
             output::note(&format!(
                 "version {missing} is missing, and the floor stays below it; --over-gaps raises it all the same"
@@ -83,15 +121,55 @@ impl Prune {
             plan.mark.len()
         } else {
             let bar = Bar::new(plan.mark.len());
-            prune::carry_out(store, &entity, &plan, expires, &pace, &bar).await?
+            prune::carry_out(store, &entity, &plan, expires, pace, &bar).await?
         };
         output.object(&json!({
-            "ID": self.id,
+            "ID": id,
             "Floor": plan.floor,
             "Marked": marked,
             "Left": plan.settled,
+            "Undated": plan.undated,
             "Expires": expires.as_secs(),
             "DryRun": self.dry_run,
         }))
+    }
+
+    async fn table(&self, connection: &Connection, pace: &RateLimiter, output: &Output) -> Result<(), CliError> {
+        let options = Options {
+            rule: self.rule()?,
+            grace: self.grace,
+            over_gaps: self.over_gaps,
+            dry_run: self.dry_run,
+        };
+        let mut run = TablePrune::new(connection, options, pace, self.segments, self.state.as_deref())?;
+        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
+        while let Some(failed) = run.step().await? {
+            bar.suspend(|| {
+                let mut failed = failed.iter();
+                failed.try_for_each(|failed| {
+                    output.object(&json!({"ID": failed.entity.as_str(), "Failed": failed.why.to_string()}))
+                })
+            })?;
+            let counts = run.counts();
+            bar.set(counts.items, format!(", {} marked", counts.marked));
+        }
+        drop(bar);
+        let (counts, consumed) = (run.counts(), run.consumed());
+        output.object(&json!({
+            "Entities": counts.entities,
+            "Pruned": counts.pruned,
+            "Marked": counts.marked,
+            "Left": counts.left,
+            "Undated": counts.undated,
+            "Stopped": counts.stopped,
+            "Failed": counts.failed,
+            "ReadUnits": consumed.read,
+            "WriteUnits": consumed.write,
+            "DryRun": self.dry_run,
+        }))?;
+        match counts.failed {
+            0 => Ok(()),
+            failed => Err(CliError::Conflict(format!("{failed} entities could not be pruned"))),
+        }
     }
 }

@@ -1,12 +1,17 @@
 //! `vzero prune`, `pin` and `purge`.
 
+use std::{path::Path, time::Duration};
+
 use serde_json::{Value, json};
 use shared::{
-    domain::{Item, version_item::VersionItem},
+    domain::{Item, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::put::put_version::PutOutcome,
 };
 
-use testkit::table::Table;
+use testkit::{
+    command::{Run, members},
+    table::Table,
+};
 
 use crate::{latest, new_table, version, with_digits};
 
@@ -17,6 +22,34 @@ fn days(table: &Table, count: i64) {
         let time = now - (count - number) * 86_400_000;
         table.write(json!({"ID": "E", "State": number, "Timestamp": time}));
     }
+}
+
+fn days_ago(days: u64) -> RecordedAt {
+    RecordedAt::since_epoch(shared::clock::since_epoch().saturating_sub(Duration::from_secs(days * 86_400)))
+}
+
+/// Puts an entity whose versions were recorded this many days ago, `None` for an unknown time.
+fn recorded(table: &Table, id: &str, days: &[Option<u64>]) {
+    for (number, days) in (1..).zip(days) {
+        let (mut head, mut item) = (latest(id, number), version(id, number));
+        for item in [&mut head, &mut item] {
+            if let Some(days) = days {
+                let time = days_ago(*days);
+                item["RecordedAt"] = json!({"S": time.to_string()});
+                item["Timestamp"] = json!({"N": time.floor_millis().get().to_string()});
+            }
+            table.put(item.clone());
+        }
+    }
+}
+
+/// Returns the numbers of the marked versions.
+fn marked(table: &Table, id: &str) -> Vec<u64> {
+    let items = table.items_of(id);
+    let marked = items.iter().filter(|(_, item)| item.get("TTL").is_some());
+    let mut numbers: Vec<_> = marked.map(|(key, _)| key[1..].parse().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 fn numbers(lines: &[Value]) -> Vec<u64> {
@@ -93,7 +126,7 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
 #[test]
 fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let table = new_table();
-    days(&table, 12);
+    recorded(&table, "E", &(0..12).rev().map(Some).collect::<Vec<_>>());
     // When the last five days began, the version of the day before was the latest.
     let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
     assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
@@ -120,6 +153,289 @@ fn pruning_by_age_keeps_the_version_of_every_time_since() {
         assert!(ran.stderr.starts_with(said));
     }
     assert_eq!(table.run(&["prune", "F", "--keep", "1"]).code, 3);
+}
+
+#[test]
+fn the_age_of_a_version_is_not_the_time_of_the_client() {
+    let table = new_table();
+    // Recorded today, with a time that the first update set long ago.
+    recorded(&table, "Fresh", &[Some(0); 4]);
+    for key in ["v0", "v1", "v2", "v3", "v4"] {
+        let mut item = table.items_of("Fresh")[key].clone();
+        item["Time"] = json!({"S": "2020-11-01T20:04:00"});
+        item["Timestamp"] = json!({"N": "1604261040000"});
+        table.put(item);
+    }
+    let pruned = line(&table, &["prune", "Fresh", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 0]));
+    assert_eq!(marked(&table, "Fresh"), [0; 0]);
+    // Recorded long ago, without a time of the client.
+    recorded(&table, "Old", &[Some(400), Some(300), Some(200), Some(1)]);
+    for key in ["v0", "v1", "v2", "v3", "v4"] {
+        let mut item = table.items_of("Old")[key].clone();
+        item.as_object_mut().unwrap().remove("Timestamp");
+        table.put(item);
+    }
+    let pruned = line(&table, &["prune", "Old", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
+    assert_eq!(marked(&table, "Old"), [1, 2]);
+}
+
+#[test]
+fn versions_of_an_unknown_time_are_kept_and_counted() {
+    let table = new_table();
+    recorded(&table, "Undated", &[None; 3]);
+    let pruned = line(&table, &["prune", "Undated", "--older-than", "0s"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 3]));
+    recorded(&table, "Mixed", &[None, None, Some(100), None, Some(0)]);
+    let pruned = line(&table, &["prune", "Mixed", "--older-than", "90d"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 1]));
+    let pruned = line(&table, &["prune", "Undated", "--keep", "1"]);
+    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
+}
+
+fn summary(ran: &Run) -> &Value {
+    let last = ran.lines.last().unwrap();
+    assert!(last.get("Entities").is_some(), "{ran:?}");
+    last
+}
+
+const COUNTS: [&str; 7] = ["Entities", "Pruned", "Marked", "Left", "Undated", "Stopped", "Failed"];
+
+/// Fills a table: an old, a fresh, an undated, a pinned entity and one with a gap.
+fn several(table: &Table) {
+    recorded(table, "Old", &[Some(300), Some(200), Some(100), Some(50)]);
+    recorded(table, "Fresh", &[Some(3), Some(2), Some(1)]);
+    recorded(table, "Undated", &[None, None]);
+    recorded(table, "Pinned", &[Some(300), Some(200), Some(100)]);
+    line(table, &["pin", "Pinned", "1"]);
+    recorded(table, "Gap", &[Some(300), Some(250), Some(200), Some(150)]);
+    table.delete("Gap", "v3");
+    // Neither has a latest item.
+    table.put(json!({"PK": {"S": "Only"}, "SK": {"S": "Metadata"}}));
+    table.put(version("Orphan", 1));
+    recorded(table, "Once", &[Some(0)]);
+}
+
+#[test]
+fn a_whole_table_is_pruned() {
+    let table = new_table();
+    several(&table);
+    let before = table.items();
+    for segments in ["1", "4", "13"] {
+        let ran = table.run(&["prune", "--all", "--keep", "1", "--dry-run", "--segments", segments]);
+        assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
+        assert_eq!(members(summary(&ran), &COUNTS), json!([6, 5, 9, 1, 0, 1, 0]));
+        assert_eq!(summary(&ran)["DryRun"], true);
+        assert_eq!(
+            (table.items() == before, &summary(&ran)["WriteUnits"]),
+            (true, &json!(0.0))
+        );
+    }
+    let arguments = ["prune", "--all", "--older-than", "90d", "--max-read-units", "10000"];
+    let ran = table.run(&arguments);
+    assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
+    assert_eq!(members(summary(&ran), &COUNTS), json!([6, 3, 5, 1, 2, 1, 0]));
+    assert!(summary(&ran)["ReadUnits"].as_f64().unwrap() > 1.0, "{ran:?}");
+    assert!(summary(&ran)["WriteUnits"].as_f64().unwrap() >= 8.0, "{ran:?}");
+    for (id, expected) in [
+        ("Old", &[1, 2][..]),
+        ("Fresh", &[]),
+        ("Undated", &[]),
+        ("Pinned", &[2]),
+        ("Gap", &[1, 2]),
+        ("Orphan", &[]),
+        ("Once", &[]),
+    ] {
+        assert_eq!(marked(&table, id), expected, "{id}");
+    }
+    assert_eq!(table.items_of("Old")["floor"]["Floor"]["N"], "3");
+    assert!(!table.items_of("Fresh").contains_key("floor"));
+    // A second run has nothing to do.
+    let ran = table.run(&arguments);
+    assert_eq!(
+        members(summary(&ran), &["Pruned", "Marked", "Left", "Stopped"]),
+        json!([0, 0, 6, 1])
+    );
+    let ran = table.run(&["prune", "--all", "--older-than", "90d", "--over-gaps", "--grace", "1h"]);
+    assert_eq!(
+        members(summary(&ran), &["Pruned", "Marked", "Stopped"]),
+        json!([1, 0, 0])
+    );
+    assert_eq!(table.items_of("Gap")["floor"]["Floor"]["N"], "4");
+}
+
+#[test]
+fn one_entity_that_fails_does_not_stop_the_others() {
+    let table = new_table();
+    several(&table);
+    table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "secret"}}));
+    table.put(json!({"PK": {"S": "Word"}, "SK": {"S": "v0"}, "Latest": {"S": "secret"}}));
+    // There is no room for a mark.
+    table.put(latest("Huge", 2));
+    let mut huge = version("Huge", 1);
+    huge["A"] = json!({"S": "x".repeat(400 * 1024 - 23)});
+    table.put(huge);
+    table.put(version("Huge", 2));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let ran = table.run(&["prune", "--all", "--keep", "1", "--state", path.to_str().unwrap()]);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (4, "error: 3 entities could not be pruned\n"),
+        "{ran:?}"
+    );
+    let mut failed: Vec<_> = ran.lines[..3]
+        .iter()
+        .map(|line| members(line, &["ID", "Failed"]))
+        .collect();
+    failed.sort_by_key(Value::to_string);
+    assert_eq!(failed[0], json!(["Hand", "Latest is missing"]));
+    assert!(
+        failed[1][1].as_str().unwrap().contains("larger than 400 KB"),
+        "{failed:?}"
+    );
+    assert_eq!(failed[2], json!(["Word", "Latest is not a number"]));
+    assert!(!ran.stdout.contains("secret"));
+    assert_eq!(members(summary(&ran), &COUNTS), json!([9, 5, 9, 1, 0, 1, 3]));
+    assert_eq!(marked(&table, "Old"), [1, 2, 3]);
+    assert!(!path.exists());
+}
+
+#[test]
+fn invalid_arguments_of_a_whole_table() {
+    let table = new_table();
+    for arguments in [
+        &["prune", "--all"][..],
+        &["prune", "E", "--all", "--keep", "1"],
+        &["prune", "--all", "--keep", "1", "--older-than", "1d"],
+        &["prune", "--all", "--keep", "1", "--segments", "0"],
+        &["prune", "E", "--keep", "1", "--segments", "2"],
+        &["prune", "E", "--keep", "1", "--state", "x"],
+        &["prune", "--keep", "1"],
+    ] {
+        assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
+    }
+    let ran = table.run(&["prune", "--all", "--keep", "1"]);
+    assert_eq!(members(summary(&ran), &COUNTS), json!([0, 0, 0, 0, 0, 0, 0]));
+}
+
+/// Runs the command and kills it as soon as the state file changes.
+fn run_until_saved(table: &Table, arguments: &[&str], path: &Path) -> Option<Run> {
+    let before = std::fs::read_to_string(path).ok();
+    let mut child = table.start(arguments);
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            return Some(Run::wait(child));
+        }
+        let now = std::fs::read_to_string(path).ok();
+        if now.is_some() && now != before {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_killed_run_of_a_whole_table_resumes() {
+    let table = new_table();
+    for entity in 0..12 {
+        recorded(
+            &table,
+            &format!("E{entity}"),
+            &[Some(300), Some(200), Some(100), Some(1)],
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let file = path.to_str().unwrap();
+    let run = [
+        "prune",
+        "--all",
+        "--older-than",
+        "90d",
+        "--segments",
+        "2",
+        "--state",
+        file,
+    ];
+    let slowly = [&run[..], &["--max-read-units", "15"]].concat();
+    let mut kills = 0;
+    let last = loop {
+        if let Some(ended) = run_until_saved(&table, &slowly, &path) {
+            break ended;
+        }
+        if kills == 0 {
+            // The state belongs to this run only.
+            let state = std::fs::read_to_string(&path).unwrap();
+            for other in [
+                &["prune", "--all", "--older-than", "91d", "--state", file][..],
+                &["prune", "--all", "--keep", "1", "--state", file],
+                &[
+                    "prune",
+                    "--all",
+                    "--older-than",
+                    "90d",
+                    "--grace",
+                    "1d",
+                    "--state",
+                    file,
+                ],
+                &["prune", "--all", "--older-than", "90d", "--over-gaps", "--state", file],
+                &["prune", "--all", "--older-than", "90d", "--dry-run", "--state", file],
+                &[
+                    "prune",
+                    "--all",
+                    "--older-than",
+                    "90d",
+                    "--segments",
+                    "3",
+                    "--state",
+                    file,
+                ],
+                &["audit", "--all", "--state", file],
+                &["backfill", "--state", file],
+            ] {
+                let ran = table.run(other);
+                assert_eq!(ran.code, 2, "{other:?} {ran:?}");
+                assert!(
+                    ran.stderr.contains("the checkpoint belongs to another run: prune of "),
+                    "{ran:?}"
+                );
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), state);
+            }
+        }
+        kills += 1;
+        assert!(kills < 100, "it gets nowhere");
+    };
+    assert!(kills > 1, "it was killed {kills} times only");
+    assert!(!path.exists());
+    assert_eq!(
+        (last.code, members(summary(&last), &["Entities", "Undated", "Failed"])),
+        (0, json!([12, 0, 0])),
+        "{last:?}"
+    );
+    // Versions that a killed run marked but did not count were left by the next one.
+    let count = |name: &str| summary(&last)[name].as_u64().unwrap();
+    assert_eq!(count("Marked") + count("Left"), 24, "{last:?}");
+    for entity in 0..12 {
+        assert_eq!(marked(&table, &format!("E{entity}")), [1, 2]);
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_an_error() {
+    let table = new_table();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    for state in ["nonsense", "{}", r#"{"Command": "prune", "Table": "T"}"#] {
+        std::fs::write(&path, state).unwrap();
+        let ran = table.run(&["prune", "--all", "--keep", "1", "--state", path.to_str().unwrap()]);
+        assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), state);
+    }
 }
 
 fn jiff_text(seconds: i64) -> String {

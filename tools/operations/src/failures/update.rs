@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use shared::domain::{
     names,
     time::EpochMillis,
-    update::{ID, Ordering},
+    update::{ID, Ordering, REQUEST_SENT_AT},
 };
-use writer_fn::{error::InvalidEvent, request::Envelope};
-
-/// Member of an update: the earliest time at which it can have been applied.
-const REQUEST_SENT_AT: &str = "RequestSentAt";
+use writer_fn::{
+    error::InvalidEvent,
+    request::{Carrier, Envelope},
+};
 
 /// The body of a message: an update, or envelopes around one.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl UpdateMessage {
 ///
 /// Returns the reason why writer-fn can never apply the update, however the table orders updates.
 pub fn check(body: &str, message_id: &str) -> Result<(), InvalidEvent> {
-    let open = |ordering| Envelope::parse(body)?.open(message_id, ordering);
+    let open = |ordering| Envelope::parse(body)?.open(&Carrier::invocation(message_id), ordering);
     open(Ordering::Arrival)
         .or_else(|error| open(Ordering::Time).map_err(|_| error))
         .map(drop)
@@ -143,7 +143,7 @@ mod tests {
     fn request_id(body: &Value, message_id: &str) -> Option<String> {
         let update = Envelope::parse(&body.to_string())
             .unwrap()
-            .open(message_id, Ordering::Arrival);
+            .open(&Carrier::invocation(message_id), Ordering::Arrival);
         update.ok().map(|update| update.request_id.as_str().to_owned())
     }
 
