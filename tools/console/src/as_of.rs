@@ -1,10 +1,17 @@
 //! State of an entity at a point in time, or at a version that a slider selects.
+//!
+//! `at` selects by the times at which the versions were recorded, `effective` by the times of the client.
 
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 use shared::{
-    domain::{recorded_at::RecordedAt, version::Version, view::VersionView},
+    domain::{
+        recorded_at::RecordedAt,
+        time::{ClientTime, InvalidTime},
+        version::Version,
+        view::VersionView,
+    },
     dynamodb::read::versions::ReadError,
 };
 
@@ -13,18 +20,31 @@ use super::{
     app::App,
     page::{Section, View},
     query::Param,
-    time,
+    record, time,
     value::{self, DisplayLimits},
     version,
 };
 use crate::error::PageError;
+
+/// Maximum number of versions that a search by the times of the client reads.
+const MAX_READ: u64 = 10_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Query {
     id: Param,
     at: Param,
+    effective: Param,
     version: Param,
+}
+
+/// Parameter that selects a version.
+#[derive(Clone, Copy)]
+enum Selected {
+    At(RecordedAt),
+    Effective(ClientTime),
+    Version(Version),
+    Latest,
 }
 
 enum Found {
@@ -35,12 +55,7 @@ enum Found {
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
-    let at = query.at.as_deref().map(RecordedAt::parse).transpose();
-    let at = at.map_err(|error| PageError::Invalid {
-        field: "at",
-        source: error.into(),
-    })?;
-    let number = query.version.version("version")?;
+    let selected = selected(&query)?;
     let newest = version::latest(app, &entity).await?;
     let floor = app.store().floor(&entity, app.consistent()).await?;
     let latest = newest.version;
@@ -50,55 +65,103 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             shared::logging::chain(why)
         ))
     };
-    let found = match (at, number) {
-        (Some(at), _) => match app.store().as_of(&entity, at, app.consistent()).await {
-            Ok(Some(view)) => Found::Version(Box::new(view)),
-            Ok(None) => Found::None("The entity did not exist at this time.".to_owned()),
-            Err(ReadError::Service(error)) => return Err(error.into()),
-            Err(error) => undetermined(&error),
-        },
-        (None, Some(number)) if number < latest => match version::one(app, &entity, number).await {
+    let none = |result, none: &str| match result {
+        Ok(Some(view)) => Ok(Found::Version(Box::new(view))),
+        Ok(None) => Ok(Found::None(none.to_owned())),
+        Err(ReadError::Service(error)) => Err(PageError::from(error)),
+        Err(error) => Ok(undetermined(&error)),
+    };
+    let (store, consistent) = (app.store(), app.consistent());
+    let found = match selected {
+        Selected::At(at) => none(
+            store.as_of(&entity, at, consistent).await,
+            "The entity did not exist at this time.",
+        )?,
+        Selected::Effective(time) => none(
+            store.effective_at(&entity, time, MAX_READ, consistent, |_| {}).await,
+            "No version has this time of the client or an earlier one.",
+        )?,
+        Selected::Version(number) if number < latest => match version::one(app, &entity, number).await {
             Ok(view) => Found::Version(Box::new(view)),
             Err(error @ PageError::NotFound(_)) => undetermined(&error),
             Err(error) => return Err(error),
         },
-        _ => Found::Version(Box::new(newest)),
+        Selected::Version(_) | Selected::Latest => Found::Version(Box::new(newest)),
     };
-    let json = match &found {
-        Found::Version(view) => {
-            let mut json = view.to_json();
-            json["Time"] = json!(view.time().ok().map(time::iso));
-            json["At"] = json!(at.map(|at| at.to_string()));
-            json
-        }
-        Found::None(why) => {
-            json!({"ID": entity.as_str(), "Version": null, "At": at.map(|at| at.to_string()), "Why": why})
-        }
+    let mut json = match &found {
+        Found::Version(view) => record::view_json(view),
+        Found::None(why) => json!({"ID": entity.as_str(), "Version": null, "Why": why}),
     };
+    json["At"] = json!(selected.at().map(|at| at.to_string()));
+    json["Effective"] = json!(selected.effective().map(|time| time.to_string()));
     Ok(View {
         title: format!("{} at a point in time", entity.as_str()),
         section: Section::Entities,
         body: html! {
             (version::breadcrumbs(&entity))
             h1 { "State at a point in time" }
-            (forms(&found, entity.as_str(), at, latest, floor))
+            (forms(&found, entity.as_str(), selected, latest, floor))
             (shown(&found, latest))
         },
         json,
     })
 }
 
-fn forms(found: &Found, id: &str, at: Option<RecordedAt>, latest: Version, floor: Version) -> Markup {
+impl Selected {
+    fn at(self) -> Option<RecordedAt> {
+        match self {
+            Self::At(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    fn effective(self) -> Option<ClientTime> {
+        match self {
+            Self::Effective(time) => Some(time),
+            _ => None,
+        }
+    }
+}
+
+fn selected(query: &Query) -> Result<Selected, PageError> {
+    let number = query.version.version("version")?;
+    match (query.at.as_deref(), query.effective.as_deref()) {
+        (Some(_), Some(_)) => Err(PageError::Unexpected {
+            field: "effective",
+            expected: "either at or effective, not both",
+        }),
+        (Some(at), None) => Ok(Selected::At(parsed("at", at, RecordedAt::parse)?)),
+        (None, Some(at)) => Ok(Selected::Effective(parsed("effective", at, ClientTime::parse)?)),
+        (None, None) => Ok(number.map_or(Selected::Latest, Selected::Version)),
+    }
+}
+
+fn parsed<T>(field: &'static str, text: &str, parse: fn(&str) -> Result<T, InvalidTime>) -> Result<T, PageError> {
+    parse(text).map_err(|error| PageError::Invalid {
+        field,
+        source: error.into(),
+    })
+}
+
+fn forms(found: &Found, id: &str, selected: Selected, latest: Version, floor: Version) -> Markup {
     let version = match found {
         Found::Version(view) => view.version,
         Found::None(_) => latest,
     };
-    let at = at.map(|at| at.to_string().trim_end_matches('Z').to_owned());
+    let at = selected.at().map(time::exact);
+    let effective = selected
+        .effective()
+        .map(|time| time.to_string().trim_end_matches('Z').to_owned());
     html! {
         form.row method="get" action="/as-of" {
             input type="hidden" name="id" value=(id);
-            label { "Time (UTC) " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00" autocomplete="off" required; }
+            label { "Created (UTC) " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00.123456" size="30" autocomplete="off" required; }
             button { "Show" }
+        }
+        form.row method="get" action="/as-of" {
+            input type="hidden" name="id" value=(id);
+            label { "Time of the client (UTC) " input type="text" name="effective" value=[effective] placeholder="2020-11-01T20:04:00" size="30" autocomplete="off" required; }
+            button { "Show by time of the client" }
         }
         form.row method="get" action="/as-of" data-slider {
             input type="hidden" name="id" value=(id);
@@ -122,7 +185,7 @@ fn shown(found: &Found, latest: Version) -> Markup {
                 a href=(address::version("/version", view.entity.as_str(), view.version.get())) { "View all attributes" }
                 @if view.version < latest { a href=(address::compare(&view.entity, view.version.get(), latest.get())) { "Compare with latest" } }
             }
-            @if let Ok(time) = view.time() { p { "Created " (time::shown(time)) } }
+            dl.facts { (record::facts(view, "Created")) }
             (value::attributes(&view.attributes, DisplayLimits::ITEM, DisplayLimits::ITEM.members))
         },
     }

@@ -233,7 +233,7 @@ impl Row {
             "ID": self.latest.entity.as_str(),
             "Version": self.latest.version,
             "Deleted": self.latest.deleted,
-            "Time": self.latest.time.map(time::iso),
+            "RecordedAt": self.latest.recorded_at.map(|time| time.to_string()),
             "Behind": self.lag,
         })
     }
@@ -243,7 +243,7 @@ impl Row {
             entity,
             version,
             deleted,
-            time,
+            recorded_at,
         } = &self.latest;
         html! {
             tr {
@@ -252,7 +252,7 @@ impl Row {
                     @match version { Some(version) => { (version) } None => { span.bad { "None" } } }
                 }
                 td { @if *deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
-                td { @if let Some(time) = time { (time::shown(*time)) } @else { span.muted { "Unknown" } } }
+                td { @if let Some(time) = recorded_at { (time::recorded(*time)) } @else { span.muted { "Unknown" } } }
                 td {
                     @match self.lag {
                         Some(0) => span.good { "None" },

@@ -27,8 +27,9 @@ use super::{
     app::App,
     page::{Section, View},
     query::Param,
-    time, timeline,
+    record, timeline,
     value::{self, DisplayLimits},
+    version,
 };
 use crate::error::PageError;
 
@@ -64,8 +65,16 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         }
     };
     let entity = read(app, &id).await?;
-    let entity = entity.ok_or_else(|| PageError::NotFound(format!("there is no {}", id.as_str())))?;
+    let mut entity = entity.ok_or_else(|| PageError::NotFound(format!("there is no {}", id.as_str())))?;
     let history = History::read(app, &entity.latest, entity.floor, to).await?;
+    // The version item of another program has a time, but its latest item has none.
+    match history.record_of_latest() {
+        Some(record) => {
+            entity.latest.recorded_at = record.recorded_at;
+            entity.latest.recorded_by_stream = record.recorded_by_stream;
+        }
+        None => entity.latest = version::with_time(app, entity.latest).await?,
+    }
     Ok(View {
         title: id.as_str().to_owned(),
         section: Section::Entities,
@@ -102,11 +111,9 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
 }
 
 fn json(entity: &Entity, history: &History) -> Value {
-    let mut latest = entity.latest.to_json();
-    latest["Time"] = json!(entity.latest.time().ok().map(time::iso));
     json!({
         "ID": entity.latest.entity.as_str(),
-        "Latest": latest,
+        "Latest": record::view_json(&entity.latest),
         "Metadata": entity.metadata.as_ref().map(plain::attributes),
         "Floor": entity.floor,
         "Behind": history.behind,
@@ -136,11 +143,10 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             section aria-labelledby="details" {
                 h2 #details { "Details" }
                 dl.facts {
-                    dt { "Last change" } dd { @match latest.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "Unknown" } } }
+                    (record::facts(latest, "Last change"))
                     dt { "History lag" }
                     dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (history.behind) @if history.behind == 1 { " version" } @else { " versions" } @if history.is_behind_further { " or more" } } } }
                     @if entity.floor > Version::FIRST { dt { "Oldest version" } dd { (entity.floor) ", earlier versions were pruned" } }
-                    @if let Some(request) = &latest.request_id { dt { "Last request ID" } dd { (value::word(request)) } }
                     dt { "Latest item size" } dd { (value::bytes(entity.latest_size)) }
                     dt { "Log ID" } dd { code { (id.digest()) } }
                 }

@@ -28,6 +28,7 @@ mod health;
 mod hosts;
 mod page;
 mod query;
+mod record;
 mod redrive;
 mod repair;
 mod restore;

@@ -11,8 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        AttributeValue,
+        AttributeValue, Item, attribution,
         entity::EntityId,
+        names, plain,
         request_id::RequestId,
         update::{Change, ExpectedVersion, Ordering},
         version::Version,
@@ -32,6 +33,7 @@ use super::{
     query::{Param, link},
     time,
     value::{self, DisplayLimits},
+    version,
 };
 use crate::error::PageError;
 
@@ -71,23 +73,26 @@ impl Action {
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
     let number = number(&query)?;
-    let latest = latest(app, &entity).await?;
+    let latest = version::with_time(app, latest(app, &entity).await?).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
     let old = old.ok_or_else(|| PageError::NotFound(format!("there is no version {number} of {}", entity.as_str())))?;
-    let changes = Changes::between(&latest.attributes, &old.attributes);
+    let (before, after) = (state(&latest), state(&old));
+    let changes = Changes::between(&before, &after);
     let is_same = changes.changed.is_empty() && latest.deleted == old.deleted;
     let lead = html! {
         @if is_same {
-            p.note { "Version " (number) " is equal to the latest version, " (latest.version) "." }
+            p.note { "The attributes of version " (number) " are equal to those of the latest version, " (latest.version) "." }
         } @else {
-            p { "The latest version is " (latest.version) ". A restore creates a new version with the attributes of version " (number) ", in the right column." }
+            p { "The latest version is " (latest.version) ". A restore creates a new version with the attributes of version " (number) ", in the right column. The new version names version " (number) " in RestoredFrom." }
         }
         div.scroll role="region" aria-label="Changes" tabindex="0" { (compare::differences(&changes, &latest, &old)) }
+        (not_copied(&old))
     };
     let mut json = json!({
         "ID": entity.as_str(), "Version": number, "Latest": latest.version,
         "Deleted": {"From": latest.deleted, "To": old.deleted},
         "Changed": changes.changed.iter().map(Difference::to_json).collect::<Vec<_>>(),
+        "NotCopied": plain::attributes(&of_version(&old)),
     });
     let title = format!("Restore version {number}");
     Ok(page(
@@ -109,9 +114,13 @@ pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageE
     }
     let lead = html! {
         p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with its attributes that is not deleted." }
-        (value::attributes(&latest.attributes, DisplayLimits::ITEM, usize::MAX))
+        (value::attributes(&state(&latest), DisplayLimits::ITEM, usize::MAX))
+        (not_copied(&latest))
     };
-    let mut json = json!({"ID": entity.as_str(), "Latest": latest.version, "Deleted": {"From": true, "To": false}});
+    let mut json = json!({
+        "ID": entity.as_str(), "Latest": latest.version, "Deleted": {"From": true, "To": false},
+        "NotCopied": plain::attributes(&of_version(&latest)),
+    });
     Ok(page(
         app,
         "Undelete",
@@ -121,6 +130,43 @@ pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageE
         &lead,
         &mut json,
     ))
+}
+
+/// Returns the attributes that a restore or an undelete copies.
+fn state(view: &VersionView) -> Item {
+    let mut state = view.attributes.clone();
+    for name in attribution::OF_CLIENT {
+        state.remove(name);
+    }
+    state
+}
+
+/// Returns the attributes of the client that describe this version only.
+fn of_version(view: &VersionView) -> Item {
+    let attribute = |name: &str| match name {
+        names::ACTOR => view.actor.clone(),
+        names::REASON => view.reason.clone(),
+        name => view.attributes.get(name).cloned(),
+    };
+    let mut item = Item::default();
+    for name in attribution::OF_CLIENT {
+        if let Some(value) = attribute(name) {
+            item.insert(name.to_owned(), value);
+        }
+    }
+    item
+}
+
+/// Renders the attributes of a version that the new version does not get.
+fn not_copied(view: &VersionView) -> Markup {
+    let item = of_version(view);
+    html! {
+        @if !item.is_empty() {
+            h2 { "Not copied" }
+            p { "These attributes describe version " (view.version) " only. They are not copied to the new version." }
+            (value::attributes(&item, DisplayLimits::ITEM, usize::MAX))
+        }
+    }
 }
 
 fn page(
@@ -156,7 +202,7 @@ fn page(
                 input type="hidden" name="request" value=(request);
                 label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
                 label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
-                p.muted { "Optional. They become attributes of the new version." }
+                p.muted { "Optional. They describe the new version only. If a field is empty, the new version does not have the attribute." }
                 button { (title) }
             }
         } @else {
@@ -259,7 +305,7 @@ fn change_options(app: &App, query: &Query) -> Result<ChangeOptions, PageError> 
         .expected
         .version("expected")?
         .ok_or(PageError::Missing("expected"))?;
-    let changes = [("Actor", &query.actor), ("Reason", &query.reason)];
+    let changes = [(names::ACTOR, &query.actor), (names::REASON, &query.reason)];
     let changes = changes.into_iter().filter_map(|(name, text)| {
         let text = text.0.clone()?;
         Some((name.to_owned(), Change::Set(AttributeValue::S(text))))

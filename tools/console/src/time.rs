@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use shared::{clock, domain::time::EpochMillis};
+use shared::{
+    clock,
+    domain::{recorded_at::RecordedAt, time::EpochMillis},
+};
 
 /// Formats a time as in `2020-11-01T20:04:00Z`.
 pub(super) fn iso(time: EpochMillis) -> String {
@@ -13,6 +16,20 @@ pub(super) fn iso(time: EpochMillis) -> String {
 pub(super) fn shown(time: EpochMillis) -> Markup {
     let iso = iso(time);
     html! { time datetime=(iso) { (iso.replace('T', " ").trim_end_matches('Z')) } " " span.muted { (ago(now(), time)) } }
+}
+
+/// Formats a time in UTC with all its digits, as in `2026-11-22T06:24:48.123456003`. [`RecordedAt::parse`] returns the same
+/// time.
+pub(super) fn exact(time: RecordedAt) -> String {
+    let text = time.to_string();
+    let text = text.trim_end_matches('Z');
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Renders the time at which a version was recorded, and its age.
+pub(super) fn recorded(time: RecordedAt) -> Markup {
+    let millis = time.floor_millis();
+    html! { time datetime=(iso(millis)) { (exact(time).replace('T', " ")) } " " span.muted { (ago(now(), millis)) } }
 }
 
 pub(super) fn now() -> EpochMillis {
@@ -53,6 +70,22 @@ mod tests {
             assert_eq!(ago(at(0), at(-millis)), text);
         }
         assert_eq!(ago(at(i64::MIN), at(i64::MAX)), ago(at(i64::MIN), at(i64::MAX)));
+    }
+
+    #[test]
+    fn the_text_of_a_recorded_time_is_exact() {
+        for (text, expected) in [
+            ("2026-11-22T06:24:48.123456003Z", "2026-11-22T06:24:48.123456003"),
+            ("2026-11-22T06:24:48.123400Z", "2026-11-22T06:24:48.1234"),
+            ("2026-11-20T00:00:00Z", "2026-11-20T00:00:00"),
+            ("9999-12-30T22:00:00.999999999Z", "9999-12-30T22:00:00.999999999"),
+        ] {
+            let time = RecordedAt::parse(text).unwrap();
+            assert_eq!(exact(time), expected);
+            assert_eq!(RecordedAt::parse(&exact(time)), Ok(time));
+            // As on the page.
+            assert_eq!(RecordedAt::parse(&exact(time).replace('T', " ")), Ok(time));
+        }
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(super) fn bytes(bytes: usize) -> String {
     }
 }
 
-fn text(text: &str, limits: DisplayLimits) -> Markup {
+pub(super) fn text(text: &str, limits: DisplayLimits) -> Markup {
     html! { bdi.text { (visible(text, limits.characters)) } @if text.is_empty() { span.word { "empty" } } }
 }
 
@@ -137,7 +137,7 @@ fn more(members: usize, limits: DisplayLimits) -> Markup {
 }
 
 /// Escapes control characters, invisible characters and those that change the text direction, and truncates the text.
-fn visible(text: &str, max: usize) -> String {
+pub(super) fn visible(text: &str, max: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(max.saturating_mul(4)));
     for (at, character) in text.chars().enumerate() {
         if at == max {

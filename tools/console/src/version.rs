@@ -3,14 +3,14 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
-use shared::domain::{entity::EntityId, size, version::Version, view::VersionView};
+use shared::domain::{entity::EntityId, names, recorded_at::RecordedAt, size, version::Version, view::VersionView};
 
 use super::{
     address,
     app::App,
     page::{Section, View, entity_link},
     query::Param,
-    time,
+    record,
     value::{self, DisplayLimits},
 };
 use crate::error::PageError;
@@ -31,9 +31,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Some(version) if version != latest => one(app, &entity, version).await?,
         _ => newest,
     };
-    let mut json = view.to_json();
-    json["Time"] = json!(view.time().ok().map(time::iso));
-    json["RequestID"] = json!(view.request_id);
+    let mut json = record::view_json(&view);
     json["Size"] = json!(size::of_item(&view.attributes));
     json["Latest"] = json!(latest);
     Ok(View {
@@ -46,7 +44,19 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let latest = app.store().latest(entity, app.consistent()).await?;
-    latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))
+    let latest = latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
+    with_time(app, latest).await
+}
+
+/// Adds the time at which the latest version was recorded, if only its version item has one: another program wrote it.
+pub(super) async fn with_time(app: &App, mut latest: VersionView) -> Result<VersionView, PageError> {
+    if latest.recorded_at.is_none() {
+        let key = app.store().digits().version_key(latest.version);
+        let item = app.store().get(&latest.entity, &key, app.consistent()).await?;
+        latest.recorded_at = item.as_ref().and_then(RecordedAt::of);
+        latest.recorded_by_stream = item.is_some_and(|item| item.contains_key(names::RECORDED_BY));
+    }
+    Ok(latest)
 }
 
 pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Result<VersionView, PageError> {
@@ -94,11 +104,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>) -> M
             }
         }
         dl.facts {
-            dt { "Time" } dd { @match view.time() { Ok(time) => (time::shown(time)), Err(_) => span.muted { "Unknown" } } }
-            @for name in ["Actor", "Reason"] {
-                @if let Some(value) = view.attributes.get(name) { dt { (name) } dd { (value::value(value, DisplayLimits::ITEM)) } }
-            }
-            @if let Some(request) = &view.request_id { dt { "Request ID" } dd { (value::word(request)) } }
+            (record::facts(view, "Created"))
             dt { "Size" } dd { (value::bytes(size::of_item(&view.attributes))) ", " (view.attributes.len()) " attributes" }
         }
         h2 { "Attributes" }

@@ -6,7 +6,7 @@
 use crate::{
     domain::{
         entity::EntityId,
-        time::EpochMillis,
+        time::ClientTime,
         version::Version,
         view::{NoTime, VersionView},
     },
@@ -31,7 +31,7 @@ impl Store {
     pub async fn effective_at(
         &self,
         entity: &EntityId,
-        time: EpochMillis,
+        time: ClientTime,
         limit: u64,
         consistent: bool,
         progress: impl Fn(u64),
@@ -74,8 +74,8 @@ impl Store {
     }
 }
 
-fn is_in_effect(view: &VersionView, time: EpochMillis) -> Result<bool, ReadError> {
-    match view.time() {
+fn is_in_effect(view: &VersionView, time: ClientTime) -> Result<bool, ReadError> {
+    match view.client_time() {
         Ok(own) => Ok(own <= time),
         Err(NoTime::Absent) => Ok(false),
         Err(source) => Err(ReadError::NoTime {

@@ -6,13 +6,14 @@ use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::Attri
 use crate::{
     domain::{
         Item,
+        attribution::Writer,
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
         names,
-        time::EpochMillis,
+        recorded_at::RecordedAt,
         version::Version,
         version_item::latest_of,
-        view::{is_deleted, time_of},
+        view::is_deleted,
     },
     dynamodb::{
         Store,
@@ -42,8 +43,8 @@ pub struct LatestItem {
     pub version: Option<Version>,
     /// `true` if the latest version is a tombstone.
     pub deleted: bool,
-    /// Time of the latest version, if it is known.
-    pub time: Option<EpochMillis>,
+    /// Time at which the latest version was recorded. `None` if another program or an older release wrote it.
+    pub recorded_at: Option<RecordedAt>,
 }
 
 /// Page of latest items.
@@ -96,13 +97,14 @@ pub fn request(
         .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
         .set_limit(limit)
         .set_exclusive_start_key(start)
-        .projection_expression("#pk, #latest, #deleted, #time, #timestamp")
+        .projection_expression("#pk, #latest, #deleted, #recorded_at, #recorded_tick, #recorded_version")
         .expression_attribute_names("#sk", names::SK)
         .expression_attribute_names("#pk", names::PK)
         .expression_attribute_names("#latest", names::LATEST)
         .expression_attribute_names("#deleted", names::DELETED)
-        .expression_attribute_names("#time", names::TIME)
-        .expression_attribute_names("#timestamp", names::TIMESTAMP)
+        .expression_attribute_names("#recorded_at", names::RECORDED_AT)
+        .expression_attribute_names("#recorded_tick", names::RECORDED_TICK)
+        .expression_attribute_names("#recorded_version", names::RECORDED_VERSION)
         .expression_attribute_values(":sk", s(LATEST_KEY));
     let mut expression = "#sk = :sk".to_owned();
     if !filter.prefix.is_empty() {
@@ -121,10 +123,37 @@ pub fn request(
 }
 
 fn latest_item(item: &Item) -> Option<LatestItem> {
+    let version = latest_of(item).ok();
+    // Otherwise, the time is that of an older version.
+    let is_own = version.is_some_and(|version| Writer::of(item, version) == Writer::Own);
     Some(LatestItem {
         entity: EntityId::new(partition_key_of(item)?).ok()?,
-        version: latest_of(item).ok(),
+        version,
         deleted: is_deleted(item),
-        time: time_of(item).ok(),
+        recorded_at: RecordedAt::of_latest(item).filter(|_| is_own),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_older_version_is_not_shown() {
+        let recorded_at = |recorded_version: serde_json::Value| {
+            let mut latest = json!({
+                "PK": {"S": "E"}, "Latest": {"N": "4"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"},
+                "RecordedTick": {"N": "2"},
+            });
+            latest["RecordedVersion"] = recorded_version;
+            let latest = latest_item(&serde_json::from_value(latest).unwrap()).unwrap();
+            latest.recorded_at.map(|time| time.to_string())
+        };
+        let time = "2026-11-22T06:24:48.123456002Z";
+        assert_eq!(recorded_at(json!({"N": "4"})).as_deref(), Some(time));
+        assert_eq!(recorded_at(json!({"N": "3"})), None);
+        assert_eq!(recorded_at(json!({"S": "4"})), None);
+    }
 }

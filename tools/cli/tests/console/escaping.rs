@@ -42,6 +42,10 @@ fn attributes(text: &str) -> Value {
         "Actor": {"S": text},
         "Reason": {"M": {text: {"S": text}}},
         "RequestId": {"S": text},
+        "Sender": {"S": text},
+        "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"},
+        "RecordedBy": {"S": text},
+        "RestoredFrom": {"N": "1"},
         "Time": {"S": "2020-11-01T20:04:00"},
     })
 }
@@ -150,6 +154,9 @@ fn paths(id: &str) -> Vec<String> {
         "/as-of?id={}",
         "/as-of?id={}&at=2021-01-01",
         "/as-of?id={}&at={}",
+        "/as-of?id={}&at=2027-01-01",
+        "/as-of?id={}&effective=2021-01-01",
+        "/as-of?id={}&effective={}",
         "/as-of?id={}&version=1",
         "/as-of?id={}&version=3",
         "/failures",
@@ -237,6 +244,33 @@ fn no_text_becomes_markup() {
     }
 }
 
+/// Actor, reason, sender and request are shown as text, on each page that shows a version.
+#[test]
+fn records_are_text() {
+    let table = new_table();
+    let console = Console::of(&table);
+    let script = |name: &str| format!("<script>zq({name})</script>");
+    let mut item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"}});
+    for name in ["Actor", "Reason", "Sender", "RequestId"] {
+        item[name] = json!({"S": script(name)});
+    }
+    table.put(item.clone());
+    item["SK"] = json!({"S": "v0"});
+    item["Latest"] = json!({"N": "1"});
+    table.put(item);
+    for path in [
+        "/entity?id=E",
+        "/version?id=E&version=1",
+        "/compare?id=E&from=1&to=1",
+        "/as-of?id=E&version=1",
+    ] {
+        let page = is_inert(path, &console.get(path).body);
+        for name in ["Actor", "Reason", "Sender", "RequestId"] {
+            assert!(page.text.contains(&script(name)), "{path}, {name}: {}", page.text);
+        }
+    }
+}
+
 #[test]
 fn json_contains_the_text() {
     let table = new_table();
@@ -246,6 +280,10 @@ fn json_contains_the_text() {
         let answer = console.ask(&format!("/version?id={}&version=1", encoded(text)));
         let json = answer.json();
         assert_eq!((&json["ID"], &json["Attributes"]["S"]), (&json!(text), &json!(text)));
+        for name in ["Actor", "Sender", "RequestId"] {
+            assert_eq!(json[name], json!(text), "{name}");
+        }
+        assert_eq!(json["Reason"], json!({text: text}));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
 }

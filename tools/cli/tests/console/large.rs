@@ -136,6 +136,8 @@ fn the_pages_of_a_thousand_versions_are_complete() {
             "N": {"N": version.to_string()}, "Text": {"S": "x".repeat(500)},
             "Time": {"S": format!("2020-11-01T20:{:02}:{:02}", version / 60, version % 60)},
             "Actor": {"S": format!("actor {version}")}, "Reason": {"S": "r".repeat(300)},
+            "RequestId": {"S": format!("{version:036}")}, "Sender": {"S": "AIDAIENQZJOLO23YVJ4VO:amy"}, "RestoredFrom": {"N": "1"},
+            "RecordedAt": {"S": format!("2026-11-22T06:{:02}:{:02}.123456003Z", version / 60, version % 60)},
         })
     };
     for version in 1..=VERSIONS {

@@ -1,4 +1,4 @@
-//! `vzero console` over HTTP: access control, forms, escaping, and large data.
+//! `vzero console` over HTTP: access control, forms, records of versions, escaping, and large data.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -9,6 +9,7 @@ mod http;
 mod large;
 mod listening;
 mod pages;
+mod records;
 mod served;
 
 use testkit::table::Table;

@@ -38,13 +38,14 @@ fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Con
 }
 
 /// Each page, with a pointer into its JSON form.
-const PAGES: [(&str, &str); 13] = [
+const PAGES: [(&str, &str); 14] = [
     ("/", "/Entities/0/ID"),
     ("/?prefix=E&state=live", "/Exact"),
     ("/entity?id=E", "/Versions/2/Version"),
     ("/version?id=E&version=2", "/Attributes/N"),
     ("/compare?id=E&from=1&to=3", "/Changed/0/Path"),
-    ("/as-of?id=E&at=2020-01-02T12:00:00", "/Version"),
+    ("/as-of?id=E&at=2999-01-02T12:00:00", "/RecordedAt"),
+    ("/as-of?id=E&effective=2020-01-02T12:00:00", "/Version"),
     ("/as-of?id=E&version=1", "/Version"),
     ("/failures", "/Sources/0/Documents/0/Condition"),
     ("/failures?source=0&document=document", "/Shown/0/Image"),
@@ -109,6 +110,10 @@ fn invalid_requests_are_rejected() {
         ("/compare?id=E&from=x", 400),
         ("/compare?id=E&from=1&to=9", 404),
         ("/as-of?id=E&at=junk", 400),
+        ("/as-of?id=E&at=2020-01-01T00:00[Europe/Paris]", 400),
+        ("/as-of?id=E&effective=junk", 400),
+        ("/as-of?id=E&effective=2020-01-01T00:00[Europe/Paris]", 400),
+        ("/as-of?id=E&at=2020-01-01&effective=2020-01-01", 400),
         ("/as-of?id=E&version=x", 400),
         ("/as-of?id=None", 404),
         ("/?state=x", 400),

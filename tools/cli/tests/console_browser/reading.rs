@@ -120,10 +120,13 @@ pub(crate) async fn as_of_a_time(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;
     browser.choose(ORDER).await;
     browser.choose("View a point in time").await;
-    browser.fill("input[name=at]", "2024-01-17T12:00:00").await;
-    browser.choose("Show").await;
+    browser.fill("input[name=effective]", "2024-01-17T12:00:00").await;
+    browser.choose("Show by time of the client").await;
     browser.reads("Version 2").await;
     checks::page(browser, "as-of").await;
+    browser.fill("input[name=at]", "2999-01-01").await;
+    browser.choose("Show").await;
+    browser.reads("Version 4").await;
     browser.fill("input[name=at]", "2023-01-01").await;
     browser.choose("Show").await;
     browser.reads("The entity did not exist at this time.").await;

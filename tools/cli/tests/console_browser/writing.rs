@@ -78,6 +78,8 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     let items = world.items(ORDER).await;
     assert_eq!(items["v5"]["Status"], json!({"S": "placed"}));
     assert_eq!(items["v5"]["Reason"], json!({"S": "it was not to be cancelled"}));
+    assert_eq!(items["v5"]["RestoredFrom"], json!({"N": "2"}));
+    browser.reads("Restored from").await;
     // The same form, sent again.
     browser.back().await;
     browser.choose("Restore version 2").await;

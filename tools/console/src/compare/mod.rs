@@ -13,7 +13,7 @@ use super::{
     app::App,
     page::{Section, View},
     query::Param,
-    time,
+    record,
     value::{self, DisplayLimits},
     version,
 };
@@ -42,7 +42,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let from = query.from.version("from")?.unwrap_or(previous);
     let from = version::one(app, &entity, from).await?;
     let changes = Changes::between(&from.attributes, &to.attributes);
-    let side = |view: &VersionView| json!({"Version": view.version, "Deleted": view.deleted, "Time": view.time().ok().map(time::iso)});
+    let side = |view: &VersionView| {
+        let mut side = record::json(view);
+        side.insert("Deleted".to_owned(), view.deleted.into());
+        side
+    };
     let json = json!({
         "ID": entity.as_str(),
         "From": side(&from),
@@ -76,6 +80,7 @@ fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Chang
         }
         div.scroll role="region" aria-label="Changes" tabindex="0" {
             (differences(changes, from, to))
+            (record::comparison(from, to))
         }
         @if !changes.same.is_empty() {
             details {
@@ -97,7 +102,7 @@ pub(super) fn differences(changes: &Changes<'_>, from: &VersionView, to: &Versio
         html! {
             a href=(address::version("/version", view.entity.as_str(), view.version.get())) { "Version " (view.version) }
             @if view.deleted { " " span.tag.dead { "deleted" } }
-            @if let Ok(time) = view.time() { br; small { (time::shown(time)) } }
+            br; small { (record::created(view)) }
         }
     };
     let is_same = changes.changed.is_empty() && from.deleted == to.deleted;

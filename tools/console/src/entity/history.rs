@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::{
     clock,
     domain::{
-        AttributeValue, Item,
+        Item,
         entity::EntityId,
         marks::{is_expired, is_pinned},
         size,
@@ -19,7 +19,7 @@ use crate::{
     address,
     app::App,
     error::PageError,
-    time,
+    record, time,
     timeline::{self, Kind, Mark},
     value::{self, DisplayLimits},
 };
@@ -52,10 +52,10 @@ pub(super) struct Row {
 }
 
 struct Details {
+    /// Version without its attributes.
+    view: VersionView,
+    /// Client's time.
     time: Option<EpochMillis>,
-    actor: Option<AttributeValue>,
-    reason: Option<AttributeValue>,
-    request_id: Option<String>,
     size: usize,
     is_pinned: bool,
 }
@@ -101,7 +101,10 @@ impl History {
                 None => Kind::Gap,
             };
             history.behind += u64::from(is_lagging);
-            let details = item.map(Details::of);
+            let version = Version::new(number);
+            let details = item
+                .zip(version)
+                .map(|(item, version)| Details::of(&newest.entity, version, item));
             // If the latest version is missing, its details come from the latest item.
             let details = details.or_else(|| (number == latest.get()).then(|| Details::of_latest(newest)));
             history.rows.push(Row {
@@ -112,6 +115,12 @@ impl History {
         }
         history.is_behind_further = is_lagging && history.from > history.floor;
         Ok(history)
+    }
+
+    /// Returns the latest version without its attributes, if it is on the page.
+    pub(super) fn record_of_latest(&self) -> Option<&VersionView> {
+        let row = self.rows.iter().find(|row| row.version == self.latest)?;
+        Some(&row.details.as_ref()?.view)
     }
 
     pub(super) fn has_gap(&self) -> bool {
@@ -131,8 +140,8 @@ impl History {
             time: row
                 .details
                 .as_ref()
-                .and_then(|details| details.time)
-                .map(EpochMillis::get),
+                .and_then(|details| details.view.recorded_at)
+                .map(|recorded| recorded.floor_millis().get()),
             title: row.title(),
             link: (has_links && row.details.is_some())
                 .then(|| address::version("/version", self.entity.as_str(), row.version)),
@@ -174,9 +183,10 @@ impl History {
                         thead { tr {
                             th scope="col" { "Version" }
                             th scope="col" { "State" }
-                            th scope="col" { "Time (UTC)" }
+                            th scope="col" { "Created (UTC)" }
                             th scope="col" { "Actor" }
                             th scope="col" { "Reason" }
+                            th scope="col" { "Request ID" }
                             th.right scope="col" { "Size" }
                             th scope="col" { "From" }
                             th scope="col" { "To" }
@@ -199,10 +209,11 @@ impl History {
                 tr class=(row.kind.class()) {
                     th scope="row" { (number) }
                     td { span.tag class=(row.kind.class()) { (row.kind.name()) } }
-                    td colspan="6" {}
+                    td colspan="7" {}
                 }
             };
         };
+        let view = &details.view;
         html! {
             tr class=(row.kind.class()) {
                 th scope="row" { a href=(address::version("/version", self.entity.as_str(), number)) { (number) } }
@@ -210,10 +221,18 @@ impl History {
                     span.tag class=(row.kind.class()) { (row.kind.name()) }
                     @if details.is_pinned { " " span.tag { "pinned" } }
                     @if number > 1 { " " a href=(address::compare(&self.entity, number - 1, number)) { "changes" } }
+                    @if let Some(from) = view.restored_from { br; small { "restored from " (record::restored_from(view, from)) } }
                 }
-                td { @if let Some(time) = details.time { (time::shown(time)) } }
-                td { @if let Some(actor) = &details.actor { (value::value(actor, DisplayLimits::CELL)) } }
-                td { @if let Some(reason) = &details.reason { (value::value(reason, DisplayLimits::CELL)) } }
+                td {
+                    (record::created(view))
+                    @if let Some(time) = details.time { br; small.muted { "Time (client) " (time::shown(time)) } }
+                }
+                td {
+                    @if let Some(actor) = &view.actor { (value::value(actor, DisplayLimits::CELL)) }
+                    @if let Some(sender) = &view.sender { br; small.muted { "Sender " (value::text(sender, DisplayLimits::CELL)) } }
+                }
+                td { @if let Some(reason) = &view.reason { (value::value(reason, DisplayLimits::CELL)) } }
+                td { @if let Some(request) = &view.request_id { (value::text(request, DisplayLimits::CELL)) } }
                 td.right { (value::bytes(details.size)) }
                 td { (choice("from", "From", previous)) }
                 td { (choice("to", "To", newest)) }
@@ -224,51 +243,48 @@ impl History {
 
 impl Row {
     fn title(&self) -> String {
-        let time = self.details.as_ref().and_then(|details| details.time).map(time::iso);
-        let time = time.map_or(String::new(), |time| format!(", {time}"));
-        format!("Version {}, {}{time}", self.version, self.kind.name())
+        let record = self.details.as_ref().map(|details| record::title(&details.view));
+        format!(
+            "Version {}, {}{}",
+            self.version,
+            self.kind.name(),
+            record.unwrap_or_default()
+        )
     }
 
-    /// Returns `{"Version": 7, "State": "live", "Time": …, "Actor": …, "Reason": …, "RequestID": …, "Size": 120, "Pinned": false}`.
+    /// Returns `{"Version": 7, "State": "live", "RecordedAt": …, "RequestId": …, "Actor": …, "Reason": …, "Time": …, "Size": 120,
+    /// "Pinned": false}`.
     pub(super) fn to_json(&self) -> Value {
         let mut json = json!({"Version": self.version, "State": self.kind.name()});
-        if let Some(details) = &self.details {
-            let plain = |value: &Option<AttributeValue>| value.as_ref().map(shared::domain::plain::attribute);
-            json["Time"] = json!(details.time.map(time::iso));
-            json["Actor"] = json!(plain(&details.actor));
-            json["Reason"] = json!(plain(&details.reason));
-            json["RequestID"] = json!(details.request_id);
-            json["Size"] = json!(details.size);
-            json["Pinned"] = json!(details.is_pinned);
+        if let (Some(details), Some(members)) = (&self.details, json.as_object_mut()) {
+            members.extend(details.view.record_json());
+            members.insert("Time".to_owned(), json!(details.time.map(time::iso)));
+            members.insert("Size".to_owned(), details.size.into());
+            members.insert("Pinned".to_owned(), details.is_pinned.into());
         }
         json
     }
 }
 
 impl Details {
-    fn of(mut item: Item) -> Self {
-        let request_id = match item.get(shared::domain::names::REQUEST_ID) {
-            Some(AttributeValue::S(id)) => Some(id.clone()),
-            _ => None,
-        };
-        Self {
-            time: shared::domain::view::time_of(&item).ok(),
-            request_id,
-            size: size::of_item(&item),
-            is_pinned: is_pinned(&item),
-            actor: item.remove("Actor"),
-            reason: item.remove("Reason"),
-        }
+    fn of(entity: &EntityId, version: Version, item: Item) -> Self {
+        let (size, is_pinned) = (size::of_item(&item), is_pinned(&item));
+        Self::new(VersionView::new(entity.clone(), version, item), size, is_pinned)
     }
 
     fn of_latest(latest: &VersionView) -> Self {
+        Self::new(latest.clone(), size::of_item(&latest.attributes), false)
+    }
+
+    fn new(mut view: VersionView, size: usize, is_pinned: bool) -> Self {
+        let time = view.time().ok();
+        // The page shows the attributes of no other version than the latest.
+        view.attributes.clear();
         Self {
-            time: latest.time().ok(),
-            request_id: latest.request_id.clone(),
-            size: size::of_item(&latest.attributes),
-            is_pinned: false,
-            actor: latest.attributes.get("Actor").cloned(),
-            reason: latest.attributes.get("Reason").cloned(),
+            view,
+            time,
+            size,
+            is_pinned,
         }
     }
 }

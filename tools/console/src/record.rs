@@ -1,0 +1,174 @@
+//! Who recorded a version, when, why, and with which request: shown apart from the attributes of the item.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+use shared::domain::{plain, version::Version, view::VersionView};
+
+use super::{
+    address, time,
+    value::{self, DisplayLimits},
+};
+
+/// Maximum number of characters of a value in a title.
+const MAX_TITLE: usize = 40;
+
+/// Name of a fact about a version, and its value, if the version has one.
+type Fact = (&'static str, Option<Markup>);
+
+/// Returns the members of [`VersionView::record_json`], and `Time`: the client's time, or null.
+pub(super) fn json(view: &VersionView) -> Map<String, Value> {
+    let mut json = view.record_json();
+    json.insert("Time".to_owned(), time_json(view));
+    json
+}
+
+/// Returns [`VersionView::to_json`] with `Time`: the client's time, or null.
+pub(super) fn view_json(view: &VersionView) -> Value {
+    let mut json = view.to_json();
+    json["Time"] = time_json(view);
+    json
+}
+
+fn time_json(view: &VersionView) -> Value {
+    json!(view.time().ok().map(time::iso))
+}
+
+/// Renders the time at which a version was recorded.
+pub(super) fn created(view: &VersionView) -> Markup {
+    html! {
+        @match view.recorded_at {
+            Some(recorded) => (time::recorded(recorded)),
+            None => span.muted { "Unknown" },
+        }
+        @if view.recorded_by_stream { " (from the stream)" }
+    }
+}
+
+/// Renders the terms and descriptions of a list of facts. `created` is the name of the time.
+pub(super) fn facts(view: &VersionView, created: &'static str) -> Markup {
+    html! {
+        @for (name, value) in all(view, created) {
+            @if let Some(value) = value { dt { (name) } dd { (value) } }
+        }
+    }
+}
+
+/// Renders the facts about two versions side by side.
+pub(super) fn comparison(from: &VersionView, to: &VersionView) -> Markup {
+    let rows = all(from, "Created").into_iter().zip(all(to, "Created"));
+    let cell = |value: Option<Markup>| html! { td { @match value { Some(value) => (value), None => span.muted { "Not present" } } } };
+    html! {
+        table.compare {
+            caption { "How the versions were created" }
+            thead { tr { th scope="col" { "Fact" } th scope="col" { "Version " (from.version) } th scope="col" { "Version " (to.version) } } }
+            tbody {
+                @for ((name, before), (_, after)) in rows {
+                    @if before.is_some() || after.is_some() { tr { th scope="row" { (name) } (cell(before)) (cell(after)) } }
+                }
+            }
+        }
+    }
+}
+
+fn all(view: &VersionView, created: &'static str) -> [Fact; 7] {
+    let value = |value| value::value(value, DisplayLimits::ITEM);
+    [
+        (created, Some(self::created(view))),
+        ("Time (client)", view.time().ok().map(time::shown)),
+        ("Actor", view.actor.as_ref().map(value)),
+        ("Reason", view.reason.as_ref().map(value)),
+        ("Sender", view.sender.as_deref().map(value::word)),
+        (
+            "Restored from",
+            view.restored_from.map(|from| restored_from(view, from)),
+        ),
+        ("Request ID", view.request_id.as_deref().map(value::word)),
+    ]
+}
+
+/// Renders the link to the version from which a restore copied the attributes.
+pub(super) fn restored_from(view: &VersionView, from: Version) -> Markup {
+    html! { a href=(address::version("/version", view.entity.as_str(), from.get())) { "Version " (from) } }
+}
+
+/// Returns the facts for a title, as in `, 2026-11-22T06:24:48Z, actor amy, request r1`.
+pub(super) fn title(view: &VersionView) -> String {
+    let attribute = |value: &_| match plain::attribute(value) {
+        Value::String(text) => text,
+        value => value.to_string(),
+    };
+    let recorded = view.recorded_at.map(|recorded| format!("{}Z", time::exact(recorded)));
+    let mut title = recorded.map_or_else(String::new, |recorded| format!(", {recorded}"));
+    if view.recorded_by_stream {
+        title.push_str(" (from the stream)");
+    }
+    for (name, value) in [
+        ("actor", view.actor.as_ref().map(attribute)),
+        ("reason", view.reason.as_ref().map(attribute)),
+        ("sender", view.sender.clone()),
+        ("restored from version", view.restored_from.map(|from| from.to_string())),
+        ("request", view.request_id.clone()),
+    ] {
+        if let Some(value) = value {
+            title.extend([", ", name, " ", &value::visible(&value, MAX_TITLE)]);
+        }
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::entity::EntityId;
+
+    use super::*;
+
+    fn view(item: Value) -> VersionView {
+        let item = serde_json::from_value(item).unwrap();
+        VersionView::new(EntityId::new("E").unwrap(), Version::new(3).unwrap(), item)
+    }
+
+    #[test]
+    fn a_version_shows_what_is_known_about_its_creation() {
+        let restored = view(json!({
+            "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"}, "RecordedBy": {"S": "stream"}, "Actor": {"S": "<amy>"},
+            "Reason": {"M": {"<why>": {"N": "1"}}}, "Sender": {"S": "<AIDA>"}, "RequestId": {"S": "<r>"},
+            "RestoredFrom": {"N": "1"}, "Time": {"S": "2020-01-01T00:00:00Z"},
+        }));
+        let html = html! { (facts(&restored, "Created")) (comparison(&restored, &restored)) }.into_string();
+        for shown in [
+            "2026-11-22 06:24:48.123456003",
+            "(from the stream)",
+            "2020-01-01 00:00:00",
+            "&lt;amy&gt;",
+            "&lt;why&gt;",
+            "&lt;AIDA&gt;",
+            "&lt;r&gt;",
+            "href=\"/version?id=E&amp;version=1\"",
+        ] {
+            assert_eq!(html.matches(shown).count(), 3, "{shown}: {html}");
+        }
+        assert_eq!(
+            title(&restored),
+            ", 2026-11-22T06:24:48.123456003Z (from the stream), actor <amy>, reason {\"<why>\":1}, sender <AIDA>, \
+             restored from version 1, request <r>"
+        );
+        assert_eq!(json(&restored)["Time"], "2020-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_version_of_an_older_release_has_no_known_time_of_creation() {
+        let old = view(json!({"Time": {"S": "soon"}, "N": {"N": "1"}}));
+        let html = facts(&old, "Last change").into_string();
+        assert!(html.contains("Last change") && html.contains("Unknown"), "{html}");
+        assert_eq!(html.matches("<dt>").count(), 1, "{html}");
+        assert_eq!(title(&old), "");
+        assert_eq!(view_json(&old)["Time"], Value::Null);
+    }
+
+    #[test]
+    fn values_in_titles_are_short_and_visible() {
+        let long = view(json!({"Actor": {"S": "a\u{202e}b"}, "Reason": {"S": "x".repeat(100_000)}}));
+        let title = title(&long);
+        assert!(title.contains("a\\u{202e}b") && title.len() < 200, "{title}");
+    }
+}
