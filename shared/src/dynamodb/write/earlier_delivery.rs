@@ -15,7 +15,7 @@
 //! read between the pages, so that its list always connects to what has been checked. Then the update is sent on condition
 //! that the list has not dropped anything since.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use crate::{
     domain::{
@@ -230,10 +230,15 @@ impl Store {
         let (Some(from), Some(to)) = (Version::new(from), Version::new(range.high)) else {
             return Ok(Page::Next(0));
         };
-        let run = self.version_run(&update.entity, from, to, 1, true).await?;
+        let keys = self.digits.version_keys(from.get()..=to.get());
+        let items = self.batch_get(&update.entity, &keys, true).await?;
+        let items: HashMap<_, _> = items
+            .into_iter()
+            .filter_map(|item| Some((self.digits.version_of_item(&item)?, item)))
+            .collect();
         let since = range.since.map(RecordedAt::from_millis);
-        for version in (run.from..=to.get()).rev().filter_map(Version::new) {
-            let Some(item) = run.items.get(&version.get()) else {
+        for version in (from.get()..=to.get()).rev().filter_map(Version::new) {
+            let Some(item) = items.get(&version) else {
                 return Ok(Page::Missing(version));
             };
             if text(item, names::REQUEST_ID) == Some(update.request_id.as_str()) {
@@ -250,7 +255,7 @@ impl Store {
                 return Ok(Page::Next(0));
             }
         }
-        Ok(Page::Next(run.from - 1))
+        Ok(Page::Next(from.get() - 1))
     }
 }
 

@@ -120,10 +120,10 @@ fn the_limit_of_the_hottest_entity_matches_manual_calculation() {
     let (recent, last) = (Idempotency::default(), Idempotency::Recent(Window::new(1).unwrap()));
     let ledger = Idempotency::Ledger(Retention::default());
     for (mode, idempotency, stream_behind, max) in [
-        (WriteMode::Stream, last, true, 500.0),
+        (WriteMode::Stream, last, true, 9_000.0 / 19.0),
         (WriteMode::Stream, recent, true, 9_000.0 / 19.0),
-        (WriteMode::Inline, last, false, 500.0),
-        (WriteMode::Inline, last, true, 1_000.0 / 3.0),
+        (WriteMode::Inline, last, false, 9_000.0 / 19.0),
+        (WriteMode::Inline, last, true, 9_000.0 / 28.0),
         (WriteMode::Transaction, recent, false, 250.0),
         (WriteMode::Stream, ledger, true, 200.0),
         (WriteMode::Transaction, ledger, true, 1_000.0 / 7.0),

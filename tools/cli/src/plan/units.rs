@@ -165,7 +165,6 @@ mod tests {
     #[test]
     fn write_units_match_manual_calculation() {
         for (bytes, mode, idempotency, latest, version, marker, rejected, reads) in [
-            (500, "stream", "1", 1.0, 1.0, 0.0, 0.0, 0.0),
             // One rejected request in a round of 9: from 16 entries to 24.
             (500, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
             (500, "inline", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 1.0, 0.0),
@@ -173,17 +172,16 @@ mod tests {
             (500, "stream", "ledger", 2.0, 1.0, 2.0, 0.0, 1.0),
             (500, "inline", "ledger", 2.0, 1.0, 2.0, 1.0, 1.0),
             (500, "transaction", "ledger", 2.0, 2.0, 2.0, 1.0, 1.0),
-            // `Latest` takes 10 bytes: to the last byte of a KB, and past it.
-            (1014, "stream", "1", 1.0, 1.0, 0.0, 0.0, 0.0),
-            (1015, "stream", "1", 2.0, 1.0, 0.0, 0.0, 0.0),
-            (1025, "stream", "1", 2.0, 2.0, 0.0, 0.0, 0.0),
-            // 27 bytes, and 16 for each of up to 24 requests: at 613 bytes, the full map just fits the KB.
-            (613, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
+            // `Latest` and `RecordedVersion` take 29 bytes: to the last byte of a KB, and past it.
+            (995, "stream", "ledger", 2.0, 1.0, 2.0, 0.0, 1.0),
+            (996, "stream", "ledger", 4.0, 1.0, 2.0, 0.0, 1.0),
+            (1025, "stream", "ledger", 4.0, 2.0, 2.0, 0.0, 1.0),
+            // 102 bytes, and 16 for each of up to 24 requests: at 538 bytes, the full map just fits the KB.
+            (538, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
             // One more: the write that fills it and the two that find it full take two units.
-            (614, "stream", "16", (7.0 + 2.0 + 2.0 + 2.0) / 9.0, 1.0, 0.0, 0.0, 0.0),
-            // A window of 2 is pruned at 3: every other update.
-            (100, "stream", "2", 1.5, 1.0, 0.0, 0.0, 0.0),
-            (2000, "transaction", "1", 4.0, 4.0, 0.0, 2.0, 1.0),
+            (539, "stream", "16", (7.0 + 2.0 + 2.0 + 2.0) / 9.0, 1.0, 0.0, 0.0, 0.0),
+            (100, "stream", "1", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
+            (2000, "transaction", "1", 6.0, 4.0, 0.0, 2.0, 1.0),
             (4087, "transaction", "1", 10.0, 8.0, 0.0, 4.0, 2.0),
         ] {
             let units = Units::of(bytes, writing(mode, idempotency));
@@ -200,8 +198,8 @@ mod tests {
     #[test]
     fn requests_and_latencies_match_manual_calculation() {
         for (mode, idempotency, requests, latencies) in [
-            ("stream", "1", 1.0, 1.0),
-            ("inline", "1", 2.0, 2.0),
+            ("stream", "1", 1.0 + 1.0 / 9.0, 1.0 + 1.0 / 9.0),
+            ("inline", "1", 2.0 + 1.0 / 9.0, 2.0 + 1.0 / 9.0),
             ("transaction", "16", 2.0, 3.0),
             ("stream", "ledger", 2.0, 3.0),
             ("inline", "ledger", 3.0, 4.0),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
-use shared::domain::{AttributeValue, Item, names};
+use shared::domain::{AttributeValue, Item, attribution, names};
 
 use super::history::{Collection, Collections};
 
@@ -65,8 +65,11 @@ fn table(pk: &str, collection: &Collection) -> Table {
 /// Returns the attributes shown as columns, the most frequent first.
 fn columns(collection: &Collection) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let is_shown = |name: &str| {
+        ![names::PK, names::SK, names::REQUEST_PAYLOAD].contains(&name) && !attribution::OF_LATEST.contains(&name)
+    };
     for name in collection.items().iter().flat_map(|(_, item)| item.keys()) {
-        if ![names::PK, names::SK, names::LATEST, names::RECENT_REQUESTS].contains(&name.as_str()) {
+        if is_shown(name) {
             *counts.entry(name).or_default() += 1;
         }
     }

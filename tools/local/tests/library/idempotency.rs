@@ -3,20 +3,23 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
+    clock::Clock,
     domain::{
         ledger::Retention,
         names,
         recent_requests::Window,
+        time::EpochMillis,
         update::{Ordering, Update},
         version::Version,
     },
     dynamodb::{
         Store,
+        read::history::HistoryQuery,
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
 };
 
-use testkit::database::{Database, entity, put_version};
+use testkit::database::{Database, at_second, entity, put_version};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -71,7 +74,7 @@ async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between(
             let window = usize::from(window);
             for request in 1..=3 * window {
                 assert_eq!(apply(&store, request, options).await, written(request));
-                assert!(recent_requests(&store).await <= 2 * window);
+                assert!(recent_requests(&store).await <= window + 8);
                 // The oldest request of the guaranteed window, and the newest.
                 let oldest = request.saturating_sub(window - 1).max(1);
                 for repeated in [oldest, request] {
@@ -87,26 +90,117 @@ async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between(
 }
 
 #[tokio::test]
-async fn a_window_of_one_covers_the_last_request_without_a_map() {
+async fn an_update_that_is_sent_again_is_found_in_history() {
     let database = Database::start().await;
     for mode in MODES {
-        let store = database.store(&format!("{mode:?}"), 1).await;
-        let options = recent(mode, 1);
-        assert_eq!(apply(&store, 1, options).await, written(1));
-        assert_eq!(apply(&store, 1, options).await, duplicate(1));
-        assert_eq!(apply(&store, 2, options).await, written(2));
-        assert_eq!(apply(&store, 1, options).await, written(3));
-        let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
-        assert!(!latest.contains_key(names::RECENT_REQUESTS));
+        for digits in [1, 10] {
+            let store = database.store(&format!("{mode:?}{digits}"), digits).await;
+            let options = recent(mode, 2);
+            let send = async |second: u64, request: usize, value: usize, sent_at: Option<u64>| {
+                let json = json!({"ID": "E", "N": value});
+                let mut update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
+                update.sent_at = sent_at.map(|second| EpochMillis::new(i64::try_from(second * 1000).unwrap()));
+                let store = at_second(&store, second);
+                let outcome = store.write(&update, options).await;
+                if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
+                    put_version(&store, &entity("E")).await;
+                }
+                outcome
+            };
+            for request in 1..=130 {
+                assert_eq!(
+                    send(1000 + request as u64, request, request, None).await,
+                    Ok(written(request))
+                );
+            }
+            // Delivered for the first time at 1010 and 1100 seconds, and again much later.
+            for (request, first) in [(10, 1010), (100, 1100), (120, 1120), (130, 1130)] {
+                let again = send(60_000, request, request, Some(first)).await;
+                assert_eq!(again, Ok(duplicate(request)), "{mode:?} {request}");
+            }
+            // The first delivery had not applied it.
+            assert_eq!(send(60_000, 131, 131, Some(1050)).await, Ok(written(131)));
+            assert_eq!(send(60_001, 131, 131, Some(1050)).await, Ok(duplicate(131)));
+            // A different update with the same request id.
+            let version = Version::new(100).unwrap();
+            for first in [1100, 1130] {
+                let sent_at = Some(first).filter(|first| *first == 1100);
+                let reused = send(60_002, 100, 7, sent_at).await;
+                match sent_at {
+                    Some(_) => assert_eq!(reused, Err(WriteError::RequestIdReused { version })),
+                    // A first delivery does not read history.
+                    None => assert_eq!(reused, Ok(written(132))),
+                }
+            }
+        }
     }
 }
 
 #[tokio::test]
-async fn a_latest_item_without_a_map_is_migrated_and_the_window_can_change() {
+async fn a_recent_request_id_with_a_different_payload_is_rejected() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        for request in 1..=4 {
+            assert_eq!(apply(&store, request, recent(mode, 10)).await, written(request));
+        }
+        for request in [2, 4] {
+            let json = json!({"ID": "E", "N": "another"});
+            let update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
+            let version = Version::new(request).unwrap();
+            let reused = store.write(&update, recent(mode, 10)).await;
+            assert_eq!(reused, Err(WriteError::RequestIdReused { version }), "{mode:?}");
+        }
+    }
+}
+
+/// Writers whose clocks differ by 5 seconds, concurrently and in turn.
+#[tokio::test]
+async fn recorded_times_increase_with_the_versions() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        let now = shared::clock::since_epoch();
+        let writers = [0, 5].map(|ahead| {
+            let clock = Clock::new(move || now + std::time::Duration::from_secs(ahead));
+            store.clone().with_clock(clock)
+        });
+        for round in 0..10 {
+            let requests = (0..6).map(|index| (6 * round + index, &writers[index % 2]));
+            let outcomes = join_all(requests.map(|(request, store)| apply(store, request, recent(mode, 10)))).await;
+            assert!(
+                outcomes
+                    .iter()
+                    .all(|outcome| matches!(outcome, WriteOutcome::Written { .. }))
+            );
+            if mode == WriteMode::Stream {
+                put_version(&store, &entity("E")).await;
+            }
+        }
+        let query = HistoryQuery {
+            oldest_first: true,
+            consistent: true,
+            ..HistoryQuery::default()
+        };
+        let history = store
+            .history(&entity("E"), query)
+            .await
+            .unwrap()
+            .unwrap()
+            .collect()
+            .await
+            .unwrap();
+        let times: Vec<_> = history.iter().map(|view| view.recorded_at.unwrap()).collect();
+        assert!(times.is_sorted_by(|a, b| a < b), "{mode:?} {times:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_latest_item_without_a_map_gets_one_and_the_window_can_change() {
     let database = Database::start().await;
     for mode in [WriteMode::Stream, WriteMode::Transaction] {
         let store = database.store(&format!("{mode:?}"), 1).await;
-        assert_eq!(apply(&store, 1, recent(mode, 1)).await, written(1));
+        assert_eq!(apply(&store, 1, ledger(mode)).await, written(1));
         // The last request is detected although it was applied before the map existed.
         assert_eq!(apply(&store, 1, recent(mode, 16)).await, duplicate(1));
         assert_eq!(apply(&store, 2, recent(mode, 16)).await, written(2));
@@ -119,15 +213,12 @@ async fn a_latest_item_without_a_map_is_migrated_and_the_window_can_change() {
         for request in 131..=140 {
             assert_eq!(apply(&store, request, recent(mode, 2)).await, written(request));
         }
-        assert!(recent_requests(&store).await <= 4);
+        assert!(recent_requests(&store).await <= 10);
         assert_eq!(apply(&store, 139, recent(mode, 2)).await, duplicate(139));
-        // A ledger does not change the map; a window of one removes it.
+        // A ledger does not change the map.
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
         assert_eq!(apply(&store, 141, ledger(mode)).await, written(141));
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
-        assert_eq!(apply(&store, 142, recent(mode, 1)).await, written(142));
-        let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
-        assert!(!latest.contains_key(names::RECENT_REQUESTS));
     }
 }
 

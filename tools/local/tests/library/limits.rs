@@ -109,7 +109,7 @@ async fn an_update_that_makes_the_item_too_large_is_rejected_with_the_reason() {
         assert_eq!(error.kind(), ErrorKind::Rejected);
         let line = chain(&error);
         let reason = match mode {
-            WriteMode::Transaction => "the version item would have 5600",
+            WriteMode::Transaction => "the version item would have 560",
             _ => ": the item would be larger than 400 KB",
         };
         assert!(line.contains(reason) && !line.contains("secret"), "{line}");

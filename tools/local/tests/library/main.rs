@@ -4,6 +4,7 @@
 
 mod browsing;
 mod conformance;
+mod contention;
 mod costs;
 mod history_writer;
 mod idempotency;

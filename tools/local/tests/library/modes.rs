@@ -17,7 +17,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, entity, mode, put_version, rows, update, write};
+use testkit::database::{Database, at_second, entity, mode, put_version, rows, update, write};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -84,9 +84,9 @@ proptest! {
                     skip_unchanged,
                 };
                 let mut outcomes = Vec::new();
-                for json in &updates {
+                for (second, json) in (1..).zip(&updates) {
                     let update = Update::parse(json.clone(), "none", ordering).unwrap();
-                    outcomes.push(write(&store, &update, options).await);
+                    outcomes.push(write(&at_second(&store, second), &update, options).await);
                 }
                 let mut rows = rows(&database, &table).await;
                 for row in &mut rows {

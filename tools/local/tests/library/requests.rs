@@ -181,7 +181,7 @@ async fn as_of_distinguishes_pruned_from_missing_versions() {
     for (id, below) in [("Below", 6), ("Above", 5)] {
         put(&database, &store, "Table", id, 10, |number| {
             Some(if number == 5 {
-                json!({"Time": {"NULL": true}})
+                json!({"RecordedAt": {"NULL": true}})
             } else {
                 json!({})
             })
@@ -190,7 +190,12 @@ async fn as_of_distinguishes_pruned_from_missing_versions() {
         floor(&database, "Table", id, below).await;
     }
     assert_eq!(as_of(&store, "Below", 7).await, Ok(Some(7)));
-    assert!(matches!(as_of(&store, "Above", 3).await, Err(ReadError::NoTime { .. })));
+    assert_eq!(as_of(&store, "Above", 3).await, Ok(Some(3)));
+    let version = Version::new(5).unwrap();
+    assert_eq!(
+        as_of(&store, "Above", 4).await,
+        Err(ReadError::NotRecordedAt { version })
+    );
     // The floor was raised above the latest version.
     put(&database, &store, "Table", "Raised", 8, |_| None).await;
     floor(&database, "Table", "Raised", 20).await;

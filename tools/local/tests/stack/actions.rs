@@ -141,6 +141,12 @@ async fn work(stack: &Stack) {
     write(json!({"ID": "E", "RequestId": "5"})).await;
     let batch = json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"F\"}"}]});
     assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
+    // The recent requests of `v0` do not reach back to the first time that this update was sent.
+    for number in 1..=30 {
+        write(json!({"ID": "G", "N": number})).await;
+    }
+    let again = json!({"ID": "G", "RequestSentAt": 0, "RequestId": "late", "N": 31});
+    assert_eq!(write(again).await["Outcome"], "Written");
     settled(stack).await;
     // One record, and two in a batch that exist already the second time.
     let record = |entity: &str| {

@@ -47,6 +47,9 @@ async fn every_file_gets_the_expected_response() {
     let mut image = event["Records"][0]["dynamodb"]["NewImage"].clone();
     image.as_object_mut().unwrap().remove("Latest");
     image["SK"] = json!({"S": "v1"});
+    // The time of the stream record.
+    image["RecordedAt"] = json!({"S": "2020-11-01T20:04:00.000001000Z"});
+    image["RecordedBy"] = json!({"S": "stream"});
     let item = |json: Value| serde_json::from_value(json).unwrap();
     let recorded = self::item(&stack, "Equipment#12", "v1").await;
     assert!(

@@ -70,7 +70,7 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     let write = async |update: &Value| invoke(&stack, "writer-fn", update).await;
     let values = json!({
         "S": SECRET, "N": number(), "L": [SECRET, number()], "M": {"a": {"b": SECRET}}, "RequestId": format!("{SECRET}-1"),
-        "Time": format!("{SECRET}"), "ID": id("good"),
+        "Actor": SECRET, "Reason": SECRET, "Time": "2026-01-01", "ID": id("good"),
     });
     let mut kinds = Vec::new();
     for update in [
@@ -85,6 +85,10 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
         json!({"ID": id("bad"), "RequestId": [SECRET]}),
         json!({"ID": id("bad"), "RequestId": SECRET.repeat(1000)}),
         json!({"ID": id("bad"), "Latest": SECRET}),
+        json!({"ID": id("bad"), "Time": SECRET}),
+        json!({"ID": id("bad"), "RequestSentAt": SECRET}),
+        // The request id of another update.
+        json!({"ID": id("good"), "RequestId": format!("{SECRET}-1"), "A": SECRET}),
         json!({"ID": id("bad"), "A": SECRET.repeat(100_000)}),
         json!({"ID": id("bad"), "A": (0..40).fold(json!(SECRET), |value, _| json!([value]))}),
         serde_json::from_str(&format!(

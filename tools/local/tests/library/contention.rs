@@ -1,0 +1,41 @@
+//! Cost of concurrent updates of one entity.
+
+use futures::future::join_all;
+use serde_json::json;
+use shared::dynamodb::write::{WriteMode, WriteOutcome};
+use testkit::database::{Database, mode, update};
+
+const WRITERS: usize = 20;
+const UPDATES: usize = 20;
+
+/// Maximum number of requests of an update, on average. `docs/adr/0019-author-and-time-of-a-version.md` names it.
+const MAX_REQUESTS: f64 = 3.0;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_concurrent_writers_of_one_entity_take_few_requests() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let writer = async || {
+        for _ in 0..UPDATES {
+            let update = update(json!({"ID": "E", "State": "OK"}));
+            let outcome = store.write(&update, mode(WriteMode::Stream)).await.unwrap();
+            assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+        }
+    };
+    database.requests.take();
+    let before = database.consumed().len();
+    assert_eq!(before, 0);
+    join_all((0..WRITERS).map(|_| writer())).await;
+    // Successful requests, and those whose condition failed.
+    let written = database.consumed().len();
+    let rejected = database.requests.take().1;
+    let requests = (written as f64 + f64::from(rejected)) / (WRITERS * UPDATES) as f64;
+    eprintln!("{requests:.2} requests per update");
+    assert!(requests <= MAX_REQUESTS, "{requests} requests per update");
+    let latest = store
+        .latest(&testkit::database::entity("E"), true)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(latest.version.get(), (WRITERS * UPDATES) as u64);
+}
