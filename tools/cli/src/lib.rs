@@ -5,6 +5,7 @@
 mod args;
 mod changes;
 mod commands;
+mod comparison;
 mod connection;
 mod error;
 mod globals;

@@ -1,12 +1,15 @@
 //! Output: tables on a terminal, JSON otherwise.
 
+mod versions;
+
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
-use shared::{domain::view::VersionView, dynamodb::client::capacity::Charge, logging::chain};
+use shared::{dynamodb::client::capacity::Charge, logging::chain};
 
+pub(crate) use self::versions::record_line;
 use crate::error::CliError;
 
 /// Output format.
@@ -45,38 +48,6 @@ impl Output {
         }
         let mut table = new_table(&["", ""]);
         rows(&mut table, "", object);
-        print(&table.to_string())
-    }
-
-    pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
-        if self.is_json() {
-            return versions
-                .iter()
-                .try_for_each(|version| print(&version.to_json().to_string()));
-        }
-        let mut names: Vec<&String> = Vec::new();
-        for name in versions.iter().flat_map(|version| version.attributes.keys()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names.sort();
-        let header: Vec<_> = ["Version", "Deleted"]
-            .into_iter()
-            .chain(names.iter().map(|name| name.as_str()))
-            .collect();
-        let mut table = new_table(&header);
-        for version in versions {
-            let json = version.to_json();
-            let deleted = if version.deleted { "deleted" } else { "" };
-            let mut row = vec![version.version.to_string(), deleted.to_owned()];
-            row.extend(
-                names
-                    .iter()
-                    .map(|name| json["Attributes"].get(*name).map(cell).unwrap_or_default()),
-            );
-            table.add_row(row);
-        }
         print(&table.to_string())
     }
 
@@ -148,7 +119,7 @@ fn cell(value: &Value) -> String {
 }
 
 /// Escapes control characters.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let escape = |character: char| {
         if character.is_control() {
             character.escape_default().to_string()

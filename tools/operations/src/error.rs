@@ -95,9 +95,13 @@ impl OperationError {
             | Self::NoVersion
             | Self::NoBucket(_)
             | Self::NoQueue(_)
-            | Self::Read(ReadError::Missing { .. } | ReadError::NoTime { .. } | ReadError::Pruned { .. }) => {
-                Kind::NotFound
-            }
+            | Self::Read(
+                ReadError::Missing { .. }
+                | ReadError::NoTime { .. }
+                | ReadError::NotRecordedAt { .. }
+                | ReadError::Limit { .. }
+                | ReadError::Pruned { .. },
+            ) => Kind::NotFound,
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Kind::NotFound,
             Self::Expected { .. }
             | Self::Stale(_)

@@ -1,10 +1,7 @@
 //! `vzero diff`.
 
 use operations::connection::Connection;
-use shared::domain::{
-    entity::EntityId,
-    view::{Diff as Difference, VersionView},
-};
+use shared::domain::{entity::EntityId, view::VersionView};
 
 use super::values::version;
 use crate::{error::CliError, output::Output};
@@ -26,7 +23,7 @@ impl Diff {
             self.one(connection, self.from).await?,
             self.one(connection, self.to).await?,
         );
-        output.object(&Difference::new(from, to).to_json())
+        output.diff(from, to)
     }
 
     async fn one(&self, connection: &Connection, number: u64) -> Result<VersionView, CliError> {

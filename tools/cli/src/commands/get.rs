@@ -1,41 +1,63 @@
 //! `vzero get`.
 
-use operations::connection::Connection;
-use shared::domain::{entity::EntityId, recorded_at::RecordedAt};
+use std::num::NonZeroU64;
+
+use operations::{connection::Connection, progress::Progress as _};
+use shared::{
+    domain::{entity::EntityId, recorded_at::RecordedAt, time::ClientTime, view::VersionView},
+    dynamodb::read::{batch_get_items::MAX_KEYS, versions::ReadError},
+    logging::chain,
+};
 
 use super::values::version;
-use crate::{error::CliError, output::Output};
+use crate::{error::CliError, output::Output, progress::Counter};
+
+/// Maximum number of versions that a read by the time of the client reads.
+const LIMIT: u64 = 10_000;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero get Equipment#1 --at 2020-11-01T20:04:00")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Get {
     /// Partition key of the entity
     id: String,
     /// Number of the version [default: the latest]
-    #[arg(long = "version", value_name = "N", conflicts_with = "at")]
+    #[arg(long = "version", value_name = "N", conflicts_with_all = ["at", "effective_at"])]
     number: Option<u64>,
-    /// Show the version that was the latest at this time, ISO 8601
-    #[arg(long, value_name = "TIME")]
+    /// Show the version that was the latest at this time by RecordedAt, ISO 8601
+    #[arg(long, value_name = "TIME", conflicts_with = "effective_at")]
     at: Option<String>,
+    /// Show the highest version whose Time or Timestamp is not later, ISO 8601 or epoch milliseconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    effective_at: Option<String>,
+    /// Maximum number of versions to read, with --effective-at [default: 10000]
+    #[arg(long, value_name = "COUNT", requires = "effective_at")]
+    limit: Option<NonZeroU64>,
     /// Show the version even if it is a tombstone
     #[arg(long)]
     deleted: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  vzero get Equipment#1 --at 2020-11-01T20:04:00
+  vzero get Equipment#1 --effective-at 2020-11-01T20:04:00";
+
 impl Get {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let entity = EntityId::new(&self.id)?;
         let (store, consistent) = (&connection.store, connection.consistent);
-        let found = match (self.number, &self.at) {
-            (Some(number), _) => store.version(&entity, version(number)?, consistent).await?,
-            (None, Some(time)) => {
+        let found = match (self.number, &self.at, &self.effective_at) {
+            (Some(number), ..) => store.version(&entity, version(number)?, consistent).await?,
+            (None, Some(time), _) => {
                 let time = RecordedAt::parse(time).map_err(|error| CliError::usage("--at", error))?;
-                store.as_of(&entity, time, consistent).await?
+                let found = store.as_of(&entity, time, consistent).await;
+                found.map_err(|error| self.undetermined(error))?
             }
-            (None, None) => store.latest(&entity, consistent).await?,
+            (None, None, Some(time)) => self.effective_at(connection, &entity, time).await?,
+            (None, None, None) => store.latest(&entity, consistent).await?,
         };
         match found {
-            Some(view) if !view.deleted || self.deleted => output.object(&view.to_json()),
+            Some(view) if !view.deleted || self.deleted => output.version(&view),
             Some(view) => Err(CliError::NotFound(format!(
                 "{} is deleted as of version {}",
                 self.id, view.version
@@ -50,5 +72,41 @@ impl Get {
                 }))
             }
         }
+    }
+    async fn effective_at(
+        &self,
+        connection: &Connection,
+        entity: &EntityId,
+        time: &str,
+    ) -> Result<Option<VersionView>, CliError> {
+        let invalid = |_| {
+            CliError::Usage("--effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds".to_owned())
+        };
+        let time = ClientTime::parse(time).map_err(invalid)?;
+        let limit = self.limit.map_or(LIMIT, NonZeroU64::get);
+        let counter = Counter::new("versions read");
+        let progress = |read| {
+            if read > MAX_KEYS as u64 {
+                counter.at(read);
+            }
+        };
+        let store = &connection.store;
+        let found = store
+            .effective_at(entity, time, limit, connection.consistent, progress)
+            .await;
+        found.map_err(|error| self.undetermined(error))
+    }
+
+    /// Adds the next step to an error that leaves the version of a time unknown.
+    fn undetermined(&self, error: ReadError) -> CliError {
+        let next = match &error {
+            ReadError::Limit { .. } => "read more versions with a higher --limit".to_owned(),
+            ReadError::Missing { .. } => format!("try again, or run vzero audit {}", self.id),
+            ReadError::Pruned { floor } => format!("read the oldest version that is left with --version {floor}"),
+            ReadError::NotRecordedAt { .. } => "an older release wrote it: use --effective-at, or --version".to_owned(),
+            ReadError::NoTime { .. } => "use --at, or --version".to_owned(),
+            ReadError::Service(_) | ReadError::Latest(_) => return error.into(),
+        };
+        CliError::NotFound(format!("{}; {next}", chain(&error)))
     }
 }

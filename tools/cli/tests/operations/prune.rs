@@ -139,7 +139,10 @@ fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let ran = table.run(&["get", "E", "--at", &ago(24 * 8)]);
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
-        (3, "error: it was pruned: history begins at version 7\n")
+        (
+            3,
+            "error: it was pruned: history begins at version 7; read the oldest version that is left with --version 7\n"
+        )
     );
     for (arguments, said) in [
         (&["prune", "E"][..], "error: "),

@@ -5,7 +5,7 @@
 //!
 //! | comment | |
 //! |---|---|
-//! | `<!-- output -->` | the output of the block before it: `…` stands for any text, or alone on a line for any lines |
+//! | `<!-- output -->` | the output of the block before it: `…` stands for any text, or alone on a line for any lines; times of `RecordedAt` and random ids can differ |
 //! | `<!-- update -->` | updates, which are sent and must be written |
 //! | `<!-- needs: aws-cli -->` | run if `tools/check-docs` provides this tool |
 //! | `<!-- needs: account -->` | not run, but parsed by `vzero` and the AWS CLI |

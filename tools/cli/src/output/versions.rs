@@ -1,0 +1,137 @@
+//! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
+
+use comfy_table::Table;
+use serde_json::{Map, Value};
+use shared::domain::{
+    plain,
+    view::{Diff, VersionView},
+};
+
+use super::{Output, cell, new_table, print, rows, visible};
+use crate::{
+    comparison::{Comparison, NONE},
+    error::CliError,
+};
+
+/// Members of a version's record in the order of the columns, and `true` for those that are always shown.
+const COLUMNS: [(&str, bool); 6] = [
+    ("RecordedAt", true),
+    ("Actor", false),
+    ("Reason", false),
+    ("RequestId", true),
+    ("Sender", false),
+    ("RestoredFrom", false),
+];
+
+impl Output {
+    /// Prints one version: its record, then its attributes.
+    pub(crate) fn version(&self, view: &VersionView) -> Result<(), CliError> {
+        if self.is_json() {
+            return self.object(&view.to_json());
+        }
+        let mut record = new_table(&["", ""]);
+        record.add_row(["ID".to_owned(), visible(view.entity.as_str())]);
+        rows(&mut record, "", &view.record_json().into());
+        if view.deleted {
+            record.add_row(["Deleted", "true"]);
+        }
+        print(&record.to_string())?;
+        if view.attributes.is_empty() {
+            return Ok(());
+        }
+        let mut attributes = new_table(&["", ""]);
+        for (name, value) in plain::attributes(&view.attributes) {
+            match &value {
+                Value::Object(members) if members.is_empty() => add(&mut attributes, &name, &value),
+                _ => rows(&mut attributes, "", &Map::from_iter([(name, value)]).into()),
+            }
+        }
+        print(&attributes.to_string())
+    }
+
+    /// Prints versions in the order of the slice.
+    pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
+        if self.is_json() {
+            return versions
+                .iter()
+                .try_for_each(|version| print(&version.to_json().to_string()));
+        }
+        let mut names: Vec<&String> = versions.iter().flat_map(|version| version.attributes.keys()).collect();
+        names.sort();
+        names.dedup();
+        let records: Vec<_> = versions.iter().map(record).collect();
+        let is_shown = |name: &str| records.iter().any(|record| record.contains_key(name));
+        let columns = COLUMNS.into_iter().filter(|(name, always)| *always || is_shown(name));
+        let columns: Vec<_> = columns.map(|(name, _)| name).collect();
+        let any_deleted = versions.iter().any(|version| version.deleted);
+        let mut header = vec!["Version"];
+        header.extend(any_deleted.then_some("Deleted"));
+        header.extend(&columns);
+        header.extend(names.iter().map(|name| name.as_str()));
+        let mut table = new_table(&header);
+        for (version, record) in versions.iter().zip(&records) {
+            let text = |value: Option<&Value>| value.map(cell).unwrap_or_default();
+            let mut row = vec![version.version.to_string()];
+            let deleted = if version.deleted { "deleted" } else { "" };
+            row.extend(any_deleted.then(|| deleted.to_owned()));
+            row.extend(columns.iter().map(|name| text(record.get(*name))));
+            let attributes = plain::attributes(&version.attributes);
+            row.extend(names.iter().map(|name| text(attributes.get(*name))));
+            table.add_row(row);
+        }
+        print(&table.to_string())
+    }
+
+    /// Prints the records of two versions, then the attributes that differ.
+    pub(crate) fn diff(&self, from: VersionView, to: VersionView) -> Result<(), CliError> {
+        if self.is_json() {
+            return self.object(&Diff::new(from, to).to_json());
+        }
+        let numbers = [from.version.to_string(), to.version.to_string()];
+        let mut table = new_table(&["Version", &numbers[0], &numbers[1]]);
+        let records = [record(&from), record(&to)];
+        for (name, always) in COLUMNS {
+            if always || records.iter().any(|record| record.contains_key(name)) {
+                let text = |record: &Map<String, Value>| record.get(name).map(cell).unwrap_or_default();
+                table.add_row([name.to_owned(), text(&records[0]), text(&records[1])]);
+            }
+        }
+        print(&table.to_string())?;
+        let comparison = Comparison::new(Some(&from), &to);
+        if comparison.is_empty() {
+            return print("(no changes)");
+        }
+        let mut table = new_table(&["Attribute", &numbers[0], &numbers[1]]);
+        for (name, change) in comparison.iter() {
+            let text = |value: &Option<Value>| value.as_ref().map_or_else(|| NONE.to_owned(), cell);
+            table.add_row([visible(name), text(&change.from), text(&change.to)]);
+        }
+        print(&table.to_string())
+    }
+}
+
+/// Returns the record of a version, with the origin of a time from the stream.
+fn record(view: &VersionView) -> Map<String, Value> {
+    let mut record = view.record_json();
+    if let Some(recorded) = view.recorded_at.filter(|_| view.recorded_by_stream) {
+        record.insert("RecordedAt".to_owned(), format!("{recorded} (from the stream)").into());
+    }
+    record
+}
+
+/// Returns the number, time and actor of a version in one line.
+pub(crate) fn record_line(view: &VersionView) -> String {
+    let record = record(view);
+    let time = record
+        .get("RecordedAt")
+        .map_or_else(|| "(time not known)".to_owned(), cell);
+    let parts = [view.version.to_string(), time].into_iter();
+    parts
+        .chain(record.get("Actor").map(cell))
+        .collect::<Vec<_>>()
+        .join("  ")
+}
+
+fn add(table: &mut Table, name: &str, value: &Value) {
+    table.add_row([visible(name), cell(value)]);
+}
