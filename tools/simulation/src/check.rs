@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value, json};
 use shared::domain::{
     keys::{LATEST_KEY, VersionDigits},
+    recorded_at::RecordedAt,
     version::Version,
 };
 
 use crate::{
     evidence::{Evidence, UpstreamResponse},
-    schedule::{MALFORMED, Schedule, Update},
+    schedule::{MALFORMED, Origin, Schedule, Update},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +28,26 @@ struct Image<'a> {
     /// Number of times that an operator had deleted the latest item.
     era: usize,
     version: u64,
-    request: &'a str,
+    /// Request that created the version, `None` if another program did.
+    request: Option<&'a str>,
+    /// Version item. Without `RecordedAt` if it comes from the stream.
     item: Value,
+}
+
+impl Image<'_> {
+    fn recorded_at(&self) -> &str {
+        text(&self.item, "/RecordedAt/S")
+    }
+
+    /// Returns `true` if an item is the version item of the image, whatever its time from the stream.
+    fn is_stored_as(&self, item: &Value) -> bool {
+        let mut item = item.clone();
+        let time = match item.as_object_mut() {
+            Some(item) if self.request.is_none() => item.remove("RecordedAt"),
+            _ => item.get("RecordedAt").cloned(),
+        };
+        time.is_some() && item == self.item
+    }
 }
 
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
@@ -60,9 +79,11 @@ impl<'a> Check<'a> {
         for (entity, images) in &images {
             self.check_history(entity, images);
             self.check_request_ids(entity, images);
+            self.check_times(entity, images);
         }
         self.check_responses(&images);
         self.check_reads();
+        self.check_as_of();
     }
 
     fn add(&mut self, guarantee: u8, description: String) {
@@ -72,9 +93,7 @@ impl<'a> Check<'a> {
     /// 2: Returns the images of every latest item in order, and compares each with the model.
     fn images(&mut self) -> BTreeMap<&'a str, Vec<Image<'a>>> {
         let evidence = self.evidence;
-        let updates: HashMap<&str, &Update> = (self.schedule.updates.iter())
-            .map(|update| (update.id.as_str(), update))
-            .collect();
+        let updates = self.updates();
         let mut images: BTreeMap<&str, Vec<Image>> = BTreeMap::new();
         let mut model: HashMap<&str, (usize, u64, Map<String, Value>)> = HashMap::new();
         for record in &evidence.stream {
@@ -99,25 +118,35 @@ impl<'a> Check<'a> {
             }
             *version += 1;
             let (era, version) = (*era, *version);
-            let request = text(image, "/RequestId/S");
             let number = text(image, "/Latest/N");
             if number != version.to_string() {
                 self.add(2, format!("{entity}: v0 has version {number} instead of {version}"));
             }
-            let Some(update) = updates.get(request).filter(|update| update.entity == entity) else {
-                self.add(2, format!("{entity} v{version}: no update has its request id"));
-                continue;
-            };
-            if self.schedule.settings.by_time && later(state, &update.members) {
-                self.add(2, format!("{entity} v{version}: an older update replaced a newer one"));
+            // Another program leaves it unchanged.
+            let is_own = text(image, "/RecordedVersion/N") == number;
+            let request = is_own.then(|| text(image, "/RequestId/S"));
+            if let Some(request) = request {
+                let Some(update) = updates.get(request).filter(|update| update.entity == entity) else {
+                    self.add(2, format!("{entity} v{version}: no update has its request id"));
+                    continue;
+                };
+                if self.schedule.settings.by_time && later(state, &update.members) {
+                    self.add(2, format!("{entity} v{version}: an older update replaced a newer one"));
+                }
+                apply(state, update);
+                let sender = text(image, "/Sender/S");
+                if !senders(update).iter().any(|expected| expected == sender) {
+                    self.add(2, format!("{entity} v{version}: {sender:?} did not send {request}"));
+                }
+            } else {
+                state.insert("OtherValue".to_owned(), image["OtherValue"].clone());
             }
-            apply(state, update);
             let plain = plain(image);
             if plain != *state {
                 let (actual, expected) = (json!(plain), json!(state));
                 self.add(2, format!("{entity} v{version}: v0 is {actual} instead of {expected}"));
             }
-            let item = version_item(image, &self.key(version));
+            let item = version_item(image, &self.key(version), is_own);
             images.entry(entity).or_default().push(Image {
                 number: sequence_number(record),
                 era,
@@ -175,7 +204,7 @@ impl<'a> Check<'a> {
         for image in images {
             let (version, key) = (image.version, self.key(image.version));
             let stored = items.get(key.as_str());
-            if stored.is_some_and(|item| **item == image.item) {
+            if stored.is_some_and(|item| image.is_stored_as(item)) {
                 continue;
             }
             if !discarded.contains(image.number) {
@@ -190,7 +219,11 @@ impl<'a> Check<'a> {
         }
         for (key, item) in items {
             let is_manual = (self.evidence.manual_versions).contains(&(entity.to_owned(), key.to_owned()));
-            if self.digits.version_of(key).is_some() && !is_manual && !images.iter().any(|image| image.item == *item) {
+            let Some(version) = self.digits.version_of(key).filter(|_| !is_manual) else {
+                continue;
+            };
+            let mut images = images.iter().filter(|image| image.version == version.get());
+            if !images.any(|image| image.is_stored_as(item)) {
                 self.add(2, format!("{entity} {key} equals no image of v0"));
             }
         }
@@ -198,20 +231,82 @@ impl<'a> Check<'a> {
 
     /// 3: A request creates one version.
     fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
+        let updates = self.updates();
+        let has_manual_version = self.evidence.manual_versions.iter().any(|(key, _)| key == entity);
         let mut seen: HashMap<&str, &Image> = HashMap::new();
         for image in images {
-            let Some(before) = seen.insert(image.request, image) else {
+            let Some(request) = image.request else { continue };
+            let Some(before) = seen.insert(request, image) else {
                 continue;
             };
+            let is_near = |window| image.version - before.version - 1 < u64::from(window);
             let guaranteed = match self.schedule.settings.window {
                 None => true,
                 // Deleting v0 deletes the recent requests.
-                Some(window) => image.era == before.era && image.version - before.version - 1 < u64::from(window),
+                Some(window) if image.era == before.era && is_near(window) => true,
+                // History has the other requests, unless an operator has written versions or has begun a new history.
+                Some(_) if image.era > 0 || has_manual_version => false,
+                Some(_) => updates.get(request).is_some_and(|update| self.is_traceable(update)),
             };
             if guaranteed {
-                let (request, first, second) = (image.request, before.version, image.version);
+                let (first, second) = (before.version, image.version);
                 let description = format!("{entity}: request {request} created versions {first} and {second}");
                 self.add(3, description);
+            }
+        }
+    }
+
+    /// Returns `true` if every delivery after the first shows that there can be an earlier one.
+    fn is_traceable(&self, update: &Update) -> bool {
+        let index = (self.schedule.updates.iter()).position(|candidate| candidate.id == update.id);
+        let deliveries = index.and_then(|index| self.evidence.deliveries.get(&index));
+        update.origin != Origin::Client || deliveries == Some(&1)
+    }
+
+    /// 7: The times of the versions that a writer created strictly increase.
+    fn check_times(&mut self, entity: &str, images: &[Image]) {
+        let mut last: Option<&Image> = None;
+        for image in images.iter().filter(|image| image.request.is_some()) {
+            let (version, recorded) = (image.version, image.recorded_at());
+            let before = last.replace(image).filter(|last| last.era == image.era);
+            if RecordedAt::parse(recorded).is_err() || before.is_some_and(|before| before.recorded_at() >= recorded) {
+                let before = before.map(Image::recorded_at);
+                let description =
+                    format!("{entity} v{version}: recorded at {recorded:?}, the version before at {before:?}");
+                self.add(7, description);
+            }
+        }
+    }
+
+    /// 7: A read as of a time returns the last version that was recorded by then.
+    fn check_as_of(&mut self) {
+        let mut times: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
+        let mut latest: HashMap<&str, u64> = HashMap::new();
+        for item in &self.evidence.items {
+            let (entity, key) = (text(item, "/PK/S"), text(item, "/SK/S"));
+            if key == LATEST_KEY {
+                latest.insert(entity, text(item, "/Latest/N").parse().unwrap_or(0));
+            } else if let Some(version) = self.digits.version_of(key) {
+                let times = times.entry(entity).or_default();
+                times.insert(version.get(), text(item, "/RecordedAt/S"));
+            }
+        }
+        for read in &self.evidence.as_of {
+            let entity = read.entity.as_str();
+            let Some(times) = times.get(entity) else { continue };
+            // Only a complete history has the times of all versions, and only one that no operator has begun again.
+            let was_deleted = (self.evidence.stream.iter())
+                .any(|record| text(record, "/eventName") == "REMOVE" && text(record, "/dynamodb/Keys/PK/S") == entity);
+            let is_complete = times.len() as u64 == latest.get(entity).copied().unwrap_or(0);
+            if was_deleted || !is_complete || times.values().any(|time| time.is_empty()) {
+                continue;
+            }
+            let versions = times.iter().filter(|(_, time)| **time <= read.time.as_str());
+            let expected = versions.map(|(version, _)| *version).max();
+            if read.version != Ok(expected) {
+                let (time, version) = (&read.time, &read.version);
+                let description = format!("{entity}: the version as of {time} is {version:?} instead of {expected:?}");
+                self.add(7, description);
             }
         }
     }
@@ -222,7 +317,9 @@ impl<'a> Check<'a> {
             let update = &self.schedule.updates[*update];
             let created = |version: Option<u64>| {
                 let mut images = images.get(update.entity.as_str()).into_iter().flatten();
-                images.any(|image| image.request == update.id && version.is_none_or(|version| version == image.version))
+                images.any(|image| {
+                    image.request == Some(&update.id) && version.is_none_or(|version| version == image.version)
+                })
             };
             let settings = &self.schedule.settings;
             let is_correct = match response {
@@ -268,13 +365,20 @@ impl<'a> Check<'a> {
         }
     }
 
+    fn updates(&self) -> HashMap<&'a str, &'a Update> {
+        let updates = self.schedule.updates.iter();
+        updates.map(|update| (update.id.as_str(), update)).collect()
+    }
+
     fn key(&self, version: u64) -> String {
         Version::new(version).map_or_else(String::new, |version| self.digits.version_key(version))
     }
 }
 
 fn apply(state: &mut Map<String, Value>, update: &Update) {
-    state.remove("Deleted");
+    for name in ["Deleted", "Actor", "Reason", "Time", "Timestamp"] {
+        state.remove(name);
+    }
     for (name, value) in update.members.as_object().into_iter().flatten() {
         match value {
             _ if name == "ExpectedVersion" => {}
@@ -302,19 +406,57 @@ fn later(state: &Map<String, Value>, members: &Value) -> bool {
     stored > members["Timestamp"].as_u64()
 }
 
-/// Returns the attributes of an image without keys and bookkeeping attributes.
+/// Returns the senders that a version of an update can have. A direct invocation has none.
+fn senders(update: &Update) -> Vec<String> {
+    let (source, sender) = (format!("source-of-{}", update.id), format!("sender-of-{}", update.id));
+    match update.origin {
+        Origin::Client | Origin::TimedClient => vec![String::new(), sender],
+        Origin::Message => vec![sender],
+        Origin::Event => vec![format!("{source} via {sender}"), source],
+    }
+}
+
+/// Returns the attributes of an image without keys and the attributes that no update names.
 fn plain(image: &Value) -> Map<String, Value> {
     let mut plain = image.as_object().cloned().unwrap_or_default();
-    for name in ["PK", "SK", "Latest", "RecentRequests"] {
+    for name in [
+        "PK",
+        "SK",
+        "Latest",
+        "RecentRequests",
+        "RequestsSince",
+        "RequestsCheckpoint",
+        "RequestPayload",
+        "Sender",
+        "RecordedAt",
+        "RecordedVersion",
+        "RecordedTick",
+    ] {
         plain.remove(name);
     }
     plain
 }
 
-fn version_item(image: &Value, key: &str) -> Value {
+/// Returns the version item of an image, without `RecordedAt` if another program wrote it.
+fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
     let mut item = plain(image);
     item.insert("PK".to_owned(), image["PK"].clone());
     item.insert("SK".to_owned(), json!({"S": key}));
+    if is_own {
+        for name in ["RequestPayload", "Sender"] {
+            if let Some(value) = image.get(name) {
+                item.insert(name.to_owned(), value.clone());
+            }
+        }
+        let ticks: u16 = text(image, "/RecordedTick/N").parse().unwrap_or(0);
+        let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
+        item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));
+    } else {
+        for name in ["RequestId", "Actor", "Reason", "Time", "Timestamp"] {
+            item.remove(name);
+        }
+        item.insert("RecordedBy".to_owned(), json!({"S": "stream"}));
+    }
     Value::Object(item)
 }
 

@@ -21,8 +21,13 @@ use aws_smithy_runtime_api::{
 };
 use dynoxide::Database;
 use fastrand::Rng;
+use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::sleep,
+};
 
 use crate::{
     database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
@@ -65,6 +70,10 @@ struct Inner {
     database: Database,
     mutation: Option<Mutation>,
     plan: Mutex<FaultPlan>,
+    /// Tasks that nothing waits for before the faults stop.
+    late: Mutex<Vec<JoinHandle<()>>>,
+    /// Changes with each request that can change the table.
+    writes: watch::Sender<u64>,
 }
 
 struct FaultPlan {
@@ -87,6 +96,8 @@ impl Connector {
                 stopped: false,
                 rng: Rng::with_seed(seed ^ 0x5eed),
             }),
+            late: Mutex::default(),
+            writes: watch::Sender::default(),
         }))
     }
 
@@ -96,6 +107,7 @@ impl Connector {
 
     /// Sends a request without faults.
     pub(crate) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
+        self.count_write(operation);
         let output = execute(&self.0.database, operation, body);
         let output = output.map_err(|source| SimulationError::Request { operation, source })?;
         Ok(serde_json::from_str(&output)?)
@@ -117,6 +129,37 @@ impl Connector {
 
     pub(crate) fn count(&self, fault: &str) {
         *lock(&self.0.plan).occurred.entry(fault.to_owned()).or_default() += 1;
+    }
+
+    /// Returns the number of requests that can have changed the table.
+    pub(crate) fn writes(&self) -> watch::Receiver<u64> {
+        self.0.writes.subscribe()
+    }
+
+    fn count_write(&self, operation: &str) {
+        const READS: [&str; 7] = [
+            "GetItem",
+            "BatchGetItem",
+            "Query",
+            "Scan",
+            "DescribeStream",
+            "GetShardIterator",
+            "GetRecords",
+        ];
+        if !READS.contains(&operation) {
+            self.0.writes.send_modify(|writes| *writes += 1);
+        }
+    }
+
+    /// Runs a task that its cause does not wait for.
+    pub(crate) fn run_late(&self, task: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.0.late).push(tokio::spawn(task));
+    }
+
+    /// Waits for all late tasks.
+    pub(crate) async fn finish_late(&self) {
+        let late = std::mem::take(&mut *lock(&self.0.late));
+        join_all(late).await;
     }
 
     pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
@@ -179,6 +222,10 @@ impl Connector {
                 response
             }
             Some(FaultKind::Hang) => std::future::pending().await,
+            Some(FaultKind::Delayed) => {
+                self.execute_late(operation, body);
+                std::future::pending().await
+            }
             Some(FaultKind::TransactionConflict) => Response {
                 status: 400,
                 body: json!({
@@ -206,10 +253,28 @@ impl Connector {
         Ok(response)
     }
 
+    /// Executes a request after its sender has stopped waiting for it.
+    fn execute_late(&self, operation: String, mut body: Value) {
+        let wait = self.draw(|rng| match rng.bool() {
+            true => Duration::from_millis(rng.u64(2000..10_000)),
+            false => Duration::from_secs(rng.u64(10..600)),
+        });
+        if let Some(mutation) = self.mutation() {
+            mutation.delayed(&operation, &mut body);
+        }
+        let connector = self.clone();
+        self.run_late(async move {
+            sleep(wait).await;
+            let _ = connector.execute(&operation, body);
+        });
+    }
+
     /// Executes a request, which the mutation may change.
     fn execute(&self, operation: &str, mut body: Value) -> Response {
+        self.count_write(operation);
+        let caller = CALLER.try_with(Arc::clone).ok();
         if let Some(mutation) = self.mutation() {
-            mutation.request(operation, &mut body);
+            mutation.request(operation, caller.as_deref(), &mut body);
             if let Some(puts) = mutation.puts(operation, &body) {
                 return put_all(&self.0.database, puts);
             }
@@ -220,7 +285,7 @@ impl Connector {
             Err(error) => (error.status_code(), error.to_json()),
         };
         if let (Some(mutation), Ok(mut response)) = (self.mutation(), serde_json::from_str(&body)) {
-            mutation.response(operation, &request, &mut response);
+            mutation.response(operation, caller.as_deref(), &request, &mut response);
             body = response.to_string();
         }
         Response { status, body }

@@ -1,6 +1,6 @@
 //! The observations of a run that the guarantees are checked against.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use shared::dynamodb::read::versions::ReadError;
@@ -13,14 +13,25 @@ pub(crate) struct Evidence {
     pub(crate) discarded: Vec<Value>,
     /// Responses to the updates, by the index of the update.
     pub(crate) responses: Vec<(usize, UpstreamResponse)>,
+    /// Number of deliveries of each update, by its index.
+    pub(crate) deliveries: HashMap<usize, u32>,
     /// Partition key and sort key of each version item that an operator wrote.
     pub(crate) manual_versions: HashSet<(String, String)>,
     /// Sequence numbers of the records in invocations that had a fault.
     pub(crate) faulty_records: HashSet<String>,
     pub(crate) read: BTreeMap<String, Result<Vec<u64>, ReadError>>,
+    pub(crate) as_of: Vec<AsOf>,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,
     pub(crate) faults: BTreeMap<String, u64>,
+}
+
+/// Read of an entity as of a time.
+#[derive(Debug)]
+pub(crate) struct AsOf {
+    pub(crate) entity: String,
+    pub(crate) time: String,
+    pub(crate) version: Result<Option<u64>, ReadError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

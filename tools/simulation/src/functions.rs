@@ -16,10 +16,7 @@ use local::mapping::{Invocation, InvocationOutcome, Invoker};
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
-use tokio::{
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use writer_fn::Writer;
 
 use crate::{
@@ -68,8 +65,6 @@ pub(crate) struct StreamFunction {
     invocations: AtomicU64,
     /// Sequence numbers of the records in invocations that had a fault.
     pub(crate) faulty_records: Mutex<HashSet<String>>,
-    /// Invocations that the mapping does not wait for.
-    pub(crate) late: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl StreamFunction {
@@ -79,7 +74,6 @@ impl StreamFunction {
             connector,
             invocations: AtomicU64::new(0),
             faulty_records: Mutex::default(),
-            late: Mutex::default(),
         })
     }
 
@@ -108,14 +102,13 @@ impl StreamFunction {
             Duration::from_millis(rng.u64(1..3000))
         });
         let function = Arc::clone(self);
-        let late = tokio::spawn(async move {
+        self.connector.run_late(async move {
             sleep(wait).await;
             let caller = Arc::new(Caller::default());
             let _ = function
                 .run(&json!({"Records": records}), &caller, STREAM_TIMEOUT)
                 .await;
         });
-        lock(&self.late).push(late);
     }
 
     fn with_a_wrong_failure(&self, payload: &Value, response: &[u8]) -> Vec<u8> {

@@ -56,15 +56,32 @@ fn filters() -> Filters {
 }
 
 /// The table's stream. Records of malformed latest items get an image that cannot be parsed.
+///
+/// While nothing writes to the table, no requests are sent: a mapping polls four times per second, and hours can pass between
+/// two deliveries of an update.
 #[derive(Clone)]
 pub(crate) struct FaultySource {
     pub(crate) stream: TableStream,
     pub(crate) connector: Connector,
+    pub(crate) listed: Arc<Mutex<Listed>>,
+}
+
+/// The last list of shards.
+#[derive(Default)]
+pub(crate) struct Listed {
+    /// Number of writes before it, `None` if there is no list yet.
+    writes: Option<u64>,
+    shards: Vec<Shard>,
 }
 
 impl Source for FaultySource {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        self.stream.shards().await
+        let writes = Some(*self.connector.writes().borrow());
+        if lock(&self.listed).writes != writes {
+            let shards = self.stream.shards().await?;
+            *lock(&self.listed) = Listed { writes, shards };
+        }
+        Ok(lock(&self.listed).shards.clone())
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
@@ -72,7 +89,12 @@ impl Source for FaultySource {
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
+        let mut writes = self.connector.writes();
         let mut page = self.stream.read(iterator).await?;
+        if page.records.is_empty() && page.next.is_some() {
+            // The sender exists as long as the connector.
+            let _ = writes.changed().await;
+        }
         for record in &mut page.records {
             let mut json = record.json().clone();
             if let Some(mutation) = self.connector.mutation() {

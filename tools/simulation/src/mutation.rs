@@ -6,6 +6,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use shared::domain::keys::LATEST_KEY;
 
+use crate::{
+    connector::{Caller, lock},
+    schedule::TABLE,
+};
+
 /// The disabled defense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mutation {
@@ -21,21 +26,85 @@ pub(crate) enum Mutation {
     Compare,
     /// The splitting of a batch before it is parsed
     RawSplit,
+    /// The guard of an update that is sent again after a request without a response
+    RetryGuard,
+    /// The detection of a redelivery: every delivery looks like the first
+    Redelivery,
+    /// The search of history for an earlier delivery: no version has the request
+    HistorySearch,
+    /// The wait for versions that are not in history yet: the search passes over them
+    HistoryWait,
+    /// The raising of `RequestsSince` when requests are removed from the latest item
+    RequestsSince,
+    /// The condition that a version is later than the one before
+    Clock,
+    /// The bounds by which a delayed request fails
+    Delay,
+    /// The removal of an author that the update does not name
+    Author,
 }
 
 const ALWAYS_TRUE: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
+/// Guard of an update that may have been sent before, and its replacement, which uses the same names and values.
+const GUARD: [&str; 2] = [
+    "(attribute_not_exists(#since) OR #since <= :sent)",
+    "(attribute_not_exists(#since) OR #since <= :sent OR #since > :sent)",
+];
+/// Condition that the version is later than the one before.
+const LATER: [&str; 2] = [
+    "(attribute_not_exists(#recorded) OR #recorded < :recorded)",
+    "(attribute_not_exists(#recorded) OR #recorded < :recorded OR #recorded >= :recorded)",
+];
+/// Condition that the version before is recent.
+const RECENT: [&str; 2] = ["#recorded < :end", "(#recorded < :end OR #recorded >= :end)"];
 
 impl Mutation {
-    pub(crate) fn request(self, operation: &str, body: &mut Value) {
+    /// Changes an event before a writer receives it.
+    pub(crate) fn event(self, event: &mut Value) {
+        if self != Self::Redelivery {
+            return;
+        }
+        match event.get_mut("Records").and_then(Value::as_array_mut) {
+            Some(messages) => {
+                for message in messages {
+                    if let Some(attributes) = message["attributes"].as_object_mut() {
+                        attributes.retain(|name, _| name == "SenderId");
+                    }
+                    let body = message["body"]
+                        .as_str()
+                        .and_then(|body| serde_json::from_str(body).ok());
+                    message["body"] = json!(untimed(body.unwrap_or_default()).to_string());
+                }
+            }
+            None => *event = untimed(event.take()),
+        }
+    }
+
+    pub(crate) fn request(self, operation: &str, caller: Option<&Caller>, body: &mut Value) {
         match (self, operation) {
             (Self::Guard, "UpdateItem") => {
-                if let Some(Value::String(condition)) = body.get_mut("ConditionExpression") {
-                    for guard in [
-                        "(attribute_not_exists(#request) OR #request <> :request)",
-                        "attribute_not_exists(#recent.#hash)",
-                    ] {
-                        *condition = condition.replace(guard, ALWAYS_TRUE);
-                    }
+                for guard in [
+                    "(attribute_not_exists(#request) OR #request <> :request)",
+                    "attribute_not_exists(#recent.#hash)",
+                ] {
+                    replace(body, "ConditionExpression", [guard, ALWAYS_TRUE]);
+                }
+            }
+            (Self::RetryGuard, "UpdateItem") if caller.is_some_and(|caller| *lock(&caller.had_fault)) => {
+                replace(body, "ConditionExpression", GUARD);
+            }
+            // An update that removes requests has the condition that `RequestsSince` does not decrease. It becomes 0.
+            (Self::RequestsSince, "UpdateItem") if has(body, "ConditionExpression", "#since <= :since") => {
+                let zero = ["#since = :since", "#since = if_not_exists(#since, :zero)"];
+                replace(body, "UpdateExpression", zero);
+            }
+            (Self::Clock, "UpdateItem") => replace(body, "ConditionExpression", LATER),
+            (Self::Author, "UpdateItem") => {
+                // The removed attributes have the placeholders `#c0`, `#c1`, …
+                let names = body["ExpressionAttributeNames"].as_object_mut().into_iter().flatten();
+                let is_removed = |placeholder: &str| placeholder.strip_prefix("#c")?.parse::<u8>().ok();
+                for (_, name) in names.filter(|(placeholder, _)| is_removed(placeholder).is_some()) {
+                    *name = json!(format!("No{}", name.as_str().unwrap_or_default()));
                 }
             }
             (Self::Ledger, "TransactWriteItems") => {
@@ -52,8 +121,39 @@ impl Mutation {
         }
     }
 
-    pub(crate) fn response(self, operation: &str, request: &Value, response: &mut Value) {
+    /// Changes a request that is executed after its sender has stopped waiting for it.
+    pub(crate) fn delayed(self, operation: &str, body: &mut Value) {
+        if self == Self::Delay && operation == "UpdateItem" {
+            replace(body, "ConditionExpression", LATER);
+            replace(body, "ConditionExpression", RECENT);
+        }
+    }
+
+    pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
+        let is_writer = caller.is_some_and(|caller| caller.is_writer);
         match (self, operation) {
+            (Self::HistorySearch, "BatchGetItem" | "Query") if is_writer => {
+                let found = match operation {
+                    "Query" => &mut response["Items"],
+                    _ => &mut response["Responses"][TABLE],
+                };
+                for item in found
+                    .as_array_mut()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_object_mut)
+                {
+                    item.remove("RequestId");
+                }
+            }
+            (Self::HistoryWait, "BatchGetItem") if is_writer => {
+                let keys = request["RequestItems"][TABLE]["Keys"].as_array().into_iter().flatten();
+                if let Some(found) = response["Responses"][TABLE].as_array_mut() {
+                    let is_missing = |key: &&Value| !found.iter().any(|item| item["SK"] == key["SK"]);
+                    let missing: Vec<_> = keys.filter(is_missing).cloned().collect();
+                    found.extend(missing);
+                }
+            }
             (Self::Compare, "PutItem") if response.get("Item").is_some() => response["Item"] = request["Item"].clone(),
             // A statement that fails is followed by a read of the existing item. A success prevents that read.
             (Self::Compare, "BatchExecuteStatement") => {
@@ -98,6 +198,28 @@ fn put(statement: &Value) -> Option<Value> {
         names = rest;
     }
     Some(json!({"TableName": table, "Item": item}))
+}
+
+/// Removes the times of an event or update.
+fn untimed(mut event: Value) -> Value {
+    if let Some(members) = event.as_object_mut() {
+        members.remove("RequestSentAt");
+        members.remove("time");
+    }
+    event
+}
+
+fn has(body: &Value, expression: &str, part: &str) -> bool {
+    body[expression]
+        .as_str()
+        .is_some_and(|expression| expression.contains(part))
+}
+
+/// Replaces a part of an expression.
+fn replace(body: &mut Value, expression: &str, [part, replacement]: [&str; 2]) {
+    if let Some(Value::String(expression)) = body.get_mut(expression) {
+        *expression = expression.replace(part, replacement);
+    }
 }
 
 fn unconditional(put: &mut Value) {

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 pub(crate) const TABLE: &str = "Table";
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
+/// Number of writer processes.
+const WRITERS: usize = 4;
 
 /// The input of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,23 +40,30 @@ pub(crate) struct Settings {
     pub(crate) maximum_retry_attempts: u32,
     /// In seconds.
     pub(crate) maximum_record_age: Option<u64>,
+    /// Difference of each writer's clock from virtual time, in milliseconds.
+    pub(crate) clock_offsets: Vec<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Update {
     pub(crate) id: String,
     pub(crate) entity: String,
-    /// Members other than `ID` and `RequestId`.
+    /// Members other than `ID`, `RequestId` and `RequestSentAt`.
     pub(crate) members: Value,
+    pub(crate) origin: Origin,
 }
 
-impl Update {
-    pub(crate) fn json(&self) -> Value {
-        let mut json = self.members.clone();
-        json["ID"] = json!(self.entity);
-        json["RequestId"] = json!(self.id);
-        json
-    }
+/// Source of an update's request id, which every delivery of the update repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Origin {
+    /// A client that sends a `RequestId`.
+    Client,
+    /// A client that sends a `RequestId` and a `RequestSentAt`.
+    TimedClient,
+    /// An EventBridge event. Several queues can deliver it.
+    Event,
+    /// A queue message.
+    Message,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,8 +81,10 @@ pub(crate) enum StepKind {
     Direct { update: usize },
     /// An EventBridge event.
     EventBridge { update: usize },
-    /// An SQS batch. Failed messages are delivered again.
+    /// An SQS batch. Failed messages are delivered again after the visibility timeout.
     Sqs { updates: Vec<usize> },
+    /// Another program increments `Latest`, and changes no other attribute of this project.
+    OtherProgram { entity: String, value: usize },
     /// An operator deletes v0, and creates it again or leaves that to the next update.
     #[serde(rename = "DeleteHead")]
     DeleteLatest { entity: String, create: bool },
@@ -126,6 +137,8 @@ pub(crate) enum FaultKind {
     TimeOut,
     Hang,
     TransactionConflict,
+    /// The request is executed long after its sender has stopped waiting for it.
+    Delayed,
     /// Every second statement of a request is throttled.
     StatementsThrottled,
     /// A whole request of statements is rejected.
@@ -155,6 +168,7 @@ impl FaultKind {
             Self::TimeOut => "time-out",
             Self::Hang => "hang",
             Self::TransactionConflict => "transaction-conflict",
+            Self::Delayed => "delayed",
             Self::StatementsThrottled => "statements-throttled",
             Self::Rejected => "request-refused",
             Self::Unprocessed => "unprocessed",
@@ -197,16 +211,58 @@ const POLLS: [FaultKind; 4] = [
     FaultKind::TimeOut,
 ];
 
+/// Size of a schedule.
+struct Scale {
+    entities: usize,
+    updates: usize,
+    /// `true` if most updates belong to the first entity.
+    is_hot: bool,
+}
+
+impl Scale {
+    /// One schedule in fifteen has a hot entity. Few of these are large, because they take most of the time.
+    fn draw(rng: &mut Rng) -> Self {
+        let is_hot = rng.u8(..15) == 0;
+        let updates = if is_hot {
+            pick(rng, &[40..60, 40..60, 40..60, 60..100, 60..100, 100..500])
+        } else {
+            3..25
+        };
+        Self {
+            entities: rng.usize(1..=3),
+            updates: rng.usize(updates),
+            is_hot,
+        }
+    }
+
+    fn entity(&self, rng: &mut Rng) -> String {
+        let number = match self.is_hot && rng.u8(..6) > 0 {
+            true => 0,
+            false => rng.usize(..self.entities),
+        };
+        format!("e{number}")
+    }
+}
+
 impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = Settings::draw(&mut rng);
-        let entities = rng.usize(1..=3);
-        let updates: Vec<_> = (0..rng.usize(3..=24))
-            .map(|number| Update::draw(&mut rng, number, entities, &settings))
+        let scale = Scale::draw(&mut rng);
+        let updates: Vec<_> = (0..scale.updates)
+            .map(|number| Update::draw(&mut rng, number, &scale, &settings))
             .collect();
-        let steps = steps(&mut rng, &updates, entities);
-        let faults = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng)).collect();
+        let steps = steps(&mut rng, &updates, &scale);
+        let mut faults: Vec<_> = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
+        if scale.is_hot {
+            // Other updates follow while the writer waits for a response.
+            faults.push(Fault {
+                on: Point::Bump,
+                nth: rng.u32(..40),
+                times: rng.u32(1..=3),
+                kind: pick(&mut rng, &[FaultKind::TimeOut, FaultKind::Delayed]),
+            });
+        }
         Self {
             seed,
             settings,
@@ -219,8 +275,13 @@ impl Schedule {
 
 impl Settings {
     fn draw(rng: &mut Rng) -> Self {
-        let window = pick(rng, &[Some(1), Some(2), Some(3), Some(16), None, None]);
+        let window = pick(
+            rng,
+            &[Some(1), Some(2), Some(3), Some(4), Some(10), Some(16), None, None],
+        );
+        let max_offset = pick(rng, &[0, 5000, 5000]);
         Self {
+            clock_offsets: (0..WRITERS).map(|_| rng.i64(-max_offset..=max_offset)).collect(),
             write_mode: pick(rng, &["stream", "stream", "inline", "transaction"]).to_owned(),
             window,
             by_time: rng.u8(..4) == 0,
@@ -237,7 +298,7 @@ impl Settings {
 }
 
 impl Update {
-    fn draw(rng: &mut Rng, number: usize, entities: usize, settings: &Settings) -> Self {
+    fn draw(rng: &mut Rng, number: usize, scale: &Scale, settings: &Settings) -> Self {
         let mut members = json!({});
         for name in ["A", "B", "C"] {
             match rng.u8(..6) {
@@ -254,18 +315,30 @@ impl Update {
             members["ExpectedVersion"] = json!(rng.u8(..4));
         }
         if settings.by_time {
-            members["Timestamp"] = json!(rng.u32(1..1000));
+            let earliest = if scale.is_hot { 100 * number } else { 0 };
+            members["Timestamp"] = json!(earliest + rng.usize(1..1000));
+        } else if rng.u8(..4) == 0 {
+            members["Time"] = json!(format!("2026-01-01T00:00:0{}Z", rng.u8(..4)));
+        }
+        for name in ["Actor", "Reason"] {
+            if rng.u8(..3) == 0 {
+                members[name] = json!(format!("text-{}", rng.u8(..4)));
+            }
         }
         Self {
             id: format!("r{number}"),
-            entity: format!("e{}", rng.usize(..entities)),
+            entity: scale.entity(rng),
             members,
+            origin: pick(
+                rng,
+                &[Origin::Client, Origin::TimedClient, Origin::Event, Origin::Message],
+            ),
         }
     }
 }
 
 impl Fault {
-    fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng, scale: &Scale) -> Self {
         let on = pick(
             rng,
             &[
@@ -285,26 +358,47 @@ impl Fault {
             Point::Invoke => pick(rng, &INVOCATIONS),
             Point::Poll => pick(rng, &POLLS),
             Point::BatchGet => pick(rng, &[FaultKind::Unprocessed, FaultKind::Throttled]),
-            Point::Bump if rng.u8(..5) == 0 => FaultKind::TransactionConflict,
+            Point::Bump if rng.u8(..3) == 0 => pick(rng, &[FaultKind::TransactionConflict, FaultKind::Delayed]),
             Point::Put if rng.u8(..4) == 0 => pick(rng, &[FaultKind::StatementsThrottled, FaultKind::Rejected]),
             _ => pick(rng, &REQUESTS),
         };
         Self {
             on,
-            nth: rng.u32(0..if on == Point::BatchGet { 2 } else { 30 }),
+            nth: match on {
+                Point::BatchGet => rng.u32(..2),
+                _ if scale.is_hot => rng.u32(..200),
+                _ => rng.u32(..30),
+            },
             times: pick(rng, &[1, 1, 1, 2, 3, 8]),
             kind,
         }
     }
 }
 
-fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
-    /// Milliseconds during which steps start.
+/// Returns a delivery of an update: by the source of its request id, or in a batch of messages.
+fn delivery(rng: &mut Rng, updates: &[Update], update: usize, scale: &Scale) -> StepKind {
+    let is_batch = rng.u8(..4) == 0;
+    match updates[update].origin {
+        Origin::Client | Origin::TimedClient if !is_batch => StepKind::Direct { update },
+        Origin::Event if !is_batch => StepKind::EventBridge { update },
+        _ => {
+            let others = if scale.is_hot { 0..=1 } else { 1..=4 };
+            let others = (0..rng.usize(others)).map(|_| rng.usize(..updates.len()));
+            StepKind::Sqs {
+                updates: others.chain([update]).collect(),
+            }
+        }
+    }
+}
+
+fn steps(rng: &mut Rng, updates: &[Update], scale: &Scale) -> Vec<Step> {
+    /// Milliseconds during which most steps start.
     const SPAN: u64 = 3000;
+    const MINUTE: u64 = 60_000;
     let mut steps = Vec::new();
-    let mut add = |rng: &mut Rng, kind| {
+    let mut add = |rng: &mut Rng, from: u64, kind| {
         steps.push(Step {
-            at: rng.u64(..SPAN),
+            at: from + rng.u64(..SPAN),
             source: rng.u8(..4),
             kind,
         });
@@ -313,49 +407,52 @@ fn steps(rng: &mut Rng, updates: &[Update], entities: usize) -> Vec<Step> {
         // The first delivery and its duplicates, in any order.
         let deliveries = 1 + pick(rng, &[0, 0, 0, 1, 2]);
         for _ in 0..deliveries {
-            let kind = match rng.u8(..4) {
-                0 => StepKind::EventBridge { update: index },
-                1 => StepKind::Sqs {
-                    updates: (0..rng.usize(1..=4))
-                        .map(|_| rng.usize(..updates.len()))
-                        .chain([index])
-                        .collect(),
-                },
-                _ => StepKind::Direct { update: index },
-            };
-            add(rng, kind);
+            let kind = delivery(rng, updates, index, scale);
+            add(rng, 0, kind);
         }
     }
-    let entity = |rng: &mut Rng| format!("e{}", rng.usize(..entities));
+    // Late duplicates, some of them among other updates.
+    for _ in 0..rng.usize(0..=4) {
+        let index = rng.usize(..updates.len());
+        let from = pick(rng, &[SPAN, SPAN, 3 * MINUTE, 10 * MINUTE, 12 * 60 * MINUTE]);
+        let kind = delivery(rng, updates, index, scale);
+        add(rng, from, kind);
+    }
     if rng.u8(..6) == 0 {
         let kind = StepKind::DeleteLatest {
-            entity: entity(rng),
+            entity: scale.entity(rng),
             create: rng.bool(),
         };
-        add(rng, kind);
+        add(rng, 0, kind);
     }
     if rng.u8(..6) == 0 {
         let kind = StepKind::WriteVersion {
-            entity: entity(rng),
+            entity: scale.entity(rng),
             ahead: rng.u64(1..=3),
         };
-        add(rng, kind);
+        add(rng, 0, kind);
+    }
+    if rng.u8(..6) == 0 {
+        for value in 0..rng.usize(1..=6) {
+            let entity = scale.entity(rng);
+            add(rng, 0, StepKind::OtherProgram { entity, value });
+        }
     }
     for number in 0..pick(rng, &[0, 0, 0, 1, 2]) {
-        add(rng, StepKind::MalformedLatest { number });
+        add(rng, 0, StepKind::MalformedLatest { number });
     }
-    if rng.u8(..5) == 0 {
+    if scale.is_hot || rng.u8(..5) == 0 {
         let millis = pick(rng, &[500, 2000, 90_000]);
-        add(rng, StepKind::StopMapping { millis });
+        add(rng, 0, StepKind::StopMapping { millis });
     }
     if rng.u8(..5) == 0 {
         let millis = rng.u64(500..5000);
-        add(rng, StepKind::DestinationDown { millis });
+        add(rng, 0, StepKind::DestinationDown { millis });
     }
     steps.sort_by_key(|step| step.at);
     steps
 }
 
-fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
-    choices[rng.usize(..choices.len())]
+fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {
+    choices[rng.usize(..choices.len())].clone()
 }

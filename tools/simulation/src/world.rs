@@ -16,7 +16,8 @@ use local::{
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, keys::LATEST_KEY, sequence::SequenceNumber},
+    clock,
+    domain::{entity::EntityId, keys::LATEST_KEY, recorded_at::RecordedAt, sequence::SequenceNumber},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -29,7 +30,7 @@ use writer_fn::Writer;
 use crate::{
     connector::{Connector, lock},
     error::SimulationError,
-    evidence::Evidence,
+    evidence::{AsOf, Evidence},
     functions::{StreamFunction, StreamInvoker},
     mapping::{Bucket, FaultySource, KeptPositions, settings},
     mutation::Mutation,
@@ -39,7 +40,7 @@ use crate::{
 };
 
 /// Start of virtual time: 2026-01-01T00:00:00Z.
-const START: Duration = Duration::from_secs(1_767_225_600);
+const START_MILLIS: u64 = 1_767_225_600_000;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
@@ -53,12 +54,25 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
     runtime.block_on(async { World::new(schedule, mutation)?.run().await })
 }
 
-#[derive(Clone, Copy)]
-struct Clock(Instant);
+/// Virtual time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(pub(crate) Instant);
+
+impl Clock {
+    /// Returns a clock that differs by an offset in milliseconds.
+    fn shifted(self, offset: i64) -> clock::Clock {
+        let start = Duration::from_millis(START_MILLIS.saturating_add_signed(offset));
+        clock::Clock::new(move || start + self.0.elapsed())
+    }
+
+    pub(crate) fn millis(&self) -> u64 {
+        u64::try_from(mapping::Clock::now(self).as_millis()).unwrap_or(u64::MAX)
+    }
+}
 
 impl mapping::Clock for Clock {
     fn now(&self) -> Duration {
-        START + self.0.elapsed()
+        Duration::from_millis(START_MILLIS) + self.0.elapsed()
     }
 }
 
@@ -115,12 +129,16 @@ impl<'a> World<'a> {
                 schedule,
                 digits: config.digits,
                 connector: connector.clone(),
-                writer: Writer::new(client.clone(), &config),
-                start: clock.0,
+                writers: (schedule.settings.clock_offsets.iter())
+                    .map(|offset| Writer::new(client.clone(), &config).with_clock(clock.shifted(*offset)))
+                    .collect(),
+                clock,
                 bucket: Bucket::default(),
                 mapping_stop: MappingStop::default(),
                 responses: Mutex::default(),
-                delivered: Mutex::default(),
+                first_sent: Mutex::default(),
+                messages: Mutex::default(),
+                deliveries: Mutex::default(),
                 manual_versions: Mutex::default(),
             },
             clock,
@@ -128,6 +146,7 @@ impl<'a> World<'a> {
             source: FaultySource {
                 stream: TableStream::new(streams_client(&connector), stream_arn.clone()),
                 connector,
+                listed: Arc::default(),
             },
             stream_arn,
             reader: Store::new(client, TABLE, config.digits),
@@ -140,8 +159,7 @@ impl<'a> World<'a> {
             let sources = (0..4).map(|source| self.upstream.run_source(source));
             join_all(sources).await;
             self.source.connector.stop_faults();
-            let late = std::mem::take(&mut *lock(&self.function.late));
-            join_all(late).await;
+            self.source.connector.finish_late().await;
             self.settle().await
         };
         let settled = tokio::select! {
@@ -149,7 +167,7 @@ impl<'a> World<'a> {
             settled = upstream => settled?,
             () = self.run_mapping() => false,
         };
-        let read = self.read().await?;
+        let (read, as_of) = (self.read().await?, self.read_as_of().await?);
         let documents = lock(&self.upstream.bucket.0);
         for document in &documents.kept {
             if document["requestContext"]["condition"] == "RecordAgeExceeded" {
@@ -162,9 +180,11 @@ impl<'a> World<'a> {
             items: self.items()?,
             discarded: records.filter_map(Value::as_array).flatten().cloned().collect(),
             responses: lock(&self.upstream.responses).clone(),
+            deliveries: lock(&self.upstream.deliveries).clone(),
             manual_versions: lock(&self.upstream.manual_versions).clone(),
             faulty_records: lock(&self.function.faulty_records).clone(),
             read,
+            as_of,
             settled,
             faults: self.source.connector.faults(),
         })
@@ -201,8 +221,14 @@ impl<'a> World<'a> {
     /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
     async fn settle(&self) -> Result<bool, SimulationError> {
         let until = Instant::now() + SETTLE_TIMEOUT;
+        let mut writes = self.source.connector.writes();
+        writes.mark_changed();
+        let mut last = None;
         while Instant::now() < until {
-            let last = self.whole_stream()?.last().and_then(number);
+            if writes.has_changed().unwrap_or_default() {
+                writes.mark_unchanged();
+                last = self.whole_stream()?.last().and_then(number);
+            }
             let position = lock(&self.positions.0).clone();
             if last.is_none() || last == position {
                 return Ok(true);
@@ -232,6 +258,31 @@ impl<'a> World<'a> {
                 seen = self.history(&entity).await;
             }
             read.insert(name.to_owned(), seen);
+        }
+        Ok(read)
+    }
+
+    /// Reads the entities as of the times of some of their versions.
+    async fn read_as_of(&self) -> Result<Vec<AsOf>, SimulationError> {
+        const SAMPLES: usize = 12;
+        let mut items = self.items()?;
+        items.retain(|item| {
+            let key = item["SK"]["S"].as_str().unwrap_or_default();
+            self.upstream.digits.version_of(key).is_some() && item.get("RecordedAt").is_some()
+        });
+        self.source.connector.draw(|rng| rng.shuffle(&mut items));
+        let mut read = Vec::new();
+        for item in items.iter().take(SAMPLES) {
+            let text = |name: &str| item[name]["S"].as_str().unwrap_or_default();
+            let (Ok(entity), Ok(time)) = (EntityId::new(text("PK")), RecordedAt::parse(text("RecordedAt"))) else {
+                continue;
+            };
+            let view = self.reader.as_of(&entity, time, true).await;
+            read.push(AsOf {
+                entity: text("PK").to_owned(),
+                time: text("RecordedAt").to_owned(),
+                version: view.map(|view| view.map(|view| view.version.get())),
+            });
         }
         Ok(read)
     }
