@@ -189,9 +189,9 @@ impl RawChange<'_> {
 
     /// `scale` is the power of ten that converts the unit to microseconds.
     fn created(&self, scale: u32) -> Option<i64> {
-        let created: Number = read(self.approximate_creation_date_time)?;
         // More digits are truncated.
         const MORE: u32 = 6;
+        let created: Number = read(self.approximate_creation_date_time)?;
         let scaled = Decimal::parse(&created.to_string()).ok()?.scaled(scale + MORE)?;
         i64::try_from(scaled / 10u128.pow(MORE)).ok()
     }

@@ -89,7 +89,7 @@ impl Envelope {
         loop {
             match remove_envelope(value)? {
                 Opened::Inner(envelope) => {
-                    value = envelope.inner;
+                    value = envelope.content;
                     earliest = earliest.into_iter().chain(envelope.sent).min();
                     source = envelope.source.or(source);
                     if let Some(inner_id) = envelope.id {
@@ -119,7 +119,7 @@ enum Opened {
 
 /// Content and members of an envelope.
 struct Inner {
-    inner: Value,
+    content: Value,
     id: Option<String>,
     sent: Option<EpochMillis>,
     source: Option<String>,
@@ -136,7 +136,7 @@ fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
         && let Some(detail) = members.remove("detail")
     {
         return Ok(Opened::Inner(Inner {
-            inner: detail,
+            content: detail,
             id: text(members.remove("id")),
             sent: text(members.remove("time")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
             source: text(members.remove("source")),
@@ -146,7 +146,7 @@ fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
         && let Some(message) = text(members.remove("Message"))
     {
         return Ok(Opened::Inner(Inner {
-            inner: Envelope::parse(&message)?.0,
+            content: Envelope::parse(&message)?.0,
             id: text(members.remove("MessageId")),
             sent: text(members.remove("Timestamp")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
             source: None,

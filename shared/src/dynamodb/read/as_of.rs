@@ -13,7 +13,7 @@ use crate::{
 /// Result of reading a version.
 enum Probe {
     /// It was recorded at the time or before.
-    Earlier(VersionView),
+    Earlier(Box<VersionView>),
     /// It was recorded later, and so were all following versions.
     Later,
     /// It was recorded later, by a time from the stream.
@@ -43,12 +43,12 @@ impl Store {
         let number = latest.version;
         // The latest item of another program has no time, but its version item has.
         let probed = match latest.recorded_at {
-            Some(recorded) if recorded <= time => Ok(Probe::Earlier(latest)),
+            Some(recorded) if recorded <= time => Ok(Probe::Earlier(Box::new(latest))),
             Some(_) => Ok(Probe::Later),
             None => self.probe(entity, number, time, consistent).await,
         };
         let mut undecided = match probed {
-            Ok(Probe::Earlier(view)) => return Ok(Some(view)),
+            Ok(Probe::Earlier(view)) => return Ok(Some(*view)),
             Ok(Probe::Later | Probe::LaterByStream) => None,
             Err(ReadError::Service(error)) => return Err(error.into()),
             Err(unknown) => Some(unknown),
@@ -63,10 +63,14 @@ impl Store {
             match self.probe(entity, middle, time, consistent).await {
                 Ok(Probe::Earlier(view)) => (low, found) = (middle.get() + 1, Some(view)),
                 Ok(Probe::Later) => (high, undecided) = (middle.get(), None),
-                Ok(Probe::LaterByStream) => match self.earlier_after(entity, middle, high, time, consistent).await? {
-                    Some(view) => (low, found) = (view.version.get() + 1, Some(view)),
-                    None => (high, undecided) = (middle.get(), None),
-                },
+                Ok(Probe::LaterByStream) => {
+                    let later = self.earlier_after(entity, middle, high, time, consistent).await?;
+                    if let Some(view) = later {
+                        (low, found) = (view.version.get() + 1, Some(view));
+                    } else {
+                        (high, undecided) = (middle.get(), None);
+                    }
+                }
                 Err(ReadError::Service(error)) => return Err(error.into()),
                 Err(unknown) => {
                     let floor = self.floor(entity, consistent).await?;
@@ -82,7 +86,7 @@ impl Store {
             (Some(unknown), _, _) => Err(unknown),
             (None, None, Some(floor)) => Err(ReadError::Pruned { floor }),
             // Without a floor, version 1 was read and is later.
-            (None, found, _) => Ok(found),
+            (None, found, _) => Ok(found.map(|view| *view)),
         }
     }
 
@@ -97,7 +101,7 @@ impl Store {
         let view = VersionView::new(entity.clone(), version, item.ok_or(ReadError::Missing { version })?);
         let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
         Ok(match (recorded <= time, view.recorded_by_stream) {
-            (true, _) => Probe::Earlier(view),
+            (true, _) => Probe::Earlier(Box::new(view)),
             (false, false) => Probe::Later,
             (false, true) => Probe::LaterByStream,
         })
@@ -111,7 +115,7 @@ impl Store {
         high: u64,
         time: RecordedAt,
         consistent: bool,
-    ) -> Result<Option<VersionView>, ReadError> {
+    ) -> Result<Option<Box<VersionView>>, ReadError> {
         for version in (from.get() + 1..high).filter_map(Version::new) {
             match self.probe(entity, version, time, consistent).await? {
                 Probe::Earlier(view) => return Ok(Some(view)),

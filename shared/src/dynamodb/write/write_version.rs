@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::{
-    config::http::HttpResponse,
+    config::{http::HttpResponse, retry::RetryConfig},
     error::SdkError,
     operation::update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
@@ -146,10 +146,7 @@ impl Store {
 
     /// Returns the number of attempts that the client's settings allow.
     fn max_attempts(&self) -> u32 {
-        self.client
-            .config()
-            .retry_config()
-            .map_or(1, |retries| retries.max_attempts())
+        self.client.config().retry_config().map_or(1, RetryConfig::max_attempts)
     }
 }
 
