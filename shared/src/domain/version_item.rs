@@ -220,6 +220,7 @@ mod tests {
 
     #[test]
     fn the_stream_gives_a_time_to_versions_of_other_programs_only() {
+        const CREATED: i64 = 1_795_328_688_000_000;
         let image = |recorded: Option<(&str, u64)>| {
             let mut image = json!({"PK": {"S": "E"}, "Latest": {"N": "7"}});
             if let Some((time, version)) = recorded {
@@ -228,7 +229,6 @@ mod tests {
             }
             image
         };
-        const CREATED: i64 = 1_795_328_688_000_000;
         let of_stream = "2026-11-22T06:24:48.000007000Z";
         for (recorded, expected) in [
             (None, (of_stream, true)),

@@ -44,6 +44,7 @@ fn version(number: u64, deleted: bool, attributes: Value) -> Value {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one story in the order of its commands")]
 fn the_life_of_an_entity_in_every_mode() {
     for mode in ["stream", "inline", "transaction"] {
         let table = new_table();

@@ -110,6 +110,10 @@ fn what_is_refused_and_why() {
     ] {
         assert_eq!(chain(&parse(json.clone()).err().unwrap()), message, "{json}");
     }
+}
+
+#[test]
+fn values_that_cannot_be_stored_are_rejected() {
     let nested = |levels: usize, innermost: &str| {
         let text = format!("{}{innermost}{}", "[".repeat(levels), "]".repeat(levels));
         parse(serde_json::from_str(&format!(r#"{{"ID": "E", "A": {text}}}"#)).unwrap())

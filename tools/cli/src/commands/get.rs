@@ -23,7 +23,7 @@ pub(crate) struct Get {
     /// Number of the version [default: the latest]
     #[arg(long = "version", value_name = "N", conflicts_with_all = ["at", "effective_at"])]
     number: Option<u64>,
-    /// Show the version that was the latest at this time by RecordedAt, ISO 8601
+    /// Show the version that was the latest at this time by `RecordedAt`, ISO 8601
     #[arg(long, value_name = "TIME", conflicts_with = "effective_at")]
     at: Option<String>,
     /// Show the highest version whose Time or Timestamp is not later, ISO 8601 or epoch milliseconds

@@ -5,8 +5,8 @@ use serde_json::json;
 use shared::dynamodb::write::{WriteMode, WriteOutcome};
 use testkit::database::{Database, mode, update};
 
-const WRITERS: usize = 20;
-const UPDATES: usize = 20;
+const WRITERS: u32 = 20;
+const UPDATES: u32 = 20;
 
 /// Maximum number of requests of an update, on average. `docs/adr/0019-author-and-time-of-a-version.md` names it.
 const MAX_REQUESTS: f64 = 3.0;
@@ -27,15 +27,14 @@ async fn twenty_concurrent_writers_of_one_entity_take_few_requests() {
     assert_eq!(before, 0);
     join_all((0..WRITERS).map(|_| writer())).await;
     // Successful requests, and those whose condition failed.
-    let written = database.consumed().len();
+    let written = u32::try_from(database.consumed().len()).unwrap();
     let rejected = database.requests.take().1;
-    let requests = (written as f64 + f64::from(rejected)) / (WRITERS * UPDATES) as f64;
-    eprintln!("{requests:.2} requests per update");
+    let requests = f64::from(written + rejected) / f64::from(WRITERS * UPDATES);
     assert!(requests <= MAX_REQUESTS, "{requests} requests per update");
     let latest = store
         .latest(&testkit::database::entity("E"), true)
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(latest.version.get(), (WRITERS * UPDATES) as u64);
+    assert_eq!(latest.version.get(), u64::from(WRITERS * UPDATES));
 }
