@@ -13,7 +13,11 @@
 //! ones sets `RequestsSince` to the time of the last checkpoint, and makes the latest version the next checkpoint. Without
 //! `RequestsSince` the map is complete. None of these attributes is part of a version item.
 
-use std::{collections::HashMap, fmt, str::FromStr};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    str::FromStr,
+};
 
 use thiserror::Error;
 
@@ -143,10 +147,19 @@ pub fn entry_of(latest: &Item, request: &RequestHash) -> Option<Entry> {
     requests_of(latest)?.get(request.key()).and_then(Entry::from_value)
 }
 
-/// Returns the lowest version in the map, from which on all requests are in it. `None` if the map is missing or empty.
-pub fn first_version(latest: &Item) -> Option<Version> {
-    let entries = requests_of(latest)?.values().filter_map(Entry::from_value);
-    entries.map(|entry| entry.version).min()
+/// Returns the number of the version from which on every version up to the latest has an entry in the map, one above the
+/// latest if that has none. A version of another program has no entry, and neither has one with a marker in a ledger.
+pub fn complete_from(latest_item: &Item, latest: Version) -> u64 {
+    let entries = requests_of(latest_item).into_iter().flat_map(HashMap::values);
+    let versions: HashSet<_> = entries
+        .filter_map(Entry::from_value)
+        .map(|entry| entry.version.get())
+        .collect();
+    let mut from = latest.get().saturating_add(1);
+    while versions.contains(&(from - 1)) {
+        from -= 1;
+    }
+    from
 }
 
 /// Returns the time since which the map is complete. `None` if it is complete, or missing.
@@ -302,6 +315,28 @@ mod tests {
         }
         assert_eq!(found(json!({"M": {"x": {"N": "8"}}})), None);
         assert_eq!(found(json!({"S": "manual"})), None);
+    }
+
+    #[test]
+    fn a_version_without_an_entry_interrupts_the_map() {
+        for (versions, latest, expected) in [
+            (&[4, 5, 6][..], 6, 4),
+            (&[2, 4, 5, 6], 6, 4),
+            (&[4, 5], 6, 7),
+            (&[], 6, 7),
+            (&[1, 2], 2, 1),
+        ] {
+            let entries = versions
+                .iter()
+                .map(|version| (format!("h{version}"), json!({"N": version.to_string()})));
+            let map = serde_json::Value::Object(entries.collect());
+            let item: Item = serde_json::from_value(json!({"RecentRequests": {"M": map}})).unwrap();
+            assert_eq!(
+                complete_from(&item, Version::new(latest).unwrap()),
+                expected,
+                "{versions:?}"
+            );
+        }
     }
 
     #[test]

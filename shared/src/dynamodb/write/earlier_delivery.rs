@@ -172,7 +172,7 @@ impl Store {
         loop {
             // The list of the latest item must begin at the version after the last one that was checked, or before it.
             let latest = latest_of(&stored)?;
-            let first = recent_requests::first_version(&stored).map_or(latest.get() + 1, Version::get);
+            let first = recent_requests::complete_from(&stored, latest);
             if first > checked + 1 {
                 ranges.push(Range {
                     low: checked + 1,

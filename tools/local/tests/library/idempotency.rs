@@ -215,10 +215,17 @@ async fn a_latest_item_without_a_map_gets_one_and_the_window_can_change() {
         }
         assert!(recent_requests(&store).await <= 10);
         assert_eq!(apply(&store, 139, recent(mode, 2)).await, duplicate(139));
-        // A ledger does not change the map.
+        // A ledger does not change the map. Its requests are found in history.
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
         assert_eq!(apply(&store, 141, ledger(mode)).await, written(141));
         assert_eq!(apply(&store, 139, ledger(mode)).await, duplicate(139));
+        put_version(&store, &entity("E")).await;
+        assert_eq!(apply(&store, 142, recent(mode, 2)).await, written(142));
+        put_version(&store, &entity("E")).await;
+        let json = json!({"ID": "E", "N": 141});
+        let mut late = Update::parse(json, "request-141", Ordering::Arrival).unwrap();
+        late.sent_at = Some(EpochMillis::new(0));
+        assert_eq!(store.write(&late, recent(mode, 2)).await, Ok(duplicate(141)));
     }
 }
 
