@@ -23,6 +23,7 @@ pub(crate) enum Format {
 
 pub(crate) struct Output {
     format: Format,
+    is_chosen: bool,
 }
 
 impl Output {
@@ -34,7 +35,13 @@ impl Output {
         };
         Self {
             format: format.unwrap_or(default),
+            is_chosen: format.is_some(),
         }
+    }
+
+    /// Returns `true` if the user asked for JSON, `false` if it is only the default without a terminal.
+    pub(crate) fn is_json_chosen(&self) -> bool {
+        self.is_chosen && self.is_json()
     }
 
     pub(crate) fn is_json(&self) -> bool {

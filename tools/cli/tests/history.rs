@@ -144,7 +144,20 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
     );
     let said = format!("note: previous version not available: 4\n{missing}");
     assert_eq!(history(&table, &["--changed", "Status"]), (vec![5, 4, 2, 1], said));
-    let line = table.json(&["history", "E", "--changes", "--from", "4", "--to", "4"], 0);
+    let line = table.json(
+        &[
+            "--output",
+            "json",
+            "history",
+            "E",
+            "--changes",
+            "--from",
+            "4",
+            "--to",
+            "4",
+        ],
+        0,
+    );
     assert_eq!(
         line,
         json!({
@@ -172,7 +185,7 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
 #[test]
 fn changes_are_shown_in_both_formats() {
     let table = orders();
-    let text = table.run(&["--output", "table", "history", "E", "--changes"]);
+    let text = table.run(&["history", "E", "--changes"]);
     let expected = format!(
         "5  {}  shop\\u{{1b}}[2J  Status: paid → sent\\u{{7}}, Total: 90 → (none)\n\
          4  {}  shop  Total: 120 → 90\n\
@@ -189,7 +202,19 @@ fn changes_are_shown_in_both_formats() {
         (text.code, text.stdout.as_str(), text.stderr.as_str()),
         (0, expected.as_str(), "")
     );
-    let lines = table.lines(&["history", "E", "--changes", "--oldest-first", "--from", "2"], 0);
+    let lines = table.lines(
+        &[
+            "--output",
+            "json",
+            "history",
+            "E",
+            "--changes",
+            "--oldest-first",
+            "--from",
+            "2",
+        ],
+        0,
+    );
     assert_eq!(lines.len(), 4);
     assert_eq!(
         lines[0],
@@ -200,7 +225,20 @@ fn changes_are_shown_in_both_formats() {
     );
     assert_eq!(lines[1]["Changes"], json!({}));
     assert_eq!(lines[3]["Changes"]["Total"], json!({"From": 90}));
-    let one = table.lines(&["history", "E", "--changes", "--changed", "Total", "--limit", "1"], 0);
+    let one = table.lines(
+        &[
+            "--output",
+            "json",
+            "history",
+            "E",
+            "--changes",
+            "--changed",
+            "Total",
+            "--limit",
+            "1",
+        ],
+        0,
+    );
     assert_eq!((one.len(), &one[0]["Version"]), (1, &json!(5)));
 }
 

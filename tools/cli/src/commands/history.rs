@@ -157,7 +157,11 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
         Compared::With(comparison) => comparison.sentence(output::visible),
         Compared::Unknown | Compared::No => format!("({UNKNOWN})"),
     };
-    output.sentence(&json, &format!("{}  {changes}", output::record_line(&one.view)))
+    // Lines for people are the default, also without a terminal.
+    if output.is_json_chosen() {
+        return output.object(&json);
+    }
+    output::print_text(&format!("{}  {changes}", output::record_line(&one.view)))
 }
 
 /// Returns numbers as ranges in ascending order: `1 to 3, 7`.
