@@ -442,7 +442,9 @@ fn steps(rng: &mut Rng, updates: &[Update], scale: &Scale) -> Vec<Step> {
         add(rng, 0, StepKind::MalformedLatest { number });
     }
     if scale.is_hot || rng.u8(..5) == 0 {
-        let millis = pick(rng, &[500, 2000, 90_000]);
+        // While history is behind, each update of a hot entity that is delivered again reads many versions.
+        let longest = if scale.is_hot { 4000 } else { 90_000 };
+        let millis = pick(rng, &[500, 2000, longest]);
         add(rng, 0, StepKind::StopMapping { millis });
     }
     if rng.u8(..5) == 0 {
