@@ -67,7 +67,9 @@ impl Store {
                 tokio::time::sleep(wait(attempt)).await;
             }
             let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
-            if !guard.holds_for(stored.as_ref()) && decide(update, stored.as_ref())? == Decision::Apply {
+            // Also before a conflict: after an earlier delivery, the update can violate the rules.
+            let is_duplicate = matches!(decide(update, stored.as_ref())?, Decision::Duplicate { .. });
+            if !guard.holds_for(stored.as_ref()) && !is_duplicate {
                 match self.find_earlier_delivery(update, stored, guard).await? {
                     Earlier::Applied(version) => return self.duplicate(version, None, options).await,
                     Earlier::NotApplied {

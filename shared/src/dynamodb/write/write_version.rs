@@ -125,7 +125,9 @@ impl Store {
                 }
             }
             let mut stored = match outcome(update, output)? {
-                Attempt::Decided(outcome, item) => return Ok((outcome, item)),
+                Attempt::Decided(outcome, item) => {
+                    return self.unless_applied_before(update, outcome, item, form.guard).await;
+                }
                 Attempt::Retry(stored) => stored,
             };
             if form.holds_for(stored.as_ref()) {
@@ -142,6 +144,24 @@ impl Store {
             form.stamp = Stamp::fitting(now, stored.as_ref());
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
+    }
+
+    /// Replaces a conflict, or a stale update, if an earlier delivery applied the update: afterwards it can violate the rules.
+    async fn unless_applied_before(
+        &self,
+        update: &Update,
+        outcome: WriteOutcome,
+        item: Option<Item>,
+        guard: Guard,
+    ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+        let is_refused = matches!(outcome, WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. });
+        if !is_refused || guard.holds_for(item.as_ref()) {
+            return Ok((outcome, item));
+        }
+        Ok(match self.find_earlier_delivery(update, item, guard).await? {
+            Earlier::Applied(version) => (WriteOutcome::Duplicate { version }, None),
+            Earlier::NotApplied { stored, .. } => (outcome, stored),
+        })
     }
 
     /// Returns the number of attempts that the client's settings allow.

@@ -137,6 +137,42 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
 }
 
 #[tokio::test]
+async fn an_update_that_was_applied_is_a_duplicate_although_its_expected_version_is_old() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        let options = recent(mode, 2);
+        let send = async |second: u64, json: Value, id: &str, sent_at: Option<i64>| {
+            let mut update = Update::parse(json, id, Ordering::Arrival).unwrap();
+            update.sent_at = sent_at.map(EpochMillis::new);
+            let outcome = at_second(&store, second).write(&update, options).await;
+            if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
+                put_version(&store, &entity("E")).await;
+            }
+            outcome
+        };
+        let expecting = json!({"ID": "E", "N": 1, "ExpectedVersion": 0});
+        assert_eq!(send(1000, expecting.clone(), "first", None).await, Ok(written(1)));
+        for number in 2..=40 {
+            let json = json!({"ID": "E", "N": number});
+            let outcome = send(1000 + number as u64, json, &format!("r-{number}"), None).await;
+            assert_eq!(outcome, Ok(written(number)));
+        }
+        let again = send(60_000, expecting.clone(), "first", Some(1_000_000)).await;
+        assert_eq!(again, Ok(duplicate(1)), "{mode:?}");
+        let conflict = Ok(WriteOutcome::Conflict {
+            expected: 0,
+            latest: 40,
+        });
+        assert_eq!(
+            send(60_000, expecting, "another", Some(1_000_000)).await,
+            conflict,
+            "{mode:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_recent_request_id_with_a_different_payload_is_rejected() {
     let database = Database::start().await;
     for mode in MODES {
