@@ -265,6 +265,64 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     assert_eq!(outcome, Err(WriteError::Unexplained));
 }
 
+/// Returns a failed condition on a latest item of version 40, whose recent requests are complete only since a later time.
+fn overtaken() -> (Value, Value) {
+    let mut latest = v0("40", "another");
+    latest["RecentRequests"] = json!({"M": {"key-40": {"N": "40.00001"}}});
+    latest["RequestsSince"] = json!({"N": "99999999999999"});
+    let failure = json!({"__type": "ConditionalCheckFailedException", "Item": latest.clone()});
+    (latest, failure)
+}
+
+fn history(versions: std::ops::RangeInclusive<u64>, request_of: impl Fn(u64) -> String) -> Value {
+    let item = |number: u64| json!({"PK": {"S": "E"}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": request_of(number)}});
+    json!({"Responses": {"Table": versions.map(item).collect::<Vec<_>>()}})
+}
+
+/// The first request is applied, its response is lost, and other updates follow until the recent requests no longer have it.
+#[tokio::test(start_paused = true)]
+async fn a_retry_finds_its_first_request_in_history() {
+    let (latest, failure) = overtaken();
+    let of_version_30 = |number| match number {
+        30 => "request-1".to_owned(),
+        number => format!("r-{number}"),
+    };
+    let (store, replay) = replaying(&[failed(), failure.clone(), history(24..=39, of_version_30)]);
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(30) }));
+    assert_eq!(replay.operations(), ["UpdateItem", "UpdateItem", "BatchGetItem"]);
+
+    // Without it, the update is sent again, on condition that the recent requests have dropped nothing since.
+    let others = |number: u64| format!("r-{number}");
+    let read = json!({"Item": latest});
+    let applied = json!({"Attributes": {"Latest": {"N": "41"}}});
+    let pages = [
+        history(24..=39, others),
+        read.clone(),
+        history(1..=23, others),
+        read.clone(),
+    ];
+    let (store, replay) = replaying(&[&[failed(), failure.clone()][..], &pages, &[applied]].concat());
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(41) }));
+    let last = replay.bodies().pop().unwrap();
+    assert!(
+        last["ConditionExpression"].as_str().unwrap().contains("#since = :sent"),
+        "{last}"
+    );
+
+    // History does not catch up.
+    let missing = json!({"Responses": {"Table": []}});
+    let waiting = std::iter::repeat_n([missing.clone(), read.clone()], 60).flatten();
+    let responses: Vec<_> = [failed(), failure, missing.clone(), json!({}), read.clone()]
+        .into_iter()
+        .chain(waiting)
+        .collect();
+    let (store, _) = replaying(&responses);
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Err(WriteError::Undetermined { version: version(39) }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_cancellation_reasons_determine_the_error_kind() {
     let read = json!({"Item": v0("1", "a")});

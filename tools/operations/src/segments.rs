@@ -50,7 +50,7 @@ struct State<O, P> {
     write_units: f64,
 }
 
-/// What identifies a run, and where it stores its state.
+/// Identity of a run, and the file of its state.
 pub(crate) struct Plan<'a, O> {
     pub command: &'static str,
     pub connection: &'a Connection,

@@ -19,7 +19,7 @@ use writer_fn::{
 #[derive(Debug)]
 pub struct UpdateMessage(Value);
 
-/// What identifies a message in the queue that it was sent to first.
+/// Identity of a message in the queue that it was sent to first.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
     pub message_id: &'a str,
@@ -55,7 +55,7 @@ pub fn check(body: &str, message_id: &str) -> Result<(), InvalidEvent> {
         .map(drop)
 }
 
-/// What the envelopes around an update name.
+/// Members that the envelopes around an update have.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
     id: bool,
