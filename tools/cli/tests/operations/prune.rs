@@ -502,6 +502,7 @@ fn a_redelivered_pruned_version_is_already_recorded() {
     let mut image: Value = first.clone();
     image["SK"] = json!({"S": "v0"});
     image["Latest"] = json!({"N": "1"});
+    image["RecordedVersion"] = json!({"N": "1"});
     let redelivered = || {
         let image: Item = serde_json::from_value(image.clone()).unwrap();
         let made = VersionItem::from_image(image, table.store.digits()).unwrap();
