@@ -133,9 +133,10 @@ fn write_units_match_the_measured_ones() {
         if mode == "state" {
             continue;
         }
-        let more = format!("--mode {mode} --idempotency-window 1 --no-stream-fn --item-bytes 900");
+        let more = format!("--mode {mode} --no-stream-fn --item-bytes 600");
         let update = &plan("1", "1", &more)["Update"];
-        assert_eq!(number(&update["WriteUnits"]).to_string(), row[2], "{row:?}");
+        // The average includes the updates that remove old requests.
+        assert_eq!(number(&update["WriteUnits"]).floor().to_string(), row[2], "{row:?}");
         assert_eq!(number(&update["ReadUnits"]).to_string(), row[3], "{row:?}");
     }
     for row in rows(&document, "| mode | idempotency |") {

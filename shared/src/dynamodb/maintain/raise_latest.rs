@@ -63,7 +63,7 @@ impl Store {
         }
         let is_stale = stored
             .as_ref()
-            .is_some_and(|stored| matches!(Writer::of(stored, from), Writer::Stale(_)));
+            .is_some_and(|stored| matches!(Writer::of(stored, from), Writer::Stale(version) if version != to));
         let now = newest.map_or(self.now(), |newest| newest.next_micro().max(self.now()));
         let raised = Raised {
             from,
