@@ -244,7 +244,7 @@ impl<'a> Check<'a> {
                 None => true,
                 // Deleting v0 deletes the recent requests.
                 Some(window) if image.era == before.era && is_near(window) => true,
-                // History has the other requests, unless an operator has written versions or has begun a new history.
+                // History has the other requests, unless an operator has written versions or has started a new history.
                 Some(_) if image.era > 0 || has_manual_version => false,
                 Some(_) => updates.get(request).is_some_and(|update| self.is_traceable(update)),
             };
@@ -294,7 +294,7 @@ impl<'a> Check<'a> {
         for read in &self.evidence.as_of {
             let entity = read.entity.as_str();
             let Some(times) = times.get(entity) else { continue };
-            // Only a complete history has the times of all versions, and only one that no operator has begun again.
+            // Only a complete history has the times of all versions, and only one that no operator has started again.
             let was_deleted = (self.evidence.stream.iter())
                 .any(|record| text(record, "/eventName") == "REMOVE" && text(record, "/dynamodb/Keys/PK/S") == entity);
             let is_complete = times.len() as u64 == latest.get(entity).copied().unwrap_or(0);
