@@ -6,7 +6,7 @@
 //! | [`Stamp::Tick`] | `RecordedTick` one higher | the latest item has the time that was read, or a slightly later one |
 //!
 //! A writer first uses `At`. The condition fails if the latest item is not older: another writer's clock is ahead, or that
-//! writer was faster. Then `Tick` cannot lose against other writers, so that a lost race costs one more request, and no more.
+//! writer was faster. Then it uses `Tick`, which cannot lose against other writers while it is valid.
 //!
 //! Both can be applied only while the latest item is older than a bound, and an update that was sent again has a later time.
 //! So a request that is delayed on its way cannot be applied after its repetition.
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::{Item, recorded_at::RecordedAt};
 
-/// Time after the one that was read in which a tick is valid. A race takes less.
+/// Time after that of the latest item in which a tick is used and valid. A race takes less.
 const TICK_VALIDITY: Duration = Duration::from_secs(1);
 
 /// Time that an update gives to its version.
@@ -49,6 +49,15 @@ impl Stamp {
         } else {
             Self::At(last.next_micro())
         }
+    }
+
+    /// Returns the stamp that fits a stored latest item after a request with this stamp failed: a tick, if the stamp was the
+    /// reason, and the latest item is recent and not older than `fence`.
+    #[must_use]
+    pub fn after_failure(self, now: RecordedAt, fence: RecordedAt, stored: Option<&Item>) -> Self {
+        let recorded = stored.and_then(RecordedAt::of).filter(|_| !self.holds_for(stored));
+        let raced = recorded.filter(|recorded| fence <= *recorded && now < recorded.after(TICK_VALIDITY));
+        Self::fitting(raced.unwrap_or(now), stored)
     }
 
     /// Returns `true` if its condition holds for the stored latest item.
@@ -94,6 +103,27 @@ mod tests {
     fn stored(time: RecordedAt, ticks: u16) -> Item {
         let item = json!({"RecordedAt": {"S": time.to_string()}, "RecordedTick": {"N": ticks.to_string()}});
         serde_json::from_value(item).unwrap()
+    }
+
+    #[test]
+    fn a_lost_race_is_not_run_again() {
+        let tick = Stamp::Tick {
+            from: at(50),
+            before: at(51),
+        };
+        let half = at(50).after(TICK_VALIDITY / 2);
+        for (stamp, now, fence, expected) in [
+            (Stamp::At(at(50)), half, at(50), tick),
+            (tick, half, at(50), Stamp::At(half)),
+            (Stamp::At(at(49)), half, at(49), tick),
+            // The latest item was not the reason, is too old, or could be changed by a request without a response.
+            (Stamp::At(at(51)), at(52), at(49), Stamp::At(at(52))),
+            (Stamp::At(at(49)), at(51), at(49), Stamp::At(at(51))),
+            (Stamp::At(at(49)), half, half, Stamp::At(half)),
+        ] {
+            assert_eq!(stamp.after_failure(now, fence, Some(&stored(at(50), 0))), expected);
+        }
+        assert_eq!(tick.after_failure(at(60), at(60), None), Stamp::At(at(60)));
     }
 
     #[test]

@@ -127,8 +127,9 @@ impl RecentRequests {
                 since,
             });
         };
-        let full = window.full();
-        if requests.len() < full {
+        if requests.len() < window.full() {
+            // Concurrent updates can fill the map meanwhile.
+            let full = window.max_entries();
             return Ok(Self::Add { request, full });
         }
         let oldest = recent_requests::oldest(requests, window);

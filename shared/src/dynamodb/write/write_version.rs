@@ -141,7 +141,7 @@ impl Store {
             }
             now = self.now().max(fence);
             form.recent_requests = RecentRequests::fitting(update, window, now, stored.as_ref())?;
-            form.stamp = Stamp::fitting(now, stored.as_ref());
+            form.stamp = form.stamp.after_failure(now, fence, stored.as_ref());
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
