@@ -398,10 +398,14 @@ async fn optimistic_lock() {
     #[derive(serde::Serialize, serde::Deserialize)]
     struct Book {
         isbn: String,
+        title: String,
+        subtitle: Option<String>,
         version: Option<u64>,
     }
     let book = |version| Book {
         isbn: "978".to_owned(),
+        title: "New Title".to_owned(),
+        subtitle: None,
         version,
     };
     let books = |client| Locked::<Book>::new(client, "Books", &["isbn"], "version");
@@ -417,6 +421,13 @@ async fn optimistic_lock() {
         );
     }
     let value = book(Some(2));
+    for (name, check) in [
+        ("optimistic_lock_update", Check::Version),
+        ("optimistic_lock_update_clobber", Check::Clobber),
+    ] {
+        let body = sent(async |client| books(client).update(&value, check).await.map(drop)).await;
+        insta::assert_json_snapshot!(name, body);
+    }
     let body = sent(async |client| books(client).delete(&value, Check::Version).await).await;
     insta::assert_json_snapshot!("optimistic_lock_delete", body);
     insta::assert_json_snapshot!(

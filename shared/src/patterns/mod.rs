@@ -1,4 +1,4 @@
-//! Other patterns of versioning, each independent of [`dynamodb::write`](mod@crate::dynamodb::write).
+//! Other patterns of versioning, each independent of the numbered versions of [`dynamodb::write`](mod@crate::dynamodb::write).
 
 pub mod optimistic_lock;
 pub mod ratchet;

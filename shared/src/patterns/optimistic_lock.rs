@@ -1,7 +1,20 @@
 //! Optimistic locking for any serde type with a version field.
 //!
-//! A new value is saved as version 1. A loaded value is saved or deleted only if the stored version has not changed. `save`
-//! returns the new value and does not change the argument, so that the call can be repeated.
+//! A new value is saved as version 1. A loaded value is saved, updated or deleted only if the stored version has not changed.
+//! The methods return the new value and do not change the argument: a second call with the same argument is a conflict.
+//!
+//! | method | attributes that the type does not name |
+//! |---|---|
+//! | [`save`](Locked::save) | are removed: the value replaces the item |
+//! | [`update`](Locked::update) | are kept: only the fields of the value change |
+//!
+//! The SDK retries a request without a response. If the first attempt was applied, the condition of the next one fails on
+//! the call's own item. Such a failure is a success only if an earlier attempt of the same call was not answered, and if the
+//! stored item is the one that the call writes. Otherwise it is a conflict, even if another client saved identical content.
+//! Two cases remain ambiguous. If the unanswered attempt was not applied, and another client saved identical content in
+//! between, both calls succeed, and the item is the one that both wanted. If it was applied, and another client has changed
+//! the item since, the call is a conflict. A call that fails with [`SaveError::Service`] can have been applied, too: a
+//! repeated call is then a conflict with its own value.
 //!
 //! Numbers must have Rust's numeric types: this crate makes `serde_json::Number` a text (feature `arbitrary_precision`).
 //!
@@ -26,25 +39,37 @@
 //! # }
 //! ```
 
-use std::{collections::HashMap, marker::PhantomData};
+mod transaction;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    marker::PhantomData,
+};
 
 use aws_sdk_dynamodb::{
     Client,
-    error::SdkError,
     operation::{
-        delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
-        get_item::builders::GetItemInputBuilder,
-        put_item::{PutItemError, builders::PutItemInputBuilder},
-        transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
+        delete_item::DeleteItemError, get_item::builders::GetItemInputBuilder, put_item::PutItemError,
+        update_item::UpdateItemError,
     },
-    types::{CancellationReason, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem},
+    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
+pub use self::transaction::Prepared;
 use crate::{
-    domain::{AttributeValue, Item, attributes::same_item, number::Decimal},
-    dynamodb::{client::error::ServiceError, n},
+    domain::{
+        AttributeValue, Item,
+        attributes::{same_item, same_value},
+        number::Decimal,
+        update::Change,
+    },
+    dynamodb::{
+        client::{error::ServiceError, failure::UnansweredAttempts},
+        n,
+        write::expression::Expression,
+    },
 };
 
 type SdkItem = HashMap<String, aws_sdk_dynamodb::types::AttributeValue>;
@@ -64,16 +89,8 @@ pub struct Locked<T> {
 pub enum Check {
     /// The stored version must be that of the value.
     Version,
-    /// The stored value is replaced without a check. The version is incremented.
+    /// The stored value is replaced or deleted without a check. A save or an update stores the version of the value plus one.
     Clobber,
-}
-
-/// Save or deletion, prepared for a transaction.
-pub struct Prepared<T> {
-    /// Part of the transaction.
-    pub item: TransactWriteItem,
-    /// Stored value if the transaction succeeds, `None` for a deletion.
-    pub value: Option<T>,
 }
 
 impl<T: Serialize + DeserializeOwned> Locked<T> {
@@ -107,34 +124,73 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             .transpose()?)
     }
 
-    /// Saves a value, and returns the stored value.
+    /// Replaces the stored item with a value, and returns the value with its new version.
     ///
     /// # Errors
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn save(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
         let (next, current) = self.next(value)?;
-        let request = PutItemInputBuilder::default()
+        let condition = self.condition(current, check);
+        let unanswered = UnansweredAttempts::default();
+        let operation = self
+            .client
+            .put_item()
             .table_name(&self.table)
             .set_item(Some(next.clone().into()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let condition = self.condition(current, check);
-        let request = request
             .set_condition_expression(condition.expression)
             .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values);
-        match request.send_with(&self.client).await {
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match operation.customize().interceptor(unanswered.clone()).send().await {
             Ok(_) => Ok(serde_dynamo::from_item(next)?),
             Err(error) => match error.as_service_error() {
                 Some(PutItemError::ConditionalCheckFailedException(failure)) => {
                     let stored = failure.item().map(|item| Item::from(item.clone()));
-                    // A previous attempt succeeded, but its response was lost and the SDK retried.
-                    if stored.as_ref().is_some_and(|stored| same_item(stored, &next)) {
+                    let is_written = stored.as_ref().is_some_and(|stored| same_item(stored, &next));
+                    if unanswered.any() && is_written {
                         return Ok(serde_dynamo::from_item(next)?);
                     }
                     conflict(stored)
                 }
                 _ => Err(ServiceError::new("PutItem", &error).into()),
+            },
+        }
+    }
+
+    /// Sets the fields of a value, and returns the stored value with its new version.
+    ///
+    /// Attributes that the value does not name are kept. A field that serializes as null is removed. Without a stored item, a
+    /// new value creates it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
+    pub async fn update(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
+        let changes = self.changes(value)?;
+        let unanswered = UnansweredAttempts::default();
+        let operation = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(changes.key.clone().into()))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let operation = self.update_expression(&changes, check).apply_to_operation(operation);
+        match operation.customize().interceptor(unanswered.clone()).send().await {
+            Ok(output) => Ok(serde_dynamo::from_item(Item::from(
+                output.attributes.unwrap_or_default(),
+            ))?),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
+                    match failure.item().map(|item| Item::from(item.clone())) {
+                        Some(stored) if unanswered.any() && changes.are_in(&stored) => {
+                            Ok(serde_dynamo::from_item(stored)?)
+                        }
+                        stored => conflict(stored),
+                    }
+                }
+                _ => Err(ServiceError::new("UpdateItem", &error).into()),
             },
         }
     }
@@ -146,94 +202,25 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     /// Returns [`SaveError`], see its variants.
     pub async fn delete(&self, value: &T, check: Check) -> Result<(), SaveError<T>> {
         let item: Item = serde_dynamo::to_item(value)?;
-        let request = DeleteItemInputBuilder::default()
+        let condition = self.condition(self.version_of(&item)?, check);
+        let unanswered = UnansweredAttempts::default();
+        let operation = self
+            .client
+            .delete_item()
             .table_name(&self.table)
             .set_key(Some(self.key_of(&item)?.into()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let condition = self.condition(self.version_of(&item)?, check);
-        let request = request
             .set_condition_expression(condition.expression)
             .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values);
-        match request.send_with(&self.client).await {
+            .set_expression_attribute_values(condition.values)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match operation.customize().interceptor(unanswered.clone()).send().await {
             Ok(_) => Ok(()),
             Err(error) => match error.as_service_error() {
-                Some(DeleteItemError::ConditionalCheckFailedException(failure)) => {
-                    conflict(failure.item().map(|item| Item::from(item.clone())))
-                }
+                Some(DeleteItemError::ConditionalCheckFailedException(failure)) => match failure.item() {
+                    None if unanswered.any() => Ok(()),
+                    stored => conflict(stored.map(|item| Item::from(item.clone()))),
+                },
                 _ => Err(ServiceError::new("DeleteItem", &error).into()),
-            },
-        }
-    }
-
-    /// Prepares a save for a transaction.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SaveError`], see its variants.
-    pub fn prepare_save(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
-        let (next, current) = self.next(value)?;
-        let put = Put::builder()
-            .table_name(&self.table)
-            .set_item(Some(next.clone().into()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let condition = self.condition(current, check);
-        let put = put
-            .set_condition_expression(condition.expression)
-            .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values);
-        let put = put.build().map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
-        Ok(Prepared {
-            item: TransactWriteItem::builder().put(put).build(),
-            value: Some(serde_dynamo::from_item(next)?),
-        })
-    }
-
-    /// Prepares a deletion for a transaction.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SaveError`], see its variants.
-    pub fn prepare_delete(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
-        let item: Item = serde_dynamo::to_item(value)?;
-        let delete = Delete::builder()
-            .table_name(&self.table)
-            .set_key(Some(self.key_of(&item)?.into()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let condition = self.condition(self.version_of(&item)?, check);
-        let delete = delete
-            .set_condition_expression(condition.expression)
-            .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values);
-        let delete = delete
-            .build()
-            .map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
-        Ok(Prepared {
-            item: TransactWriteItem::builder().delete(delete).build(),
-            value: None,
-        })
-    }
-
-    /// Saves several values in one transaction, and returns the stored values.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SaveError`], see its variants.
-    pub async fn save_all(&self, values: &[&T], check: Check) -> Result<Vec<T>, SaveError<T>> {
-        let prepared: Vec<_> = values
-            .iter()
-            .map(|value| self.prepare_save(value, check))
-            .collect::<Result<_, _>>()?;
-        let (items, saved): (Vec<_>, Vec<_>) = prepared
-            .into_iter()
-            .map(|prepared| (prepared.item, prepared.value))
-            .unzip();
-        let request = TransactWriteItemsInputBuilder::default().set_transact_items(Some(items));
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(saved.into_iter().flatten().collect()),
-            Err(error) => match failed_condition(&error) {
-                Some(reason) => conflict(reason.item.map(Item::from)),
-                None => Err(ServiceError::new("TransactWriteItems", &error).into()),
             },
         }
     }
@@ -245,6 +232,44 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         let next = current.unwrap_or(0).checked_add(1).ok_or(SaveError::Version)?;
         item.insert(self.version.clone(), AttributeValue::N(next.to_string()));
         Ok((item, current))
+    }
+
+    /// Returns the changes that an update makes.
+    fn changes(&self, value: &T) -> Result<Changes, SaveError<T>> {
+        let (next, current) = self.next(value)?;
+        let key = self.key_of(&next)?;
+        let fields = next.iter().filter(|(name, _)| !key.contains_key(name.as_str()));
+        let attributes = fields.map(|(name, value)| {
+            let change = match value {
+                AttributeValue::Null(_) => Change::Remove,
+                value => Change::Set(value.clone()),
+            };
+            (name.clone(), change)
+        });
+        let attributes = attributes.collect();
+        Ok(Changes {
+            key,
+            next,
+            current,
+            attributes,
+        })
+    }
+
+    /// Builds the expression of an update, with its condition.
+    fn update_expression(&self, changes: &Changes, check: Check) -> Expression {
+        let mut expression = Expression::default();
+        expression.changes(&changes.attributes);
+        let condition = self.condition(changes.current, check);
+        if let Some(part) = condition.expression {
+            expression.condition(part);
+        }
+        for (placeholder, name) in condition.names.into_iter().flatten() {
+            expression.name(placeholder, name);
+        }
+        for (placeholder, value) in condition.values.into_iter().flatten() {
+            expression.value(placeholder, value);
+        }
+        expression
     }
 
     /// Returns `None` for a new value.
@@ -279,6 +304,29 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 }
 
+/// Changes of an update.
+struct Changes {
+    key: Item,
+    /// Item of the value, with its new version.
+    next: Item,
+    /// Expected version, `None` for a new value.
+    current: Option<u64>,
+    /// All attributes of `next` except the key.
+    attributes: BTreeMap<String, Change>,
+}
+
+impl Changes {
+    /// Returns `true` if the stored item has the result of all changes.
+    fn are_in(&self, stored: &Item) -> bool {
+        let is_in = |(name, change): (&String, &Change)| match (change, stored.get(name)) {
+            (Change::Set(value), Some(stored)) => same_value(value, stored),
+            (Change::Remove, None) => true,
+            _ => false,
+        };
+        self.attributes.iter().all(is_in)
+    }
+}
+
 /// Condition of a save or a deletion, empty for [`Check::Clobber`].
 #[derive(Default)]
 struct Condition {
@@ -290,17 +338,6 @@ struct Condition {
 fn conflict<T: DeserializeOwned, R>(stored: Option<Item>) -> Result<R, SaveError<T>> {
     let stored = stored.map(serde_dynamo::from_item).transpose()?;
     Err(SaveError::Conflict { stored })
-}
-
-/// Returns the first failed condition of a cancelled transaction.
-fn failed_condition<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<CancellationReason> {
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
-        return None;
-    };
-    let mut reasons = cancelled.cancellation_reasons().iter();
-    reasons
-        .find(|reason| reason.code() == Some("ConditionalCheckFailed"))
-        .cloned()
 }
 
 /// Reason why a value was not saved, deleted or loaded.

@@ -5,7 +5,7 @@
 
 mod playground;
 
-use aws_sdk_dynamodb::types::ScalarAttributeType::S;
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType::S};
 use playground::{Failure, Playground};
 use serde::{Deserialize, Serialize};
 use shared::optimistic_lock::{Check, Locked, SaveError};
@@ -65,5 +65,19 @@ async fn main() -> Result<(), Failure> {
         .await?;
     playground.report(&format!("saved after theirs, ours is version {:?}", saved.version));
     println!("the argument still has version {:?}", ours.version);
+    // Another program adds an attribute that this type does not name. An update keeps it, a save would remove it.
+    let request = playground.client.update_item().table_name("Books");
+    let request = request.key("ISBN", AttributeValue::S(saved.isbn.clone()));
+    let request = request.update_expression("SET price = :price");
+    let request = request.expression_attribute_values(":price", AttributeValue::N("12.5".to_owned()));
+    request.send().await?;
+    playground.report("another program sets a price");
+    let updated = books.update(&saved, Check::Version).await?;
+    playground.report(&format!("an update makes version {:?}", updated.version));
+    // The same content again is a conflict, too.
+    match books.update(&saved, Check::Version).await {
+        Err(error) => playground.report(&format!("the same update again: {error}")),
+        Ok(again) => println!("no conflict: {:?}", again.version),
+    }
     playground.show("Books", &["ISBN", "version"]).await
 }

@@ -119,7 +119,8 @@ fn limit_of(code: &str, message: Option<&str>) -> Option<&'static str> {
 
 const TOO_LARGE: &str = "the item would be larger than 400 KB";
 
-fn kind_of(code: &str) -> ErrorKind {
+/// Returns the kind of an error code.
+pub(crate) fn kind_of(code: &str) -> ErrorKind {
     match code {
         "ProvisionedThroughputExceededException"
         | "ThrottlingException"

@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod error;
+pub(crate) mod failure;
 pub mod request_spans;
 
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! An update expression with its condition, and the names and values that both refer to.
 //!
 //! `UpdateItem` and the update of a transaction take the same four parts, but the SDK has a builder type for each. An
-//! [`Expression`] is built once and applied to either.
+//! [`Expression`] is built once and applied to any of them.
 
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::{
-    operation::update_item::builders::UpdateItemInputBuilder,
+    operation::update_item::builders::{UpdateItemFluentBuilder, UpdateItemInputBuilder},
     types::{AttributeValue, builders::UpdateBuilder},
 };
 
@@ -20,6 +20,17 @@ pub struct Expression {
     condition: Vec<String>,
     names: HashMap<String, String>,
     values: HashMap<String, AttributeValue>,
+}
+
+/// Sets the four parts on a builder of the SDK.
+macro_rules! apply {
+    ($expression:expr, $builder:expr) => {
+        $builder
+            .set_update_expression($expression.update())
+            .set_condition_expression($expression.joined_condition())
+            .set_expression_attribute_names(non_empty($expression.names))
+            .set_expression_attribute_values(non_empty($expression.values))
+    };
 }
 
 impl Expression {
@@ -75,20 +86,17 @@ impl Expression {
 
     /// Applies the expression to an `UpdateItem` request.
     pub fn apply_to_request(self, request: UpdateItemInputBuilder) -> UpdateItemInputBuilder {
-        request
-            .set_update_expression(self.update())
-            .set_condition_expression(self.joined_condition())
-            .set_expression_attribute_names(non_empty(self.names))
-            .set_expression_attribute_values(non_empty(self.values))
+        apply!(self, request)
+    }
+
+    /// Applies the expression to an `UpdateItem` operation of a client.
+    pub fn apply_to_operation(self, operation: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+        apply!(self, operation)
     }
 
     /// Applies the expression to an update in a transaction.
     pub fn apply_to_transaction(self, update: UpdateBuilder) -> UpdateBuilder {
-        update
-            .set_update_expression(self.update())
-            .set_condition_expression(self.joined_condition())
-            .set_expression_attribute_names(non_empty(self.names))
-            .set_expression_attribute_values(non_empty(self.values))
+        apply!(self, update)
     }
 
     fn update(&self) -> Option<String> {

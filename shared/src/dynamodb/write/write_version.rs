@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::{
-    config::{http::HttpResponse, retry::RetryConfig},
+    config::retry::RetryConfig,
     error::SdkError,
     operation::update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
@@ -30,10 +30,7 @@ use crate::{
     },
     dynamodb::{
         Store,
-        client::{
-            error::{ErrorKind, ServiceError},
-            retries,
-        },
+        client::{error::ServiceError, failure::Failure, retries},
         n, s,
         write::{
             earlier_delivery::{Earlier, Guard},
@@ -111,7 +108,7 @@ impl Store {
         for _ in 0..MAX_ATTEMPTS {
             let request = request(update, &form, &self.table).return_values(returns.clone());
             let output = request.send_with(&self.client_without_retries).await;
-            if let Some(failure) = Failure::of(&output) {
+            if let Some(failure) = output.as_ref().err().and_then(Failure::of) {
                 failures += 1;
                 if failures < self.max_attempts() {
                     if failure == Failure::Unanswered {
@@ -167,32 +164,6 @@ impl Store {
     /// Returns the number of attempts that the client's settings allow.
     fn max_attempts(&self) -> u32 {
         self.client.config().retry_config().map_or(1, RetryConfig::max_attempts)
-    }
-}
-
-/// Failure of a request that can be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failure {
-    /// DynamoDB throttled the request.
-    Throttled,
-    /// Without a response, it is not known whether the update was applied.
-    Unanswered,
-}
-
-impl Failure {
-    fn of(output: &Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>) -> Option<Self> {
-        let error = output.as_ref().err()?;
-        match error {
-            SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
-                Some(Self::Unanswered)
-            }
-            SdkError::ServiceError(failure) if failure.raw().status().is_server_error() => Some(Self::Unanswered),
-            SdkError::ServiceError(_) => {
-                let kind = ServiceError::new(OPERATION, error).kind;
-                (kind == ErrorKind::Throttled).then_some(Self::Throttled)
-            }
-            _ => None,
-        }
     }
 }
 
