@@ -28,7 +28,7 @@ pub mod otel;
 pub mod patterns;
 pub mod spans;
 
-pub use patterns::{optimistic_lock, ratchet, time_series, two_tables};
+pub use patterns::{hedge, optimistic_lock, ratchet, time_series, two_tables};
 
 /// Compiles the examples of the library's user page as doctests.
 #[cfg(doctest)]

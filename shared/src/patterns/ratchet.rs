@@ -1,4 +1,5 @@
-//! Timestamp writes: an older write never overwrites a newer item, in any order of arrival.
+//! Timestamp writes: an older write never overwrites a newer item, in any order of arrival. Therefore a write can be
+//! [hedged](crate::hedge).
 //!
 //! ```text
 //! PK      SK       Rating  Timestamp      Deleted  TTL

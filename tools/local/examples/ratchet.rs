@@ -5,10 +5,15 @@
 
 mod playground;
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::ScalarAttributeType::S;
 use playground::{Failure, Playground, item};
 use serde_json::json;
-use shared::ratchet::{Key, Ratchet};
+use shared::{
+    hedge::hedged,
+    ratchet::{Key, Ratchet},
+};
 
 const TABLE: &str = "Ratings";
 
@@ -36,7 +41,14 @@ async fn main() -> Result<(), Failure> {
         .put(&removed, 1_721_757_500_000, item(json!({"Rating": {"N": "4"}}))?)
         .await?;
     playground.report(&format!("an older rating arrives late: {late:?}"));
+    // A second request is sent if the first has no answer after 20 ms. Both have the same timestamp.
+    let rating = item(json!({"Rating": {"N": "3"}}))?;
+    let newer = hedged(Duration::from_millis(20), || {
+        ratings.put(&removed, 1_721_757_950_000, rating.clone())
+    });
+    let newer = newer.await?;
+    playground.report(&format!("a newer rating, hedged: {newer:?}"));
     let found = ratings.query("User#2", true).await?;
-    playground.report(&format!("a query returns {} rating of User#2", found.len()));
+    playground.report(&format!("a query returns {} ratings of User#2", found.len()));
     playground.show(TABLE, &["PK", "SK"]).await
 }

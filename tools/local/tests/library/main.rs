@@ -6,6 +6,7 @@ mod browsing;
 mod conformance;
 mod contention;
 mod costs;
+mod hedge;
 mod history_writer;
 mod idempotency;
 mod keys;
