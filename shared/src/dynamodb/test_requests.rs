@@ -385,6 +385,11 @@ async fn patterns() {
         "two_tables_history",
         sent(async |client| history.send_with(&client).await).await
     );
+    let last = two_tables::last_request("1c5815b2", "history");
+    insta::assert_json_snapshot!(
+        "two_tables_last",
+        sent(async |client| last.send_with(&client).await).await
+    );
     let read = Some(Version::FIRST);
     let resource =
         two_tables::resource_request("1c5815b2", read, version, row(), "write-1", "resource", "history").unwrap();

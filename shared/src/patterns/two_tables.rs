@@ -9,18 +9,25 @@
 //!
 //! History is written first, then the resource, on condition that its version has not changed. A row of history is pending,
 //! marked by `WriteId`, until the transaction that writes its resource removes the mark. A crash between the two writes
-//! leaves a pending row, which reads ignore and the next update replaces. Of two concurrent writers, only the one that owns
-//! the pending row can write the resource.
+//! leaves a pending row, which reads ignore and the next write replaces. Of two concurrent writers, only the one that owns
+//! the pending row can write the resource. Therefore a row without the mark is a version, and reads of old versions need not
+//! read the resource.
+//!
+//! A rollback writes the attributes of an old version as the next version. `docs/library.md` has the capacity units of each
+//! call.
 //!
 //! ```no_run
 //! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
-//! use shared::{domain::{AttributeValue, Item}, two_tables::TwoTables};
+//! use shared::{domain::{AttributeValue, Item, version::Version}, two_tables::TwoTables};
 //!
 //! let tables = TwoTables::new(client, "resource", "resource-history");
 //! let row = |value: &str| Item::from(std::collections::HashMap::from([("attr1".to_owned(), AttributeValue::S(value.into()))]));
 //! tables.create("1c5815b2", row("some old values"), "write-1").await?;
 //! tables.update("1c5815b2", row("some values"), "write-2").await?;
 //! assert_eq!(tables.read("1c5815b2").await?.map(|resource| resource.version.get()), Some(2));
+//! tables.rollback("1c5815b2", Version::FIRST, "write-3").await?;
+//! let old = tables.version("1c5815b2", Version::FIRST).await?.map(|row| row.attributes);
+//! assert!(tables.read("1c5815b2").await?.map(|resource| resource.attributes) == old);
 //! # Ok(())
 //! # }
 //! ```
@@ -74,6 +81,8 @@ pub enum Outcome {
     Written(Version),
     /// The resource does not exist or, for a create, it exists.
     Refused,
+    /// The version to which a rollback should return does not exist.
+    UnknownVersion,
     /// A concurrent write won.
     Conflict,
 }
@@ -97,8 +106,8 @@ impl TwoTables {
         if self.read(hash).await?.is_some() {
             return Ok(Outcome::Refused);
         }
-        let ended = self.history(hash).await?.first().map_or(0, |row| row.version.get());
-        self.write(hash, None, ended + 1, row, write_id).await
+        let next = self.next_in_history(hash).await?;
+        self.write(hash, None, next, row, write_id).await
     }
 
     /// Replaces the row of a resource with its next version.
@@ -114,6 +123,26 @@ impl TwoTables {
             }
             None => Ok(Outcome::Refused),
         }
+    }
+
+    /// Replaces the row of a resource with its next version, which has the attributes of version `to`.
+    ///
+    /// It has the same conflicts as [`update`](Self::update). A deleted resource is refused: create it with the attributes of
+    /// its old [`version`](Self::version).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn rollback(&self, hash: &str, to: Version, write_id: &str) -> Result<Outcome, ServiceError> {
+        let Some(read) = self.read(hash).await? else {
+            return Ok(Outcome::Refused);
+        };
+        let Some(old) = self.version(hash, to).await? else {
+            return Ok(Outcome::UnknownVersion);
+        };
+        let next = read.version.get() + 1;
+        self.write(hash, Some(read.version), next, old.attributes, write_id)
+            .await
     }
 
     /// Executes the first write, which leaves a pending row.
@@ -172,14 +201,42 @@ impl TwoTables {
     pub async fn read(&self, hash: &str) -> Result<Option<Row>, ServiceError> {
         let request = GetItemInputBuilder::default()
             .table_name(&self.resource)
-            .key(HASH, s(hash))
-            .consistent_read(true);
-        let output = request.send_with(&self.client).await;
-        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
-        Ok(output.item.map(Item::from).and_then(row))
+            .key(HASH, s(hash));
+        Ok(self.get(request).await?.and_then(row))
     }
 
-    /// Reads all rows of a resource in descending order, without pending ones.
+    /// Reads one version of a resource, also after the deletion of the resource. A pending row is not returned.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn version(&self, hash: &str, version: Version) -> Result<Option<Row>, ServiceError> {
+        let request = GetItemInputBuilder::default()
+            .table_name(&self.history)
+            .key(HASH, s(hash))
+            .key(VERSION, n(version));
+        let item = self.get(request).await?;
+        Ok(item.filter(|item| !item.contains_key(WRITE_ID)).and_then(row))
+    }
+
+    async fn get(&self, request: GetItemInputBuilder) -> Result<Option<Item>, ServiceError> {
+        let output = request.consistent_read(true).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+        Ok(output.item.map(Item::from))
+    }
+
+    /// Returns the number after the last version of a resource. It reads one row: only the last one can be pending, and the
+    /// next write replaces it.
+    async fn next_in_history(&self, hash: &str) -> Result<u64, ServiceError> {
+        let output = last_request(hash, &self.history).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new("Query", &error))?;
+        let last = output.items.unwrap_or_default().pop().map(Item::from);
+        let is_pending = last.as_ref().is_some_and(|last| last.contains_key(WRITE_ID));
+        let last = last.and_then(row).map_or(0, |last| last.version.get());
+        Ok(if is_pending { last } else { last + 1 })
+    }
+
+    /// Reads all versions of a resource in descending order.
     ///
     /// # Errors
     ///
@@ -239,6 +296,21 @@ pub fn history_request(hash: &str, version: Version, row: Item, write_id: &str, 
         .condition_expression("attribute_not_exists(#hash) OR attribute_exists(#write)")
         .expression_attribute_names("#hash", HASH)
         .expression_attribute_names("#write", WRITE_ID)
+}
+
+/// Builds the request for the last row of a history: its version and whether it is pending.
+pub fn last_request(hash: &str, history: &str) -> QueryInputBuilder {
+    QueryInputBuilder::default()
+        .table_name(history)
+        .key_condition_expression("#hash = :hash")
+        .projection_expression("#version, #write")
+        .expression_attribute_names("#hash", HASH)
+        .expression_attribute_names("#version", VERSION)
+        .expression_attribute_names("#write", WRITE_ID)
+        .expression_attribute_values(":hash", s(hash))
+        .scan_index_forward(false)
+        .limit(1)
+        .consistent_read(true)
 }
 
 /// Builds the second request: writes the resource if it has not changed, and removes the mark if it is this write's.

@@ -27,6 +27,13 @@ async fn main() -> Result<(), Failure> {
     playground.report(&format!("create: {outcome:?}"));
     let outcome = tables.update(hash, row("some values")?, &id()).await?;
     playground.report(&format!("update: {outcome:?}"));
+    let outcome = tables.rollback(hash, Version::FIRST, &id()).await?;
+    playground.report(&format!("rollback to version 1: {outcome:?}"));
+    let old = tables.version(hash, Version::FIRST).await?;
+    playground.report(&format!(
+        "version 1 has {} attributes",
+        old.map_or(0, |row| row.attributes.len())
+    ));
 
     let next = tables
         .read(hash)

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
 //! | `requests` | an interceptor that counts requests | |
+//! | `lost_responses` | an interceptor that loses responses | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
 //! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
 //! | `endpoint` | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
@@ -26,6 +27,7 @@ pub mod command;
 pub mod database;
 #[cfg(feature = "stack")]
 pub mod endpoint;
+pub mod lost_responses;
 pub mod pages;
 #[cfg(feature = "replay")]
 pub mod replay;

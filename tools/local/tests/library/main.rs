@@ -12,5 +12,7 @@ mod idempotency;
 mod keys;
 mod limits;
 mod modes;
+mod optimistic_lock;
 mod patterns;
 mod requests;
+mod two_tables;
