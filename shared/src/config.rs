@@ -5,7 +5,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::{
-    domain::{keys::VersionDigits, update::Ordering},
+    domain::{keys::VersionDigits, ledger::Retention, update::Ordering},
     dynamodb::write::modes::{Idempotency, WriteOptions},
 };
 
@@ -20,7 +20,7 @@ pub struct Config {
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
     /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (10), or `ledger`, with
-    /// `LEDGER_TTL_DAYS` (15).
+    /// `LEDGER_TTL_DAYS` (15). `TOMBSTONE_TTL_DAYS`: days until a tombstone expires, 0 (default) to keep it.
     pub write: WriteOptions,
     /// `RECORD_SENDER`: `false` to not store the sender that the platform reports. Default true.
     pub record_sender: bool,
@@ -49,6 +49,7 @@ impl Config {
                 mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
                 idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
+                tombstone_ttl: tombstone_ttl(&variable)?,
             },
             record_sender: parse(&variable, "RECORD_SENDER")?.unwrap_or(true),
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
@@ -65,6 +66,12 @@ fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency
         name: NAME,
         reason: error.to_string(),
     })
+}
+
+fn tombstone_ttl(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<Retention>, ConfigError> {
+    const NAME: &str = "TOMBSTONE_TTL_DAYS";
+    let variable = |name: &str| variable(name).filter(|days| days != "0");
+    parse(&variable, NAME)
 }
 
 /// Destination of metrics.
@@ -132,10 +139,7 @@ pub enum ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        domain::{ledger::Retention, recent_requests::Window},
-        dynamodb::write::modes::WriteMode,
-    };
+    use crate::{domain::recent_requests::Window, dynamodb::write::modes::WriteMode};
 
     fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
         Config::from_variables(|name| {
@@ -164,6 +168,7 @@ mod tests {
             ("WRITE_MODE", "inline"),
             ("SKIP_UNCHANGED", "true"),
             ("IDEMPOTENCY_WINDOW", "4"),
+            ("TOMBSTONE_TTL_DAYS", "7"),
         ]);
         let config = config.unwrap();
         assert_eq!(config.table, "T");
@@ -175,6 +180,9 @@ mod tests {
             (WriteMode::Inline, true)
         );
         assert_eq!(config.write.idempotency, Idempotency::Recent(Window::new(4).unwrap()));
+        assert_eq!(config.write.tombstone_ttl, Retention::days(7));
+        let never = check(&[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "0")]).unwrap();
+        assert_eq!(never.write.tombstone_ttl, None);
         let ledger = check(&[
             ("TABLE_NAME", "T"),
             ("IDEMPOTENCY", "ledger"),
@@ -202,6 +210,10 @@ mod tests {
                 "IDEMPOTENCY_WINDOW",
             ),
             (&[("TABLE_NAME", "T"), ("LEDGER_TTL_DAYS", "0")][..], "LEDGER_TTL_DAYS"),
+            (
+                &[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "-1")][..],
+                "TOMBSTONE_TTL_DAYS",
+            ),
         ] {
             let error = check(variables).unwrap_err();
             assert!(error.contains(message), "{error}");

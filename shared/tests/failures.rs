@@ -63,11 +63,11 @@ async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     let (store, replay) = replaying(&responses);
     let entity = EntityId::new("E").unwrap();
     // The response to the first attempt is lost: the second attempt finds its result.
-    let raised = store.raise_latest(&entity, version(2), version(8)).await.unwrap();
+    let raised = store.raise_latest(&entity, Some(version(2)), version(8)).await.unwrap();
     assert_eq!(serde_json::to_value(raised).unwrap(), v0("8", "r"));
     assert!(
         store
-            .raise_latest(&entity, version(2), version(8))
+            .raise_latest(&entity, Some(version(2)), version(8))
             .await
             .unwrap()
             .is_none()
@@ -240,19 +240,26 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     let bodies = async |responses: &[Value]| {
         let (store, replay) = replaying(responses);
         let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
-        let expression = |body: &Value| body["UpdateExpression"].as_str().unwrap().to_owned();
-        (outcome, replay.bodies().iter().map(expression).collect::<Vec<_>>())
+        let expression = |body: &Value| Some(body.get("UpdateExpression")?.as_str().unwrap().to_owned());
+        (
+            outcome,
+            replay.bodies().iter().filter_map(expression).collect::<Vec<_>>(),
+        )
     };
     let seventh = || Ok(WriteOutcome::Written { version: version(7) });
     // A first update, and a latest item without a map: another writer can create the map in between.
     let before = v0("6", "another");
-    for stored in [None, Some(before.clone())] {
-        let (outcome, sent) = bodies(&[failed_on(stored), done.clone()]).await;
+    let no_versions = json!({"Items": []});
+    for responses in [
+        &[failed_on(None), no_versions.clone(), done.clone()][..],
+        &[failed_on(Some(before.clone())), done.clone()],
+    ] {
+        let (outcome, sent) = bodies(responses).await;
         assert_eq!(outcome, seventh());
         assert!(sent[1].contains("#recent = :requests"), "{sent:?}");
     }
     let created = with_requests(before.clone(), 1);
-    let (outcome, sent) = bodies(&[failed_on(None), failed_on(Some(created)), done.clone()]).await;
+    let (outcome, sent) = bodies(&[failed_on(None), no_versions, failed_on(Some(created)), done.clone()]).await;
     assert_eq!((outcome, sent.len()), (seventh(), 3));
     assert!(sent[2].contains("#recent.#hash ="), "{sent:?}");
     // A full map is pruned to the window, with this request as its newest entry.

@@ -19,13 +19,14 @@ pub const OF_WRITER: [&str; 2] = [names::SENDER, names::RESTORED_FROM];
 /// Attributes of the request that created a version.
 pub const OF_REQUEST: [&str; 2] = [names::REQUEST_ID, names::REQUEST_PAYLOAD];
 /// Attributes of latest items only.
-pub const OF_LATEST: [&str; 6] = [
+pub const OF_LATEST: [&str; 7] = [
     names::LATEST,
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
     names::REQUESTS_CHECKPOINT,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
+    names::TTL,
 ];
 
 /// Writer of a latest item's current version.

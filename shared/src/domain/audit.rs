@@ -26,6 +26,8 @@ pub struct Collection {
     /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     floor: Option<Version>,
+    /// Highest version, and `true` if it is a tombstone that has an expiry.
+    highest: Option<(Version, bool)>,
 }
 
 impl Collection {
@@ -41,6 +43,9 @@ impl Collection {
             self.floor = floor_of(&item);
         } else if let Some(version) = digits.version_of(key) {
             self.versions.insert(version.get());
+            if self.highest.is_none_or(|(highest, _)| highest <= version) {
+                self.highest = Some((version, item.contains_key(names::TOMBSTONE_EXPIRES)));
+            }
             if is_marked(&item) || is_pinned(&item) {
                 self.settled.insert(version.get());
             }
@@ -63,6 +68,11 @@ impl Collection {
     /// Returns the first version of history, 1 unless it was pruned.
     pub fn floor(&self) -> Version {
         self.floor.unwrap_or(Version::FIRST)
+    }
+
+    /// Returns `true` if the last version is a tombstone whose latest item `DynamoDB` deletes when it has expired.
+    pub fn may_have_expired(&self) -> bool {
+        self.highest.is_some_and(|(_, expires)| expires)
     }
 
     /// Returns the number of items that were added.
@@ -92,8 +102,14 @@ impl Collection {
         let mut found = Discrepancies::default();
         let (versions, floor) = (&self.versions, self.floor().get());
         match self.latest_version() {
+            None if self.may_have_expired() => {}
             None => found.orphans = versions.clone(),
-            Some(Err(why)) => found.no_version = Some(why),
+            Some(Err(why)) => {
+                found.no_version = Some(why);
+                if why == InvalidImage::NoLatest {
+                    found.orphans = versions.clone();
+                }
+            }
             Some(Ok(number)) => {
                 found.missing = versions.gaps(floor, number.get());
                 found.strays = number
@@ -132,7 +148,7 @@ pub struct Discrepancies {
     pub missing: VersionSet,
     /// Versions beyond `Latest`.
     pub strays: VersionSet,
-    /// Versions without a latest item.
+    /// Versions without a latest item that counts them.
     pub orphans: VersionSet,
     /// Versions below the floor that are neither marked nor pinned.
     pub unpruned: VersionSet,
@@ -201,7 +217,7 @@ pub enum Finding {
         /// Reason.
         why: InvalidImage,
     },
-    /// Versions exist, but there is no latest item.
+    /// Versions exist, but there is no latest item that counts them.
     Orphan {
         /// First version.
         from: Version,

@@ -146,6 +146,7 @@ impl Mapping {
             return Err(Refusal::TooManyAttributes { count: changes.len() });
         }
         Ok(Update {
+            expires: None,
             entity,
             request_id: self.request_id(item)?,
             expected: Some(ExpectedVersion::Absent),
@@ -226,6 +227,9 @@ pub enum Refusal {
     /// The table name is too long for a request id.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
+    /// Its entity has versions, but no latest item that counts them.
+    #[error("its entity has versions, but no latest item: run `vzero repair` first")]
+    Uncounted,
     /// DynamoDB rejected the item.
     #[error("DynamoDB rejects it: it is too large or otherwise invalid")]
     Rejected,

@@ -8,11 +8,14 @@ use super::{
     attributes::{same_item, text},
     attribution::{self, Writer},
     keys::LATEST_KEY,
+    marks::is_expired,
     names,
     number::Decimal,
     recent_requests,
+    recorded_at::RecordedAt,
     request_id::RequestHash,
     stamp::Stamp,
+    time::EpochMillis,
     update::{Change, ExpectedVersion, Update},
     version::Version,
     version_item::{InvalidImage, latest_of},
@@ -45,23 +48,29 @@ pub enum Decision {
         /// Latest version.
         version: Version,
     },
+    /// The time of the latest item cannot be read, so it is not known whether the update is older.
+    Unordered {
+        /// Latest version.
+        version: Version,
+    },
 }
 
 /// Decides an update against the stored latest item. A duplicate is detected first: after a previous delivery of the same
-/// request, the other rules can fail too.
+/// request, the other rules can fail too. For them, a latest item that has expired is absent.
 ///
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one.
-pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, InvalidImage> {
+pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result<Decision, InvalidImage> {
+    let without_latest = match update.expected {
+        Some(ExpectedVersion::Is(version)) => Decision::Conflict {
+            expected: version.get(),
+            latest: 0,
+        },
+        _ => Decision::Apply,
+    };
     let Some(stored) = stored else {
-        return Ok(match update.expected {
-            Some(ExpectedVersion::Is(version)) => Decision::Conflict {
-                expected: version.get(),
-                latest: 0,
-            },
-            _ => Decision::Apply,
-        });
+        return Ok(without_latest);
     };
     let is_same = match recent_requests::entry_of(stored, &RequestHash::of(&update.request_id)) {
         Some(entry) => Some((entry.version, entry.is_of(&update.payload()))),
@@ -81,6 +90,9 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
         Some((version, false)) => return Ok(Decision::Reused { version }),
         None => {}
     }
+    if is_expired(stored, now.to_duration()) {
+        return Ok(without_latest);
+    }
     if let Some(expected) = update.expected {
         let latest = latest_of(stored).ok();
         if latest.map(ExpectedVersion::Is) != Some(expected) {
@@ -90,11 +102,11 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
             });
         }
     }
-    if is_older(update, stored) {
-        let version = latest_of(stored)?;
-        return Ok(Decision::Stale { version });
+    match is_older(update, stored) {
+        Some(false) => Ok(Decision::Apply),
+        Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
+        None => latest_of(stored).map(|version| Decision::Unordered { version }),
     }
-    Ok(Decision::Apply)
 }
 
 /// Returns `false` if an item with the request id of an update was created by a different update.
@@ -102,12 +114,22 @@ pub fn is_payload_of(item: &Item, update: &Update) -> bool {
     text(item, names::REQUEST_PAYLOAD).is_none_or(|payload| payload == update.payload().short())
 }
 
-fn is_older(update: &Update, stored: &Item) -> bool {
-    let (Some(timestamp), Some(AttributeValue::N(stored))) = (update.timestamp, stored.get(names::TIMESTAMP)) else {
-        return false;
+/// Returns `None` if the time of the latest item cannot be read. One without a time is older than every update.
+fn is_older(update: &Update, stored: &Item) -> Option<bool> {
+    let Some(timestamp) = update.timestamp else {
+        return Some(false);
     };
-    // A number too large for a time is later than any time.
-    Decimal::parse(stored).is_ok_and(|stored| stored.to_i64().is_none_or(|stored| stored > timestamp.get()))
+    match (stored.get(names::TIMESTAMP), stored.get(names::TIME)) {
+        (Some(AttributeValue::N(stored)), _) => {
+            // A number too large for a time is later than any time.
+            let stored = Decimal::parse(stored).ok()?.to_i64();
+            Some(stored.is_none_or(|stored| stored > timestamp.get()))
+        }
+        // It was written when updates were not ordered by time.
+        (None, Some(AttributeValue::S(time))) => Some(EpochMillis::parse_iso(time).ok()? > timestamp),
+        (None, None) => Some(false),
+        _ => None,
+    }
 }
 
 /// Returns the latest item after the update: the result of the `UpdateItem`, except for the recent requests.
@@ -115,13 +137,14 @@ fn is_older(update: &Update, stored: &Item) -> bool {
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
-pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp) -> Result<Item, InvalidImage> {
+pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: RecordedAt) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
     };
     let next = latest.checked_add(1).ok_or(InvalidImage::LatestTooLarge)?;
-    let mut item = stored
+    let live = stored.filter(|stored| !is_expired(stored, now.to_duration()));
+    let mut item = live
         .cloned()
         .unwrap_or_else(|| Item::from(std::collections::HashMap::<_, AttributeValue>::new()));
     for name in attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER) {
@@ -130,6 +153,10 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp) -> Result<Ite
     let s = |text: &str| AttributeValue::S(text.to_owned());
     let number = |number: u64| AttributeValue::N(number.to_string());
     let recorded = stamp.time(stored);
+    match update.expires {
+        Some(expires) => item.insert(names::TTL.to_owned(), number(expires)),
+        None => item.remove(names::TTL),
+    };
     item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
     item.insert(names::RECORDED_TICK.to_owned(), number(recorded.ticks().into()));
     item.insert(names::RECORDED_VERSION.to_owned(), number(next));
@@ -197,6 +224,10 @@ mod tests {
 
     fn update(json: Value, ordering: Ordering) -> Update {
         Update::parse(json, "r-2", ordering).unwrap()
+    }
+
+    fn now() -> RecordedAt {
+        RecordedAt::since_epoch(std::time::Duration::from_secs(1000))
     }
 
     fn item(json: Value) -> Item {
@@ -268,7 +299,11 @@ mod tests {
                 Err(InvalidImage::NoLatest),
             ),
         ] {
-            let decided = decide(&update(json.clone(), ordering), stored.clone().map(item).as_ref());
+            let decided = decide(
+                &update(json.clone(), ordering),
+                stored.clone().map(item).as_ref(),
+                now(),
+            );
             assert_eq!(decided, expected, "{json} {stored:?}");
         }
     }
@@ -298,11 +333,72 @@ mod tests {
             }))
         };
         for stored in [in_map(&update.payload()), last(&update.payload())] {
-            assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Duplicate { version }));
+            assert_eq!(
+                decide(&update, Some(&stored), now()),
+                Ok(Decision::Duplicate { version })
+            );
         }
         for stored in [in_map(&other.payload()), last(&other.payload())] {
-            assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Reused { version }));
+            assert_eq!(decide(&update, Some(&stored), now()), Ok(Decision::Reused { version }));
         }
+    }
+
+    #[test]
+    fn an_update_is_ordered_by_the_time_that_the_latest_item_has() {
+        let update = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
+        let version = Version::new(3).unwrap();
+        let (stale, unordered) = (Decision::Stale { version }, Decision::Unordered { version });
+        for (stored, expected) in [
+            (json!({}), Decision::Apply),
+            (
+                json!({"Timestamp": {"N": "5000"}, "Time": {"S": "1970-01-01T00:00:05"}}),
+                Decision::Apply,
+            ),
+            (json!({"Timestamp": {"N": "5001"}}), stale),
+            (json!({"Timestamp": {"N": "1e30"}}), stale),
+            (json!({"Timestamp": {"S": "4000"}}), unordered),
+            // Written when updates were not ordered by time.
+            (json!({"Time": {"S": "1970-01-01T00:00:05"}}), Decision::Apply),
+            (json!({"Time": {"S": "1970-01-01T00:00:05.001Z"}}), stale),
+            (json!({"Time": {"S": "1970-01-01T01:00:05.001+01:00"}}), stale),
+            (json!({"Time": {"S": "soon"}}), unordered),
+            (json!({"Time": {"N": "4000"}}), unordered),
+        ] {
+            let mut latest = stored.clone();
+            latest["Latest"] = json!({"N": "3"});
+            assert_eq!(decide(&update, Some(&item(latest)), now()), Ok(expected), "{stored}");
+        }
+    }
+
+    #[test]
+    fn an_expired_latest_item_is_absent_except_for_its_counter_and_requests() {
+        let stored = |ttl: u64| {
+            item(json!({
+                "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RequestId": {"S": "r-1"}, "Deleted": {"BOOL": true},
+                "State": {"S": "x"}, "Timestamp": {"N": "9000"}, "TTL": {"N": ttl.to_string()},
+            }))
+        };
+        let older = update(json!({"ID": "E", "Timestamp": 5000, "A": 1}), Ordering::Time);
+        let first = update(json!({"ID": "E", "ExpectedVersion": 0}), Ordering::Arrival);
+        let third = update(json!({"ID": "E", "ExpectedVersion": 3}), Ordering::Arrival);
+        let retry = update(json!({"ID": "E", "RequestId": "r-1"}), Ordering::Arrival);
+        let version = Version::new(3).unwrap();
+        let conflict = |expected, latest| Decision::Conflict { expected, latest };
+        for (update, alive, expired) in [
+            (&older, Decision::Stale { version }, Decision::Apply),
+            (&first, conflict(0, 3), Decision::Apply),
+            (&third, Decision::Apply, conflict(3, 0)),
+            (&retry, Decision::Duplicate { version }, Decision::Duplicate { version }),
+        ] {
+            assert_eq!(decide(update, Some(&stored(1001)), now()), Ok(alive));
+            assert_eq!(decide(update, Some(&stored(1000)), now()), Ok(expired));
+        }
+        let revived = apply(&older, Some(&stored(1000)), Stamp::At(now()), now()).unwrap();
+        assert_eq!(revived[names::LATEST], AttributeValue::N("4".to_owned()));
+        for name in ["State", "Deleted", "TTL"] {
+            assert!(!revived.contains_key(name), "{name}");
+        }
+        assert!(revived.contains_key("A"));
     }
 
     #[test]
@@ -312,10 +408,10 @@ mod tests {
             "Reason": {"S": "r"}, "Time": {"S": "2026-01-01"}, "Timestamp": {"N": "1"}, "Sender": {"S": "AIDA"},
             "RestoredFrom": {"N": "1"},
         }));
-        let stamp = Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1)));
+        let stamp = Stamp::At(now());
         let after = |json: Value| {
             let update = update(json, Ordering::Arrival);
-            apply(&update, Some(&stored), stamp).unwrap()
+            apply(&update, Some(&stored), stamp, now()).unwrap()
         };
         let plain = after(json!({"ID": "E", "A": 1}));
         for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
@@ -346,7 +442,8 @@ mod tests {
             let after = apply(
                 &update(json.clone(), Ordering::Arrival),
                 Some(&stored),
-                Stamp::At(RecordedAt::since_epoch(std::time::Duration::from_secs(1))),
+                Stamp::At(now()),
+                now(),
             )
             .unwrap();
             assert_eq!(is_unchanged(&stored, &after), unchanged, "{json}");

@@ -43,6 +43,11 @@ impl VersionDigits {
         format!("v{version:0width$}", width = usize::from(self.0))
     }
 
+    /// Returns the key that other programs and older releases use for the latest item, such as `v00`. `None` for width 1.
+    pub fn padded_latest_key(self) -> Option<String> {
+        (self.0 > 1).then(|| format!("v{:0width$}", 0, width = usize::from(self.0)))
+    }
+
     /// Returns the version with this sort key. It is the inverse of [`Self::version_key`]: `None` for `v007` with width 1.
     pub fn version_of(self, sort_key: &str) -> Option<Version> {
         let number: u64 = sort_key.strip_prefix('v')?.parse().ok()?;

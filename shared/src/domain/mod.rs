@@ -23,6 +23,7 @@ pub mod sequence;
 pub mod size;
 pub mod stamp;
 pub mod time;
+pub mod tombstone;
 pub mod update;
 pub mod version;
 pub mod version_item;
@@ -41,6 +42,8 @@ pub mod names {
     pub const LATEST: &str = "Latest";
     /// Time to live, in epoch seconds.
     pub const TTL: &str = "TTL";
+    /// `TTL` of the latest item when it became a tombstone that expires, on its version item only.
+    pub const TOMBSTONE_EXPIRES: &str = "TombstoneExpires";
     /// Idempotency key of the update that created a version.
     pub const REQUEST_ID: &str = "RequestId";
     /// Requests that created the last versions, on the latest item only.

@@ -230,7 +230,7 @@ pub fn last_request(item: &Item) -> Option<RequestHash> {
 
 /// Maximum number of entries that one update removes: an expression is at most 4 KB long. A window that was reduced is
 /// reached in several updates.
-pub const MAX_REMOVED: usize = 60;
+pub const MAX_REMOVED: usize = 55;
 
 /// Returns the oldest entries, at most [`MAX_REMOVED`], whose removal leaves the map with one window of entries after one
 /// more request.

@@ -138,6 +138,11 @@ impl RecordedAt {
         EpochMillis::new(i64::try_from(millis).unwrap_or_default())
     }
 
+    /// Returns the time since 1970-01-01T00:00:00Z, zero for an earlier time.
+    pub fn to_duration(self) -> Duration {
+        u64::try_from(self.floor_millis().get()).map_or(Duration::ZERO, Duration::from_millis)
+    }
+
     /// Returns the first millisecond after the time.
     pub fn next_milli(self) -> EpochMillis {
         EpochMillis::new(self.floor_millis().get() + 1)

@@ -8,7 +8,7 @@ use super::{
     marks::unmarked,
     names,
     version::Version,
-    version_item::{VersionItem, latest_of},
+    version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
 };
 
@@ -24,6 +24,21 @@ pub enum Step {
         from: Version,
         /// New number.
         to: Version,
+    },
+    /// Sets `Latest` of a latest item that has none: another client wrote it. The latest item becomes the version after the
+    /// highest one, or the highest one if both are equal.
+    Adopt {
+        /// New number.
+        to: Version,
+    },
+    /// Moves a latest item from the padded sort key of version 0, such as `v00`, to `v0`.
+    Move {
+        /// Item at the padded key.
+        padded: Item,
+        /// Latest item to put.
+        latest: Item,
+        /// Its number.
+        version: Version,
     },
     /// Restores a deleted latest item from the highest version.
     Revive {
@@ -70,7 +85,12 @@ pub fn plan(
         match finding {
             Finding::Gap { from, to } => plan.missing.insert_range(from.get(), to.get()),
             Finding::Stray { from, to } => existing.insert_range(from.get(), to.get()),
-            Finding::Orphan { from, to } if revive && latest.is_none() => existing.insert_range(from.get(), to.get()),
+            Finding::Orphan { from, to } if (revive && latest.is_none()) || is_uncounted(latest) => {
+                existing.insert_range(from.get(), to.get());
+            }
+            Finding::NoVersion {
+                why: InvalidImage::NoLatest,
+            } if is_uncounted(latest) => {}
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
             Finding::HeadDiffers { .. } | Finding::Lagging { .. } => {}
         }
@@ -81,13 +101,23 @@ pub fn plan(
         (Some(latest), Some(number), Some((highest, top))) if highest >= number => {
             let beyond = number.get().saturating_add(1);
             plan.add_missing(&existing.gaps(beyond, highest.get()));
-            plan.steps.extend(raise(latest, number, highest, top, digits));
+            plan.steps
+                .extend(raise(latest, number, &(highest, top.clone()), digits));
         }
         (Some(latest), Some(number), _) if plan.missing.contains(number.get()) => {
             if let Ok(version) = VersionItem::from_image(latest.clone(), digits) {
                 plan.missing = plan.missing.without(&VersionSet::from_iter([number.get()]));
                 plan.steps.push(Step::Put(version));
             }
+        }
+        (Some(uncounted), None, highest) if is_uncounted(latest) => {
+            let highest = highest.map(|(version, top)| (version, top.clone()));
+            if let Some((highest, _)) = &highest {
+                let first = existing.ranges().next().map_or(1, |(first, _)| first);
+                plan.add_missing(&existing.gaps(first, highest.get()));
+            }
+            plan.steps
+                .extend(adopted(uncounted, highest.as_ref(), digits).map(|to| Step::Adopt { to }));
         }
         (None, _, Some((highest, top))) if revive => {
             let first = existing.ranges().next().map_or(1, |(first, _)| first);
@@ -110,12 +140,42 @@ impl Plan {
     }
 }
 
-fn raise(latest: &Item, from: Version, highest: Version, top: &Item, digits: VersionDigits) -> Option<Step> {
-    let same = VersionItem::from_image(at(latest, highest), digits).is_ok_and(|made| made.is_same_as(top));
-    let to = match same {
-        true => highest,
-        false => highest.get().checked_add(1).and_then(Version::new)?,
+/// Returns `true` if there is a latest item without `Latest`.
+fn is_uncounted(latest: Option<&Item>) -> bool {
+    latest.is_some_and(|latest| !latest.contains_key(names::LATEST))
+}
+
+/// Returns the number of a latest item without `Latest`: that of the highest version if both are equal, otherwise the next
+/// one. `None` if there is no higher one.
+pub fn adopted(latest: &Item, highest: Option<&(Version, Item)>, digits: VersionDigits) -> Option<Version> {
+    let Some((highest, top)) = highest else {
+        return Some(Version::FIRST);
     };
+    let same = VersionItem::from_image(at(latest, *highest), digits).is_ok_and(|made| made.is_same_as(top));
+    match same {
+        true => Some(*highest),
+        false => highest.get().checked_add(1).and_then(Version::new),
+    }
+}
+
+/// Plans to move a latest item from the padded key of version 0 to `v0`. It keeps its number, if it has one that is not
+/// below the highest version. Otherwise it gets that of the highest version if both are equal, or the next one.
+pub fn move_padded(padded: &Item, highest: Option<&(Version, Item)>, digits: VersionDigits) -> Option<Step> {
+    let own = latest_of(padded).ok();
+    let is_counted = own.is_some_and(|own| highest.is_none_or(|(highest, _)| *highest <= own));
+    let version = match own {
+        Some(own) if is_counted => own,
+        _ => adopted(padded, highest, digits)?,
+    };
+    Some(Step::Move {
+        padded: padded.clone(),
+        latest: at(padded, version),
+        version,
+    })
+}
+
+fn raise(latest: &Item, from: Version, highest: &(Version, Item), digits: VersionDigits) -> Option<Step> {
+    let to = adopted(latest, Some(highest), digits)?;
     (to > from).then_some(Step::Raise { from, to })
 }
 
@@ -132,8 +192,12 @@ fn at(latest: &Item, version: Version) -> Item {
     latest
 }
 
-fn revived(top: &Item, version: Version) -> Item {
+/// Returns the latest item whose current version is this version item.
+pub fn revived(top: &Item, version: Version) -> Item {
     let mut latest = attribution::latest_from(unmarked(top), version);
+    if let Some(expires) = latest.remove(names::TOMBSTONE_EXPIRES) {
+        latest.insert(names::TTL.to_owned(), expires);
+    }
     latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest
 }
@@ -143,7 +207,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::version_item::InvalidImage;
 
     fn version(number: u64) -> Version {
         Version::new(number).unwrap()
@@ -188,6 +251,8 @@ mod tests {
         let step = |step: &Step| match step {
             Step::Put(version) => format!("put {}", version.version()),
             Step::Raise { from, to } => format!("raise {from} to {to}"),
+            Step::Adopt { to } => format!("adopt {to}"),
+            Step::Move { version, .. } => format!("move {version}"),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
         let steps: Vec<_> = plan.steps.iter().map(step).collect();
@@ -203,6 +268,14 @@ mod tests {
         };
         let no_version = Finding::NoVersion {
             why: InvalidImage::NoLatest,
+        };
+        let not_whole = Finding::NoVersion {
+            why: InvalidImage::LatestIsNotWhole,
+        };
+        let uncounted = |state: &str| {
+            let mut uncounted = v0(1, state);
+            uncounted.remove("Latest");
+            uncounted
         };
         let unpruned = Finding::Unpruned {
             from: version(1),
@@ -252,7 +325,32 @@ mod tests {
                 json!([[], [[3, u64::MAX - 1]], 0]),
             ),
             // Findings that cannot be repaired.
-            (&[no_version, unpruned], Some(item(json!({}))), None, json!([[], [], 2])),
+            (
+                &[not_whole, unpruned],
+                Some(item(json!({"Latest": {"N": "1.5"}}))),
+                None,
+                json!([[], [], 2]),
+            ),
+            // Another client wrote the latest item.
+            (&[no_version], Some(uncounted("x")), None, json!([["adopt 1"], [], 0])),
+            (
+                &[no_version, orphan(1, 2)],
+                Some(uncounted("x")),
+                Some(vn(2, "x")),
+                json!([["adopt 2"], [], 0]),
+            ),
+            (
+                &[no_version, orphan(1, 2)],
+                Some(uncounted("y")),
+                Some(vn(2, "x")),
+                json!([["adopt 3"], [], 0]),
+            ),
+            (
+                &[no_version, orphan(2, 2), orphan(5, 5)],
+                Some(uncounted("y")),
+                Some(vn(5, "x")),
+                json!([["adopt 6"], [[3, 4]], 0]),
+            ),
             (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
         ] {
             assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");

@@ -25,7 +25,7 @@ pub const EXPECTED_VERSION: &str = "ExpectedVersion";
 pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](super::marks).
-pub const RESERVED: [&str; 15] = [
+pub const RESERVED: [&str; 16] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -40,6 +40,7 @@ pub const RESERVED: [&str; 15] = [
     names::REQUESTS_SINCE,
     names::REQUESTS_CHECKPOINT,
     names::TTL,
+    names::TOMBSTONE_EXPIRES,
     names::PINNED,
 ];
 /// Maximum number of attributes of one update. An update expression has at most 300 operators and functions, see
@@ -66,6 +67,8 @@ pub struct Update {
     pub expected: Option<ExpectedVersion>,
     /// `true` if the new version is a tombstone.
     pub deleted: bool,
+    /// Time in epoch seconds at which the tombstone expires, if it does.
+    pub expires: Option<u64>,
     /// Time of the update, if updates are ordered by time.
     pub timestamp: Option<EpochMillis>,
     /// Changes of attributes.
@@ -178,6 +181,7 @@ impl Update {
             request_id: request_id(&mut members, default_request_id)?,
             expected: expected_version(&mut members)?,
             deleted: deleted(&mut members)?,
+            expires: None,
             timestamp,
             sent_at: sent_at(&mut members)?,
             changes: changes(members)?,

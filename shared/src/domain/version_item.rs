@@ -13,6 +13,7 @@ use super::{
     number::Decimal,
     recorded_at::RecordedAt,
     request_id::RequestId,
+    tombstone,
     version::Version,
 };
 
@@ -39,7 +40,11 @@ impl VersionItem {
     pub fn from_image(image: Item, digits: VersionDigits) -> Result<Self, InvalidImage> {
         let entity = EntityId::new(partition_key_of(&image).ok_or(InvalidImage::NoEntity)?)?;
         let version = latest_of(&image)?;
+        let expires = tombstone::expiry_of(&image).cloned();
         let (mut item, before) = attribution::of_version(image, version);
+        if let Some(expires) = expires {
+            item.insert(names::TOMBSTONE_EXPIRES.to_owned(), expires);
+        }
         item.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
         Ok(Self {
             entity,

@@ -45,7 +45,7 @@ pub struct VersionView {
 }
 
 /// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
-pub const BOOKKEEPING: [&str; 19] = [
+pub const BOOKKEEPING: [&str; 20] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -64,6 +64,7 @@ pub const BOOKKEEPING: [&str; 19] = [
     names::RESTORED_FROM,
     names::DELETED,
     names::TTL,
+    names::TOMBSTONE_EXPIRES,
     names::PINNED,
 ];
 

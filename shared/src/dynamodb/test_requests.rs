@@ -22,7 +22,7 @@ use crate::{
     dynamodb::{
         Store,
         maintain::{
-            backfill, prune, purge,
+            backfill, move_latest, prune, purge,
             raise_latest::{self, Raised},
             revive_latest,
         },
@@ -36,8 +36,10 @@ use crate::{
         s,
         write::{
             earlier_delivery::Guard,
+            lifetime::Lifetime,
             metadata,
             modes::{WriteMode, WriteOptions},
+            order::Order,
             recent_requests::RecentRequests,
             transaction,
             write_version::{self, Form},
@@ -69,6 +71,8 @@ fn form(recent_requests: RecentRequests) -> Form {
         recent_requests,
         stamp: Stamp::At(now()),
         guard: Guard::None,
+        lifetime: Lifetime::assumed(now()),
+        order: Order::ByTimestamp,
     }
 }
 
@@ -264,6 +268,32 @@ async fn forms_of_an_update() {
         };
         insta::assert_json_snapshot!(name, updated(&update, &guarded).await);
     }
+    let expired = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "TTL": {"N": "100"}, "Deleted": {"BOOL": true},
+        "State": {"S": "BAD"}, "Note": {"S": "n"}, "Actor": {"S": "amy"},
+    }));
+    let revived = Form {
+        lifetime: Lifetime::fitting(&update, now(), Some(&expired)),
+        ..form(recent_requests.clone())
+    };
+    insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
+    let by_time = item(json!({"Latest": {"N": "6"}, "Time": {"S": "2020-11-01T20:04:00"}}));
+    let after_time = Form {
+        order: Order::fitting(Some(&by_time)),
+        ..form(recent_requests.clone())
+    };
+    let json = json!({"ID": "Equipment#1", "Time": "2020-11-01T20:05:00"});
+    let timed = Update::parse(json, "request-1", Ordering::Time).unwrap();
+    insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
+    let expiring = Update {
+        deleted: true,
+        expires: Some(1_722_362_700),
+        ..update.clone()
+    };
+    insta::assert_json_snapshot!(
+        "write_version_expiring_tombstone",
+        updated(&expiring, &form(recent_requests.clone())).await
+    );
     update.sender = Some("app via AIDA".to_owned());
     update.restored_from = Some(Version::FIRST);
     insta::assert_json_snapshot!("write_version_restore", updated(&update, &form(recent_requests)).await);
@@ -296,7 +326,7 @@ async fn write_transaction() {
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
-        let image = apply(&update, stored, Stamp::At(now())).unwrap();
+        let image = apply(&update, stored, Stamp::At(now()), now()).unwrap();
         let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
             form: form(match ledger {
@@ -324,6 +354,8 @@ async fn reads() {
     let keys = ["v1".to_owned(), "v2".to_owned()];
     let body = sent(async |client| store(client).batch_get(&equipment(), &keys, false).await).await;
     insta::assert_json_snapshot!("batch_get_items", body);
+    let body = sent(async |client| store(client).newest_in_history(&equipment(), true).await).await;
+    insta::assert_json_snapshot!("newest_in_history", body);
     let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
     let body = sent(async |client| store(client).versions_in_history(&versions, true).await).await;
     insta::assert_json_snapshot!("versions_in_history", body);
@@ -446,7 +478,7 @@ async fn repair() {
     let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
     let requests = [("hash".to_owned(), crate::domain::AttributeValue::N("7".to_owned()))].into();
     let raised = Raised {
-        from,
+        from: Some(from),
         to,
         requests,
         since: EpochMillis::new(7),
@@ -458,11 +490,30 @@ async fn repair() {
         is_stale: false,
         ..raised.clone()
     };
-    for (name, raised) in [("raise_latest", raised), ("raise_latest_to_same", kept)] {
+    let adopted = Raised {
+        from: None,
+        ..raised.clone()
+    };
+    for (name, raised) in [
+        ("raise_latest", raised),
+        ("raise_latest_to_same", kept),
+        ("raise_latest_adopted", adopted),
+    ] {
         let raise = raise_latest::request(&equipment(), raised, "Table");
         insta::assert_json_snapshot!(name, sent(async |client| raise.send_with(&client).await).await);
     }
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
+    for (name, number) in [("move_latest", None), ("move_latest_counted", Some("7"))] {
+        let mut padded = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}}));
+        if let Some(number) = number {
+            padded.insert("Latest".to_owned(), crate::domain::AttributeValue::N(number.to_owned()));
+        }
+        let moved = move_latest::request(&padded, &latest, "Table").unwrap();
+        let mut body = sent(async |client| moved.send_with(&client).await).await;
+        // The SDK makes up a token for each.
+        body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
+        insta::assert_json_snapshot!(name, body);
+    }
     let revive = revive_latest::request(&latest, "Table");
     insta::assert_json_snapshot!(
         "revive_latest",

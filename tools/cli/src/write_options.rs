@@ -1,7 +1,11 @@
 //! Options of commands that write versions.
 
 use shared::{
-    domain::{ledger::Retention, recent_requests::Window, update::Ordering},
+    domain::{
+        ledger::{InvalidRetention, Retention},
+        recent_requests::Window,
+        update::Ordering,
+    },
     dynamodb::write::{self, Idempotency, WriteMode},
 };
 
@@ -44,6 +48,19 @@ pub(crate) struct Writing {
     /// Create no version if nothing would change
     #[arg(long)]
     pub(crate) skip_unchanged: bool,
+    /// Number of days after which a tombstone expires, 0 to keep it
+    #[arg(long, env = "TOMBSTONE_TTL_DAYS", default_value = "0", value_name = "DAYS", value_parser = retention)]
+    pub(crate) tombstone_ttl_days: TombstoneTtl,
+}
+
+/// Retention of tombstones, `None` to keep them.
+type TombstoneTtl = Option<Retention>;
+
+fn retention(days: &str) -> Result<TombstoneTtl, InvalidRetention> {
+    match days {
+        "0" => Ok(None),
+        days => days.parse().map(Some),
+    }
 }
 
 impl Writing {
@@ -54,6 +71,7 @@ impl Writing {
             mode: self.method.mode,
             idempotency: self.method.idempotency(window)?,
             skip_unchanged: self.skip_unchanged,
+            tombstone_ttl: self.tombstone_ttl_days,
         })
     }
 }

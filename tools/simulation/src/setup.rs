@@ -39,6 +39,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
                 None => Idempotency::Ledger(Retention::default()),
             },
             skip_unchanged: settings.skip_unchanged,
+            tombstone_ttl: None,
         },
         record_sender: true,
         log_keys: false,

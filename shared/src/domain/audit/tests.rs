@@ -85,7 +85,10 @@ fn what_is_wrong_is_named() {
         (vec![version(1, "a"), version(2, "b")], vec![run("Orphan", 1, 2)]),
         (
             vec![other("v0"), version(1, "a")],
-            vec![json!({"Finding": "NoVersion", "Why": "Latest is missing"})],
+            vec![
+                json!({"Finding": "NoVersion", "Why": "Latest is missing"}),
+                run("Orphan", 1, 1),
+            ],
         ),
         (
             vec![latest("0", "a")],

@@ -25,6 +25,7 @@ use crate::{
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         version::Version,
+        version_item::InvalidImage,
         version_set::VersionSet,
     },
     dynamodb::{
@@ -154,9 +155,17 @@ impl Auditor {
         match now.latest_version() {
             None => {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
-                found.orphans = seen.versions().and(now.versions());
+                if !now.may_have_expired() {
+                    found.orphans = seen.versions().and(now.versions());
+                }
             }
-            Some(Err(why)) => found.no_version = Some(why),
+            Some(Err(why)) => {
+                found.no_version = Some(why);
+                if why == InvalidImage::NoLatest {
+                    self.read_selected(entity, seen.versions(), &mut now).await?;
+                    found.orphans = seen.versions().and(now.versions());
+                }
+            }
             Some(Ok(latest)) => {
                 let (floor, latest) = (now.floor().get(), latest.get());
                 let missing = suspected.missing.within(floor, latest);

@@ -1,7 +1,8 @@
 //! Backfill: makes existing items version 1 of an entity, concurrently with writers.
 //!
 //! An item of another table becomes an update that expects no version, so that versions of other writers take precedence. A
-//! latest item without `Latest` becomes version 1, on condition that it still has none.
+//! latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
+//! becomes the highest one or the next one, as in a [repair](crate::domain::repair).
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -19,6 +20,7 @@ use crate::{
         keys::{ItemKind, LATEST_KEY, partition_key_of, sort_key_of},
         names,
         recorded_at::RecordedAt,
+        repair::{self, Step},
         request_id::RequestId,
         update::Update,
         version::Version,
@@ -164,6 +166,9 @@ impl Backfill {
             };
             match kind {
                 ItemKind::Latest => return self.adopt(item).await,
+                ItemKind::Other if self.target.digits.padded_latest_key().as_deref() == sort_key_of(item) => {
+                    return self.move_padded(item).await;
+                }
                 ItemKind::Other => {}
                 _ => return Ok(ItemOutcome::Skipped),
             }
@@ -193,6 +198,7 @@ impl Backfill {
             Ok(WriteOutcome::Conflict { .. }) => self.conflict(&update).await,
             // The item has changed since an earlier run: another update with the same request id.
             Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(ItemOutcome::AlreadyThere),
+            Err(WriteError::Uncounted { .. }) => Ok(ItemOutcome::Refused(Refusal::Uncounted)),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
@@ -222,7 +228,7 @@ impl Backfill {
         self.source.table == self.target.table
     }
 
-    /// Makes a latest item without `Latest` version 1.
+    /// Sets `Latest` of a latest item that has none.
     async fn adopt(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
         let Some(id) = partition_key_of(item) else {
             return Ok(ItemOutcome::Skipped);
@@ -248,12 +254,60 @@ impl Backfill {
         if self.dry_run {
             return Ok(ItemOutcome::Written);
         }
-        let adopted = self.limiter.run(async || self.target.adopt(&entity, &request_id).await);
-        let Some(image) = adopted.await? else {
+        let highest = self.highest(&entity).await?;
+        let adopted = match repair::adopted(item, highest.as_ref(), self.target.digits) {
+            _ if highest.is_none() => {
+                let adopted = self.limiter.run(async || self.target.adopt(&entity, &request_id).await);
+                adopted.await?
+            }
+            Some(to) => {
+                let raised = self
+                    .limiter
+                    .run(async || self.target.raise_latest(&entity, None, to).await);
+                raised.await?
+            }
+            None => None,
+        };
+        let Some(image) = adopted else {
             return Ok(ItemOutcome::AlreadyThere);
         };
         self.put_version_of(image).await?;
         Ok(ItemOutcome::Written)
+    }
+
+    /// Moves a latest item from the padded key of version 0 to `v0`.
+    async fn move_padded(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
+        let Some(entity) = partition_key_of(item).and_then(|id| EntityId::new(id).ok()) else {
+            return Ok(ItemOutcome::Skipped);
+        };
+        let latest = self
+            .limiter
+            .run(async || self.target.get(&entity, LATEST_KEY, true).await);
+        if latest.await?.is_some() {
+            return Ok(ItemOutcome::AlreadyThere);
+        }
+        let highest = self.highest(&entity).await?;
+        let Some(Step::Move { padded, latest, .. }) = repair::move_padded(item, highest.as_ref(), self.target.digits)
+        else {
+            return Ok(ItemOutcome::Skipped);
+        };
+        if self.dry_run {
+            return Ok(ItemOutcome::Written);
+        }
+        let moved = self
+            .limiter
+            .run(async || self.target.move_latest(&padded, &latest).await);
+        if !moved.await? {
+            return Ok(ItemOutcome::AlreadyThere);
+        }
+        self.put_version_of(latest).await?;
+        Ok(ItemOutcome::Written)
+    }
+
+    async fn highest(&self, entity: &EntityId) -> Result<Option<(Version, Item)>, ServiceError> {
+        self.limiter
+            .run(async || self.target.newest_in_history(entity, true).await)
+            .await
     }
 
     /// Puts the version of a latest item, unless stream-fn does.

@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod audit_segment;
 pub mod backfill;
+pub mod move_latest;
 pub mod prune;
 pub mod purge;
 pub mod raise_latest;

@@ -1,4 +1,5 @@
-//! Repair of a counter that was set back: one `UpdateItem` that raises `Latest`, on condition that it has not changed.
+//! Repair of a counter that was set back, or that is missing: one `UpdateItem` that sets `Latest`, on condition that it has
+//! not changed.
 
 use std::collections::HashMap;
 
@@ -26,8 +27,8 @@ use crate::{
 const OPERATION: &str = "UpdateItem";
 
 impl Store {
-    /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`: a
-    /// writer or another repair changed it.
+    /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`, or
+    /// no `Latest` if `from` is `None`: a writer or another repair changed it.
     ///
     /// The latest item is then a new version, which stream-fn or the caller puts, unless history has the same version already.
     /// Recent requests since the counter was set back are stored with that version, and older ones with the versions that
@@ -39,7 +40,7 @@ impl Store {
     pub async fn raise_latest(
         &self,
         entity: &EntityId,
-        from: Version,
+        from: Option<Version>,
         to: Version,
     ) -> Result<Option<Item>, ServiceError> {
         let mut newest = None;
@@ -61,9 +62,9 @@ impl Store {
                 entries.entry(key).or_insert(entry.value());
             }
         }
-        let is_stale = stored
-            .as_ref()
-            .is_some_and(|stored| matches!(Writer::of(stored, from), Writer::Stale(version) if version != to));
+        let is_stale = stored.as_ref().is_some_and(
+            |stored| matches!(Writer::of(stored, from.unwrap_or(to)), Writer::Stale(version) if version != to),
+        );
         let now = newest.map_or(self.now(), |newest| newest.next_micro().max(self.now()));
         let raised = Raised {
             from,
@@ -95,8 +96,8 @@ impl Store {
 /// Change of a latest item that is raised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Raised {
-    /// Current version.
-    pub from: Version,
+    /// Current version, `None` if the item has no `Latest`.
+    pub from: Option<Version>,
     /// New version.
     pub to: Version,
     /// Recent requests.
@@ -117,15 +118,19 @@ pub fn request(entity: &EntityId, raised: Raised, table: &str) -> UpdateItemInpu
         .name("#version", names::RECORDED_VERSION)
         .name("#recent", names::RECENT_REQUESTS)
         .name("#since", names::REQUESTS_SINCE)
-        .value(":from", n(raised.from))
         .value(":to", n(raised.to))
         .value(":requests", AttributeValue::M(raised.requests).into())
         .value(":since", n(raised.since.get()))
         .set("#latest = :to")
         .set("#version = :to")
         .set("#recent = :requests")
-        .set("#since = :since")
-        .condition("#latest = :from");
+        .set("#since = :since");
+    match raised.from {
+        Some(from) => expression.condition("#latest = :from").value(":from", n(from)),
+        None => expression
+            .condition("attribute_exists(#pk) AND attribute_not_exists(#latest)")
+            .name("#pk", names::PK),
+    };
     if let Some(recorded) = raised.recorded {
         expression
             .set("#recorded = :recorded")

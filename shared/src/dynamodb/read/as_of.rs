@@ -37,7 +37,7 @@ impl Store {
         time: RecordedAt,
         consistent: bool,
     ) -> Result<Option<VersionView>, ReadError> {
-        let Some(latest) = self.latest(entity, consistent).await? else {
+        let Some(latest) = self.newest_view(entity, consistent).await? else {
             return Ok(None);
         };
         let number = latest.version;

@@ -36,7 +36,7 @@ impl Store {
         consistent: bool,
         progress: impl Fn(u64),
     ) -> Result<Option<VersionView>, ReadError> {
-        let Some(latest) = self.latest(entity, consistent).await? else {
+        let Some(latest) = self.newest_view(entity, consistent).await? else {
             return Ok(None);
         };
         let mut next = latest.version.get() - 1;

@@ -10,15 +10,7 @@ use std::{
 
 use crate::{
     clock,
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{LATEST_KEY, sort_key_of},
-        marks::is_expired,
-        version::Version,
-        version_item::latest_of,
-        view::VersionView,
-    },
+    domain::{Item, entity::EntityId, keys::sort_key_of, marks::is_expired, version::Version, view::VersionView},
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -80,7 +72,8 @@ impl Store {
     ///
     /// Versions that are not stored yet are left out, except for the latest one, which the latest item supplies. The latest
     /// item is read first, unless keys sort as versions and the first page is complete without it: it holds `limit` versions
-    /// in ascending order, or begins with the version `to`. Only such a page can contain strays and orphans.
+    /// in ascending order, or begins with the version `to`. Only such a page can contain strays. Without a latest item, or
+    /// if it does not count its versions, all versions are read.
     ///
     /// # Errors
     ///
@@ -184,8 +177,7 @@ impl History<'_> {
     }
 
     async fn read_latest(&self) -> Result<Option<(Version, Item)>, ReadError> {
-        let latest = self.store.get(&self.entity, LATEST_KEY, self.query.consistent).await?;
-        latest.map(|latest| Ok((latest_of(&latest)?, latest))).transpose()
+        self.store.newest(&self.entity, self.query.consistent).await
     }
 
     /// Sets the ranges to read from a version on, after the latest item was read.

@@ -6,6 +6,7 @@ use crate::{
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
+        marks::is_expired,
         names,
         version::Version,
         version_item::latest_of,
@@ -27,8 +28,10 @@ impl Store {
         let mut latest = HashMap::new();
         for entities in entities.chunks(MAX_KEYS) {
             let keys = entities.iter().map(|entity| (entity, LATEST_KEY.to_owned()));
-            let attributes = [names::PK, names::LATEST];
-            for item in self.batch_get_only(&attributes, keys, consistent).await? {
+            let attributes = [names::PK, names::LATEST, names::TTL];
+            let items = self.batch_get_only(&attributes, keys, consistent).await?;
+            let now = self.clock.now();
+            for item in items.into_iter().filter(|item| !is_expired(item, now)) {
                 let entity = partition_key_of(&item).and_then(|id| EntityId::new(id).ok());
                 if let (Some(entity), Ok(version)) = (entity, latest_of(&item)) {
                     latest.insert(entity, version);

@@ -7,6 +7,7 @@ pub mod effective_at;
 pub mod get_item;
 pub mod history;
 pub mod latest_versions;
+pub mod newest_version;
 pub mod query_items;
 pub mod scan_items;
 pub mod scan_latest;

@@ -9,6 +9,7 @@ use crate::{
         attribution::Writer,
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
+        marks::is_expired,
         names,
         recorded_at::RecordedAt,
         version::Version,
@@ -74,7 +75,9 @@ impl Store {
         let request = request(segment, filter, start, limit, &self.table);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let now = self.clock.now();
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
+        let items = items.filter(|item| !is_expired(item, now));
         Ok(LatestPage {
             items: items.filter_map(|item| latest_item(&item)).collect(),
             read: u64::try_from(page.scanned_count).unwrap_or_default(),
@@ -97,7 +100,7 @@ pub fn request(
         .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
         .set_limit(limit)
         .set_exclusive_start_key(start)
-        .projection_expression("#pk, #latest, #deleted, #recorded_at, #recorded_tick, #recorded_version")
+        .projection_expression("#pk, #latest, #deleted, #recorded_at, #recorded_tick, #recorded_version, #ttl")
         .expression_attribute_names("#sk", names::SK)
         .expression_attribute_names("#pk", names::PK)
         .expression_attribute_names("#latest", names::LATEST)
@@ -105,6 +108,7 @@ pub fn request(
         .expression_attribute_names("#recorded_at", names::RECORDED_AT)
         .expression_attribute_names("#recorded_tick", names::RECORDED_TICK)
         .expression_attribute_names("#recorded_version", names::RECORDED_VERSION)
+        .expression_attribute_names("#ttl", names::TTL)
         .expression_attribute_values(":sk", s(LATEST_KEY));
     let mut expression = "#sk = :sk".to_owned();
     if !filter.prefix.is_empty() {

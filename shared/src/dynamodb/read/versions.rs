@@ -12,6 +12,7 @@ use crate::{
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         marks::is_expired,
+        names,
         version::Version,
         version_item::{InvalidImage, latest_of},
         view::{NoTime, VersionView},
@@ -29,15 +30,21 @@ pub struct Lag {
 }
 
 impl Store {
-    /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist.
+    /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist, or if its tombstone has
+    /// [expired](crate::domain::tombstone).
     ///
     /// # Errors
     ///
-    /// Returns [`ReadError::Service`] if the request fails, [`ReadError::Latest`] if the latest item has no valid version.
+    /// Returns [`ReadError::Service`] if the request fails, [`ReadError::Latest`] or [`ReadError::Uncounted`] if the latest
+    /// item has no valid version.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
-        let Some(item) = self.get(entity, LATEST_KEY, consistent).await? else {
+        let item = self.get(entity, LATEST_KEY, consistent).await?;
+        let Some(item) = item.filter(|item| !is_expired(item, self.clock.now())) else {
             return Ok(None);
         };
+        if !item.contains_key(names::LATEST) {
+            return Err(ReadError::Uncounted);
+        }
         let version = latest_of(&item)?;
         Ok(Some(VersionView::new(entity.clone(), version, item)))
     }
@@ -56,9 +63,9 @@ impl Store {
         match self.version_item(entity, version, consistent).await? {
             Some(item) => Ok(Some(VersionView::new(entity.clone(), version, item))),
             None => Ok(self
-                .latest(entity, consistent)
+                .newest_view(entity, consistent)
                 .await?
-                .filter(|latest| latest.version == version)),
+                .filter(|newest| newest.version == version)),
         }
     }
 
@@ -81,10 +88,9 @@ impl Store {
     ///
     /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn lag(&self, entity: &EntityId) -> Result<Option<Lag>, ReadError> {
-        let Some(latest) = self.latest(entity, true).await? else {
+        let Some((latest, _)) = self.newest(entity, true).await? else {
             return Ok(None);
         };
-        let latest = latest.version;
         let floor = self.floor(entity, true).await?.get();
         let newest = latest.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=latest.get();
         let oldest = *newest.start();
@@ -148,6 +154,9 @@ pub enum ReadError {
     /// The latest item has no valid version.
     #[error("the latest item has no valid version")]
     Latest(#[from] InvalidImage),
+    /// The latest item has no `Latest`: another client wrote it.
+    #[error("the latest item has no Latest, which `vzero repair` adds")]
+    Uncounted,
     /// A version is missing: history lags or has a gap.
     #[error("version {version} is not in the history yet")]
     Missing {

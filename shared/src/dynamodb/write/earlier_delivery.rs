@@ -153,11 +153,16 @@ impl Store {
         stored: Option<Item>,
         guard: Guard,
     ) -> Result<Earlier, WriteError> {
+        let absent = Earlier::NotApplied {
+            stored: None,
+            // Also if the latest item was deleted meanwhile, and is restored from history.
+            guard: match guard {
+                Guard::Since(_) => guard,
+                Guard::None | Guard::Unchanged { .. } => Guard::None,
+            },
+        };
         let Some(mut stored) = stored.filter(|stored| stored.contains_key(names::LATEST)) else {
-            return Ok(Earlier::NotApplied {
-                stored: None,
-                guard: Guard::None,
-            });
+            return Ok(absent);
         };
         let mut checked = match guard {
             Guard::Unchanged { checked, .. } => checked.get(),
@@ -212,15 +217,14 @@ impl Store {
                 }
             }
             let Some(newest) = self.get(&update.entity, LATEST_KEY, true).await? else {
-                return Ok(Earlier::NotApplied {
-                    stored: None,
-                    guard: Guard::None,
-                });
+                return Ok(absent);
             };
-            match decide(update, Some(&newest))? {
+            match decide(update, Some(&newest), self.now())? {
                 Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
                 Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
-                Decision::Apply | Decision::Conflict { .. } | Decision::Stale { .. } => stored = newest,
+                Decision::Apply | Decision::Conflict { .. } | Decision::Stale { .. } | Decision::Unordered { .. } => {
+                    stored = newest
+                }
             }
         }
     }

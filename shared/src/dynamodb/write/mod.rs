@@ -4,12 +4,15 @@ pub mod earlier_delivery;
 pub mod expression;
 pub mod inline;
 pub mod ledger;
+pub mod lifetime;
 pub mod metadata;
 pub(crate) mod modes;
+pub mod order;
 pub(crate) mod outcome;
 pub mod recent_requests;
 pub mod restore;
 pub mod transaction;
+pub(crate) mod uncounted;
 pub mod write_version;
 
 pub use modes::{Idempotency, InvalidIdempotency, InvalidWriteMode, WriteMode, WriteOptions};

@@ -55,6 +55,7 @@ impl Decision {
             Self::Reused { version } => return Err(WriteError::RequestIdReused { version }),
             Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
             Self::Stale { version } => Some(WriteOutcome::Stale { version }),
+            Self::Unordered { version } => return Err(WriteError::Unordered { version }),
         })
     }
 }
@@ -79,6 +80,19 @@ pub enum WriteError {
         version: Version,
         /// Error of the put.
         source: PutError,
+    },
+    /// The latest item is missing or has no `Latest`, but there are versions: counting from 1 would repeat their numbers.
+    /// Nothing changed.
+    #[error("history has version {version}, but no latest item counts it: `vzero repair` adds it")]
+    Uncounted {
+        /// Highest version in history.
+        version: Version,
+    },
+    /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.
+    #[error("the time of version {version} cannot be read, so it is not known whether the update is older")]
+    Unordered {
+        /// Latest version.
+        version: Version,
     },
     /// The key of the next version is taken by a different item: the counter was set back.
     #[error("the key of version {version} is taken by a different item")]
@@ -122,7 +136,11 @@ impl WriteError {
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
             Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
-            Self::Unexplained | Self::Undetermined { .. } | Self::Taken { .. } => ErrorKind::Unavailable,
+            Self::Unexplained
+            | Self::Undetermined { .. }
+            | Self::Uncounted { .. }
+            | Self::Unordered { .. }
+            | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }
 }

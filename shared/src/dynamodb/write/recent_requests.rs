@@ -90,10 +90,15 @@ impl RecentRequests {
                 last: None,
                 since: None,
             },
-            _ => Self::Add {
-                request,
-                full: window.full(),
-            },
+            _ => Self::assumed_existing(update, window),
+        }
+    }
+
+    /// Returns the form that most existing latest items need.
+    pub fn assumed_existing(update: &Update, window: Window) -> Self {
+        Self::Add {
+            request: Request::of(update),
+            full: window.full(),
         }
     }
 

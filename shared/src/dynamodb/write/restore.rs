@@ -61,15 +61,19 @@ impl Store {
             .await?
             .ok_or(RestoreError::NotFound)?;
         for _ in 0..MAX_ATTEMPTS {
-            let latest = self.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
+            let latest = self.latest(entity, true).await?;
+            // The attributes to remove are known only for this version.
+            let expected = latest
+                .as_ref()
+                .map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
             let update = Update {
                 entity: entity.clone(),
                 request_id: request_id.clone(),
-                // The attributes to remove are known only for this version.
-                expected: change.expected.or(Some(ExpectedVersion::Is(latest.version))),
+                expected: change.expected.or(Some(expected)),
                 deleted: old.deleted,
+                expires: None,
                 timestamp: change.timestamp,
-                changes: changes(&old, &latest, &change),
+                changes: changes(&old, latest.as_ref(), &change),
                 request_payload: Some(Update::restore_payload(version, &change.changes)),
                 sent_at: change.sent_at,
                 sender: None,
@@ -107,6 +111,7 @@ impl Store {
             request_id,
             expected: change.expected,
             deleted,
+            expires: None,
             timestamp: change.timestamp,
             changes: change.changes,
             request_payload: None,
@@ -118,12 +123,10 @@ impl Store {
     }
 }
 
-fn changes(old: &VersionView, latest: &VersionView, change: &ChangeOptions) -> BTreeMap<String, Change> {
+fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptions) -> BTreeMap<String, Change> {
     let is_state = |name: &&String| !attribution::OF_CLIENT.contains(&name.as_str());
-    let removed = latest
-        .attributes
-        .keys()
-        .filter(|name| !old.attributes.contains_key(*name));
+    let removed = latest.into_iter().flat_map(|latest| latest.attributes.keys());
+    let removed = removed.filter(|name| !old.attributes.contains_key(*name));
     let removed = removed.filter(is_state).map(|name| (name.clone(), Change::Remove));
     let restored = old.attributes.iter().filter(|(name, _)| is_state(name));
     let restored = restored.map(|(name, value)| (name.clone(), Change::Set(value.clone())));

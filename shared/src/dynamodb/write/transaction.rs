@@ -30,7 +30,9 @@ use crate::{
         write::{
             earlier_delivery::{Earlier, Guard},
             ledger,
+            lifetime::Lifetime,
             modes::{Idempotency, WriteMode, WriteOptions, unchanged},
+            order::Order,
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
             write_version::{self, Form},
@@ -62,13 +64,21 @@ impl Store {
             Some(_) => Guard::None,
             None => Guard::of(update),
         };
+        let mut has_no_versions = false;
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
                 tokio::time::sleep(wait(attempt)).await;
             }
             let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
+            let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
+            if !is_counted && !has_no_versions {
+                let counted = self.counted_latest(&update.entity).await?;
+                has_no_versions = counted.is_none();
+                stored = counted.or(stored);
+            }
+            let now = self.now();
             // Also before a conflict: after an earlier delivery, the update can violate the rules.
-            let is_duplicate = matches!(decide(update, stored.as_ref())?, Decision::Duplicate { .. });
+            let is_duplicate = matches!(decide(update, stored.as_ref(), now)?, Decision::Duplicate { .. });
             if !guard.holds_for(stored.as_ref()) && !is_duplicate {
                 match self.find_earlier_delivery(update, stored, guard).await? {
                     Earlier::Applied(version) => return self.duplicate(version, None, options).await,
@@ -91,7 +101,7 @@ impl Store {
             }
             let now = self.now();
             let stamp = Stamp::fitting(now, stored.as_ref());
-            let image = apply(update, stored.as_ref(), stamp)?;
+            let image = apply(update, stored.as_ref(), stamp, now)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
             size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
@@ -106,6 +116,8 @@ impl Store {
                     stamp,
                     // The transaction requires the version that was checked.
                     guard: Guard::None,
+                    lifetime: Lifetime::fitting(update, now, stored.as_ref()),
+                    order: Order::fitting(stored.as_ref()),
                 },
                 marker_expires: retention.map(ledger::expires),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
@@ -148,7 +160,7 @@ impl Store {
         stored: Option<&Item>,
         options: WriteOptions,
     ) -> Result<Option<WriteOutcome>, WriteError> {
-        if let Some(refusal) = decide(update, stored)?.refusal()? {
+        if let Some(refusal) = decide(update, stored, self.now())?.refusal()? {
             return Ok(Some(refusal));
         }
         let skipped = match stored {
@@ -345,6 +357,8 @@ mod tests {
                     },
                     stamp: Stamp::At(RecordedAt::since_epoch(Duration::from_secs(1))),
                     guard: Guard::None,
+                    lifetime: Lifetime::assumed(RecordedAt::since_epoch(Duration::from_secs(1))),
+                    order: Order::ByTimestamp,
                 },
                 marker_expires: ledger.then_some(1),
                 version_item: version.then_some(&version_item),

@@ -35,6 +35,8 @@ use crate::{
         write::{
             earlier_delivery::{Earlier, Guard},
             expression::Expression,
+            lifetime::Lifetime,
+            order::Order,
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
         },
@@ -50,8 +52,6 @@ const MAX_ATTEMPTS: u32 = 20;
 /// Rejects a repetition of the last update: the counter is not idempotent, see
 /// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
 const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
-/// Rejects an update that is older than the latest item. Equal times are accepted.
-const NOT_OLDER: &str = "(attribute_not_exists(#timestamp) OR #timestamp <= :timestamp)";
 /// Requires that the entity does not exist.
 const ABSENT: &str = "attribute_not_exists(#pk)";
 /// Requires the expected version.
@@ -66,12 +66,31 @@ pub struct Form {
     pub stamp: Stamp,
     /// Protection against a second application.
     pub guard: Guard,
+    /// Lifetime of the latest item.
+    pub lifetime: Lifetime,
+    /// Order by time.
+    pub order: Order,
 }
 
 impl Form {
+    /// Returns the form that most latest items need.
+    fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
+        Self {
+            recent_requests: RecentRequests::assumed(update, window),
+            stamp: Stamp::At(now),
+            guard: Guard::of(update),
+            lifetime: Lifetime::assumed(now),
+            order: Order::ByTimestamp,
+        }
+    }
+
     /// Returns `true` if the conditions hold for the stored latest item.
-    fn holds_for(&self, stored: Option<&Item>) -> bool {
-        self.recent_requests.holds_for(stored) && self.stamp.holds_for(stored) && self.guard.holds_for(stored)
+    fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
+        self.recent_requests.holds_for(stored)
+            && self.stamp.holds_for(stored)
+            && self.guard.holds_for(stored)
+            && self.lifetime.holds_for(stored)
+            && (self.lifetime.is_expired() || self.order.holds_for(update, stored))
     }
 }
 
@@ -97,11 +116,13 @@ impl Store {
         returns: ReturnValue,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
         let mut now = self.now();
-        let mut form = Form {
-            recent_requests: RecentRequests::assumed(update, window),
-            stamp: Stamp::At(now),
-            guard: Guard::of(update),
-        };
+        let mut form = Form::assumed(update, window, now);
+        // An update that expects no latest item creates it with the first request.
+        let is_first = update.expected == Some(ExpectedVersion::Absent);
+        let mut has_no_versions = is_first && self.newest_in_history(&update.entity, true).await?.is_none();
+        if is_first && !has_no_versions {
+            form.recent_requests = RecentRequests::assumed_existing(update, window);
+        }
         // Requests without a response cannot be applied to an item of this time.
         let mut fence = now;
         let mut failures = 0;
@@ -121,13 +142,19 @@ impl Store {
                     continue;
                 }
             }
-            let mut stored = match outcome(update, output)? {
+            let uncounted = rejected(&output).filter(|stored| !stored.as_ref().is_some_and(is_counted));
+            let counted = match uncounted {
+                Some(_) if !has_no_versions => self.counted_latest(&update.entity).await?,
+                _ => None,
+            };
+            has_no_versions |= uncounted.is_some() && counted.is_none();
+            let mut stored = match outcome(update, output, counted, now)? {
                 Attempt::Decided(outcome, item) => {
                     return self.unless_applied_before(update, outcome, item, form.guard).await;
                 }
                 Attempt::Retry(stored) => stored,
             };
-            if form.holds_for(stored.as_ref()) {
+            if form.holds_for(update, stored.as_ref()) {
                 return Err(WriteError::Unexplained);
             }
             if !form.guard.holds_for(stored.as_ref()) {
@@ -139,6 +166,8 @@ impl Store {
             now = self.now().max(fence);
             form.recent_requests = RecentRequests::fitting(update, window, now, stored.as_ref())?;
             form.stamp = form.stamp.after_failure(now, fence, stored.as_ref());
+            form.lifetime = Lifetime::fitting(update, now, stored.as_ref());
+            form.order = Order::fitting(stored.as_ref());
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
@@ -202,6 +231,7 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
         .condition(NOT_THE_LAST_REQUEST);
     form.recent_requests.add_to(&mut expression);
     form.guard.add_to(&mut expression);
+    form.lifetime.add_to(&mut expression, update);
     add_record(&mut expression, update, &form.stamp);
     if update.deleted {
         expression
@@ -213,17 +243,22 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     if let Some(timestamp) = update.timestamp {
         expression
             .set("#timestamp = :timestamp")
-            .condition(NOT_OLDER)
             .name("#timestamp", names::TIMESTAMP)
             .value(":timestamp", n(timestamp.get()));
     }
-    match update.expected {
-        None => {}
-        Some(ExpectedVersion::Absent) => {
-            expression.condition(ABSENT).name("#pk", names::PK);
+    // An expired latest item is treated as absent.
+    if !form.lifetime.is_expired() {
+        if update.timestamp.is_some() {
+            form.order.add_to(&mut expression);
         }
-        Some(ExpectedVersion::Is(version)) => {
-            expression.condition(EXPECTED).value(":expected", n(version));
+        match update.expected {
+            None => {}
+            Some(ExpectedVersion::Absent) => {
+                expression.condition(ABSENT).name("#pk", names::PK);
+            }
+            Some(ExpectedVersion::Is(version)) => {
+                expression.condition(EXPECTED).value(":expected", n(version));
+            }
         }
     }
     expression.changes(&update.changes);
@@ -287,37 +322,48 @@ pub enum Attempt {
     Retry(Option<Item>),
 }
 
-/// Returns the result of the request's output.
+/// Returns the latest item that failed the condition, `Some(None)` if there is none, `None` if the condition did not fail.
+fn rejected<R>(output: &Result<UpdateItemOutput, SdkError<UpdateItemError, R>>) -> Option<Option<Item>> {
+    match output.as_ref().err()?.as_service_error()? {
+        UpdateItemError::ConditionalCheckFailedException(failure) => {
+            Some(failure.item().map(|item| Item::from(item.clone())))
+        }
+        _ => None,
+    }
+}
+
+fn is_counted(latest: &Item) -> bool {
+    latest.contains_key(names::LATEST)
+}
+
+/// Returns the result of the request's output. `counted` replaces the latest item that failed the condition.
 ///
 /// # Errors
 ///
 /// Returns [`WriteError::Latest`] if the stored item has no valid version, [`WriteError::RequestIdReused`] if the request id
-/// belongs to another update, [`WriteError::Service`] for every error except a failed condition.
+/// belongs to another update, [`WriteError::Unordered`] if the time of the stored item cannot be read,
+/// [`WriteError::Service`] for every error except a failed condition.
 pub fn outcome<R>(
     update: &Update,
     output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>,
+    counted: Option<Item>,
+    now: RecordedAt,
 ) -> Result<Attempt, WriteError>
 where
     R: std::fmt::Debug,
     SdkError<UpdateItemError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
-    match output {
-        Ok(output) => {
-            let new = Item::from(output.attributes.unwrap_or_default());
-            let version = latest_of(&new)?;
-            Ok(Attempt::Decided(WriteOutcome::Written { version }, Some(new)))
-        }
-        Err(error) => match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure.item().map(|item| Item::from(item.clone()));
-                Ok(match decide(update, stored.as_ref())?.refusal()? {
-                    Some(refusal) => Attempt::Decided(refusal, stored),
-                    None => Attempt::Retry(stored),
-                })
-            }
-            _ => Err(WriteError::Service(ServiceError::new(OPERATION, &error))),
-        },
+    if let Some(stored) = rejected(&output) {
+        let stored = counted.or(stored);
+        return Ok(match decide(update, stored.as_ref(), now)?.refusal()? {
+            Some(refusal) => Attempt::Decided(refusal, stored),
+            None => Attempt::Retry(stored),
+        });
     }
+    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+    let new = Item::from(output.attributes.unwrap_or_default());
+    let version = latest_of(&new)?;
+    Ok(Attempt::Decided(WriteOutcome::Written { version }, Some(new)))
 }
 
 #[cfg(test)]
@@ -344,6 +390,8 @@ mod tests {
             outcome(
                 &update(json!({"ID": "E"}), Ordering::Arrival),
                 Err(SdkError::service_error(error, response)),
+                None,
+                RecordedAt::since_epoch(Duration::from_secs(1)),
             )
         };
         let version = Version::new(4).unwrap();
@@ -366,7 +414,8 @@ mod tests {
         let members =
             (0..crate::domain::update::MAX_ATTRIBUTES).map(|index| (format!("Attribute{index}"), json!(index)));
         let members = members.chain([("ID".to_owned(), json!("E")), ("ExpectedVersion".to_owned(), json!(1))]);
-        let update = update(Value::Object(members.collect()), Ordering::Arrival);
+        let members = members.chain([("Timestamp".to_owned(), json!(1))]);
+        let update = update(Value::Object(members.collect()), Ordering::Time);
         let requests =
             (1..=2 * u32::from(Window::MAX)).map(|number| (format!("h{number:07}"), json!({"N": number.to_string()})));
         let stored =
@@ -378,6 +427,8 @@ mod tests {
             recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),
             stamp: Stamp::Tick { from: now, before: now },
             guard: Guard::Since(now.floor_millis()),
+            lifetime: Lifetime::assumed(now),
+            order: Order::ByTimestamp,
         };
         let request = request(&update, &form, "T");
         // The maximum length of an expression is 4 KB.

@@ -105,7 +105,7 @@ impl Get {
             ReadError::Pruned { floor } => format!("read the oldest version that is left with --version {floor}"),
             ReadError::NotRecordedAt { .. } => "an older release wrote it: use --effective-at, or --version".to_owned(),
             ReadError::NoTime { .. } => "use --at, or --version".to_owned(),
-            ReadError::Service(_) | ReadError::Latest(_) => return error.into(),
+            ReadError::Service(_) | ReadError::Latest(_) | ReadError::Uncounted => return error.into(),
         };
         CliError::NotFound(format!("{}; {next}", chain(&error)))
     }

@@ -28,6 +28,7 @@ fn recent(mode: WriteMode, window: u8) -> WriteOptions {
         mode,
         idempotency: Idempotency::Recent(Window::new(window).unwrap()),
         skip_unchanged: false,
+        tombstone_ttl: None,
     }
 }
 
@@ -36,6 +37,7 @@ fn ledger(mode: WriteMode) -> WriteOptions {
         mode,
         idempotency: Idempotency::Ledger(Retention::default()),
         skip_unchanged: false,
+        tombstone_ttl: None,
     }
 }
 

@@ -15,4 +15,6 @@ mod modes;
 mod optimistic_lock;
 mod patterns;
 mod requests;
+mod tombstones;
 mod two_tables;
+mod uncounted;

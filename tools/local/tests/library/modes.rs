@@ -82,6 +82,7 @@ proptest! {
                     mode,
                     idempotency,
                     skip_unchanged,
+                    tombstone_ttl: None,
                 };
                 let mut outcomes = Vec::new();
                 for (second, json) in (1..).zip(&updates) {
@@ -167,15 +168,16 @@ async fn inline_puts_the_version_item_that_a_first_delivery_did_not() {
 async fn an_existing_version_item_is_never_overwritten() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
-    let foreign = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "State": {"S": "foreign"}});
+    apply(&store, json!({"ID": "E"}), WriteMode::Inline).await.unwrap();
+    let foreign = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "State": {"S": "foreign"}});
     database.put("Table", foreign.clone()).await;
-    let taken = Err(WriteError::Taken {
-        version: Version::FIRST,
-    });
+    let before = rows(&database, "Table").await;
+    let version = Version::new(2).unwrap();
+    let taken = Err(WriteError::Taken { version });
     assert_eq!(apply(&store, json!({"ID": "E"}), WriteMode::Transaction).await, taken);
-    assert_eq!(rows(&database, "Table").await, std::slice::from_ref(&foreign));
+    assert_eq!(rows(&database, "Table").await, before);
     assert_eq!(apply(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
-    let stored = serde_json::to_value(store.get(&entity("E"), "v1", true).await.unwrap().unwrap()).unwrap();
+    let stored = serde_json::to_value(store.get(&entity("E"), "v2", true).await.unwrap().unwrap()).unwrap();
     assert_eq!(stored["State"], foreign["State"]);
 }
 

@@ -193,7 +193,8 @@ fn once_lists_missing_versions_at_the_timeout() {
         &failed.to_string_lossy(),
     ]);
     stack.put(&json!({"PK": {"S": "Poison#1"}, "SK": {"S": "v0"}}));
-    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}}));
+    stack.write(&json!({"ID": "Taken#1"}));
+    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
     stack.write(&json!({"ID": "Taken#1"}));
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
@@ -213,7 +214,7 @@ fn once_lists_missing_versions_at_the_timeout() {
         "{stderr}"
     );
     assert!(
-        stderr.contains("the history of Taken#1 is not complete: v1 differs from v0"),
+        stderr.contains("the history of Taken#1 is not complete: v2 differs from v0"),
         "{stderr}"
     );
     assert!(!stderr.contains("Good#1"), "{stderr}");

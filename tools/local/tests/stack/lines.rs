@@ -74,12 +74,13 @@ fn the_lines_count_retries_and_failures() {
     let (data, failed) = (folder.path().join("data"), folder.path().join("failed"));
     let (data, failed) = (data.to_string_lossy(), failed.to_string_lossy());
     let mut stack = Serving::start(&["--data-dir", &data, "--feed", "/dev/null", "--failed", &failed]);
-    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}}));
+    stack.write(&json!({"ID": "Taken#1"}));
+    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
     stack.write(&json!({"ID": "Taken#1"}));
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
     let [last] = &figures(&line, "status ")[..] else {
         panic!("{line}");
     };
-    assert_eq!((last["versions"], last["waiting"], last["updates"]), ("0", "0", "1"));
+    assert_eq!((last["versions"], last["waiting"], last["updates"]), ("1", "0", "2"));
     assert!(last["retries"].parse::<u64>().unwrap() >= 10, "{line}");
 }

@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{repair::Step, version_item::VersionItem},
+    domain::{repair::Step, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -18,6 +18,7 @@ enum Outcome {
     Recorded,
     AlreadyRecorded,
     Raised,
+    Adopted,
     Revived,
     /// A different item exists. It was not overwritten.
     Conflict,
@@ -28,6 +29,7 @@ pub struct Done {
     recorded: u64,
     already_recorded: u64,
     raised: u64,
+    adopted: u64,
     revived: u64,
     conflicts: Vec<Value>,
     failed: Vec<Value>,
@@ -48,6 +50,7 @@ impl Done {
                 Ok(Outcome::Recorded) => self.recorded += 1,
                 Ok(Outcome::AlreadyRecorded) => self.already_recorded += 1,
                 Ok(Outcome::Raised) => self.raised += 1,
+                Ok(Outcome::Adopted) => self.adopted += 1,
                 Ok(Outcome::Revived) => self.revived += 1,
                 Ok(Outcome::Conflict) => self.conflicts.push(named),
                 Err(error) => {
@@ -64,7 +67,7 @@ impl Done {
     pub fn counts(&self) -> Value {
         json!({
             "Entities": 0, "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Raised": self.raised,
-            "Revived": self.revived, "Conflict": self.conflicts.len(), "Failed": self.failed.len(), "Left": 0, "DryRun": false,
+            "Adopted": self.adopted, "Revived": self.revived, "Conflict": self.conflicts.len(), "Failed": self.failed.len(), "Left": 0, "DryRun": false,
         })
     }
 
@@ -106,18 +109,34 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
             true => Outcome::Revived,
             false => Outcome::Conflict,
         }),
-        Step::Raise { from, to } => {
-            let Some(latest) = store.raise_latest(&planned.entity, *from, *to).await? else {
-                return Ok(Outcome::Conflict);
-            };
-            // The table may have no reader of its stream.
-            let version = VersionItem::from_image(latest, store.digits())?;
-            Ok(match put(store, &version).await? {
-                Outcome::Conflict => Outcome::Conflict,
-                _ => Outcome::Raised,
+        Step::Raise { from, to } => Ok(match raise(store, planned, Some(*from), *to).await? {
+            true => Outcome::Raised,
+            false => Outcome::Conflict,
+        }),
+        Step::Adopt { to } => Ok(match raise(store, planned, None, *to).await? {
+            true => Outcome::Adopted,
+            false => Outcome::Conflict,
+        }),
+        Step::Move { padded, latest, .. } => {
+            let version = VersionItem::from_image(latest.clone(), store.digits())?;
+            Ok(match store.move_latest(padded, latest).await? {
+                true if is_stored(store, &version).await? => Outcome::Adopted,
+                _ => Outcome::Conflict,
             })
         }
     }
+}
+
+async fn raise(store: &Store, planned: &Planned, from: Option<Version>, to: Version) -> Result<bool, OperationError> {
+    let Some(latest) = store.raise_latest(&planned.entity, from, to).await? else {
+        return Ok(false);
+    };
+    is_stored(store, &VersionItem::from_image(latest, store.digits())?).await
+}
+
+/// Puts a version item, since the table may have no reader of its stream. Returns `false` if a different item exists.
+async fn is_stored(store: &Store, version: &VersionItem) -> Result<bool, OperationError> {
+    Ok(!matches!(put(store, version).await?, Outcome::Conflict))
 }
 
 async fn put(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {

@@ -7,7 +7,7 @@ use shared::{
     domain::{
         audit::Finding,
         entity::EntityId,
-        keys::LATEST_KEY,
+        keys::{LATEST_KEY, sort_key_of},
         repair::{self, Step},
         version::Version,
         version_set::VersionSet,
@@ -56,12 +56,21 @@ impl Plan {
                 Some(highest) => store.get(entity, &digits.version_key(highest), true).await?,
                 None => None,
             };
-            let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
             let planned = |step| Planned {
                 entity: entity.clone(),
                 step,
                 source: LATEST_KEY.to_owned(),
             };
+            let padded = match (&latest, digits.padded_latest_key()) {
+                (None, Some(key)) => store.get(entity, &key, true).await?,
+                _ => None,
+            };
+            let highest = repair::highest(findings).zip(top.clone());
+            if let Some(step) = padded.and_then(|padded| repair::move_padded(&padded, highest.as_ref(), digits)) {
+                plan.steps.push(planned(step));
+                continue;
+            }
+            let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
             plan.steps.extend(own.steps.into_iter().map(planned));
             plan.left.extend(own.left.iter().map(|finding| left(entity, finding)));
             if !own.missing.is_empty() {
@@ -145,6 +154,10 @@ impl Planned {
                 json!({"ID": id, "Step": "Record", "Version": version.version(), "Source": self.source})
             }
             Step::Raise { from, to } => json!({"ID": id, "Step": "Raise", "From": from, "To": to}),
+            Step::Adopt { to } => json!({"ID": id, "Step": "Adopt", "Version": to}),
+            Step::Move { padded, version, .. } => {
+                json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version})
+            }
             Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
         }
     }
@@ -152,8 +165,8 @@ impl Planned {
     pub fn version(&self) -> Version {
         match &self.step {
             Step::Put(version) => version.version(),
-            Step::Raise { to, .. } => *to,
-            Step::Revive { version, .. } => *version,
+            Step::Raise { to, .. } | Step::Adopt { to } => *to,
+            Step::Move { version, .. } | Step::Revive { version, .. } => *version,
         }
     }
 }

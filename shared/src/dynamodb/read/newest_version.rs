@@ -1,0 +1,82 @@
+//! Newest version of an entity, also if its latest item is missing, has expired, or does not count its versions.
+
+use crate::{
+    clock,
+    domain::{
+        Item, entity::EntityId, keys::LATEST_KEY, marks::is_expired, names, version::Version, version_item::latest_of,
+        view::VersionView,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{query_items::Range, versions::ReadError},
+    },
+};
+
+/// Number of items of the first page. An entity without versions needs no second one.
+const FIRST_PAGE: i32 = 4;
+
+impl Store {
+    /// Reads the newest version with its item: the latest item, or the highest version in history if there is none. `None` if
+    /// the entity has never existed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] or [`ReadError::Uncounted`] if the latest item
+    /// has no valid version.
+    pub async fn newest(&self, entity: &EntityId, consistent: bool) -> Result<Option<(Version, Item)>, ReadError> {
+        let latest = self.get(entity, LATEST_KEY, consistent).await?;
+        match latest {
+            Some(latest) if latest.contains_key(names::LATEST) => Ok(Some((latest_of(&latest)?, latest))),
+            uncounted => match self.newest_in_history(entity, consistent).await? {
+                Some(newest) => Ok(Some(newest)),
+                None if uncounted.is_some() => Err(ReadError::Uncounted),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// Reads the newest version as a view, see [`Self::newest`].
+    pub(crate) async fn newest_view(
+        &self,
+        entity: &EntityId,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        let newest = self.newest(entity, consistent).await?;
+        Ok(newest.map(|(version, item)| VersionView::new(entity.clone(), version, item)))
+    }
+
+    /// Reads the highest version in history, `None` if there is none. The order of keys is not that of versions, so it reads
+    /// all versions, and one page if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn newest_in_history(
+        &self,
+        entity: &EntityId,
+        consistent: bool,
+    ) -> Result<Option<(Version, Item)>, ServiceError> {
+        let now = clock::since_epoch();
+        let mut range = Range {
+            consistent,
+            ..Range::all_versions(Some(FIRST_PAGE))
+        };
+        let (mut newest, mut cursor) = (None::<(Version, Item)>, None);
+        loop {
+            let (items, next) = self.query_page(entity, &range, cursor).await?;
+            for item in items {
+                let version = self.digits.version_of_item(&item).filter(|_| !is_expired(&item, now));
+                if let Some(version) = version
+                    && newest.as_ref().is_none_or(|(highest, _)| *highest < version)
+                {
+                    newest = Some((version, item));
+                }
+            }
+            (cursor, range.limit) = (next, None);
+            if cursor.is_none() {
+                return Ok(newest);
+            }
+        }
+    }
+}

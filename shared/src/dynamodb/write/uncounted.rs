@@ -1,0 +1,32 @@
+//! Entities whose latest item is missing or has no `Latest`, although there are versions.
+//!
+//! An update would count from 1, and its version item would meet an existing one. A deleted latest item whose last version
+//! is a tombstone that has [expired](crate::domain::tombstone) is restored; every other entity needs a repair.
+
+use crate::{
+    domain::{Item, entity::EntityId, keys::LATEST_KEY, names, repair::revived, tombstone},
+    dynamodb::{Store, write::outcome::WriteError},
+};
+
+impl Store {
+    /// Returns the latest item of an entity whose stored latest item does not count its versions, `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError::Uncounted`] if there are versions, unless the entity was deleted and has expired, and
+    /// [`WriteError::Service`] if a request fails.
+    pub(crate) async fn counted_latest(&self, entity: &EntityId) -> Result<Option<Item>, WriteError> {
+        let Some((version, newest)) = self.newest_in_history(entity, true).await? else {
+            return Ok(None);
+        };
+        match self.get(entity, LATEST_KEY, true).await? {
+            // Another writer created the first version in the meantime.
+            Some(latest) if latest.contains_key(names::LATEST) => return Ok(Some(latest)),
+            None if tombstone::has_expired(&newest, self.clock.now()) => {}
+            _ => return Err(WriteError::Uncounted { version }),
+        }
+        self.revive_latest(entity, version, &revived(&newest, version)).await?;
+        let latest = self.get(entity, LATEST_KEY, true).await?;
+        latest.map_or(Err(WriteError::Uncounted { version }), |latest| Ok(Some(latest)))
+    }
+}

@@ -1,0 +1,298 @@
+//! Tombstones that expire, and the order of updates by time, on a real table.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        keys::LATEST_KEY,
+        ledger::Retention,
+        recorded_at::RecordedAt,
+        request_id::RequestId,
+        update::{Ordering, Update},
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        read::history::HistoryQuery,
+        write::{
+            Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome,
+            restore::{ChangeOptions, RestoreError},
+        },
+    },
+};
+use testkit::database::{Database, at_second, delete_item, entity, put_version};
+
+const DAY: u64 = 86_400;
+const ID: &str = "User#2";
+/// Time of the deletion.
+const DELETED: u64 = 1_721_757_900;
+
+fn settings() -> Vec<WriteOptions> {
+    let modes = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+    let with = |idempotency| {
+        modes.map(|mode| WriteOptions {
+            mode,
+            idempotency,
+            tombstone_ttl: Retention::days(7),
+            ..WriteOptions::default()
+        })
+    };
+    let ledger = Idempotency::Ledger(Retention::default());
+    [with(Idempotency::default()), with(ledger)].concat()
+}
+
+fn parse(json: Value, request: &str) -> Update {
+    Update::parse(json, request, Ordering::Time).unwrap()
+}
+
+async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+    let outcome = store.write(update, options).await;
+    if options.mode == WriteMode::Stream && matches!(outcome, Ok(WriteOutcome::Written { .. })) {
+        put_version(store, &entity(ID)).await;
+    }
+    outcome
+}
+
+fn written(version: u64) -> Result<WriteOutcome, WriteError> {
+    Ok(WriteOutcome::Written {
+        version: Version::new(version).unwrap(),
+    })
+}
+
+async fn item(store: &Store, key: &str) -> Value {
+    serde_json::to_value(store.get(&entity(ID), key, true).await.unwrap()).unwrap()
+}
+
+/// Writes a rating and deletes it. The tombstone expires after 7 days.
+async fn deleted(store: &Store, options: WriteOptions) {
+    let store = at_second(store, DELETED);
+    let rating = parse(
+        json!({"ID": ID, "Timestamp": 1_721_757_100_000_u64, "Rating": 5}),
+        "r-1",
+    );
+    assert_eq!(write(&store, &rating, options).await, written(1));
+    let delete = parse(
+        json!({"ID": ID, "Timestamp": 1_721_757_900_000_u64, "Deleted": true}),
+        "r-2",
+    );
+    assert_eq!(write(&store, &delete, options).await, written(2));
+}
+
+#[tokio::test]
+async fn an_expired_tombstone_is_absent_before_and_after_dynamodb_deletes_it() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        for is_swept in [false, true] {
+            let table = format!("T{number}{is_swept}");
+            let store = database.store(&table, 1).await;
+            deleted(&store, options).await;
+            let expires = json!({"N": (DELETED + 7 * DAY).to_string()});
+            assert_eq!(item(&store, LATEST_KEY).await["TTL"], expires);
+            // The version stays.
+            let version = item(&store, "v2").await;
+            assert_eq!((version.get("TTL"), &version["TombstoneExpires"]), (None, &expires));
+
+            // Until then, it is a tombstone.
+            let before = at_second(&store, DELETED + 7 * DAY - 1);
+            assert!(before.latest(&entity(ID), true).await.unwrap().unwrap().deleted);
+            let late = parse(
+                json!({"ID": ID, "Timestamp": 1_721_757_800_000_u64, "Rating": 4}),
+                "r-late",
+            );
+            let stale = write(&before, &late, options).await;
+            assert!(matches!(stale, Ok(WriteOutcome::Stale { .. })), "{stale:?}");
+
+            if is_swept {
+                delete_item(&database.client, &database.table_name(&table), ID, LATEST_KEY).await;
+            }
+            let after = at_second(&store, DELETED + 7 * DAY);
+            assert!(after.latest(&entity(ID), true).await.unwrap().is_none());
+            assert!(after.latest_versions(&[entity(ID)], true).await.unwrap().is_empty());
+            // History stays, and is consistent.
+            let history = after
+                .history(&entity(ID), HistoryQuery::default())
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(history.collect().await.unwrap().len(), 2);
+            let at_first = RecordedAt::since_epoch(std::time::Duration::from_secs(DELETED));
+            assert_eq!(
+                after.as_of(&entity(ID), at_first, true).await.unwrap().unwrap().version,
+                Version::FIRST
+            );
+            let findings = after.audit(&entity(ID), std::time::Duration::ZERO).await.unwrap();
+            assert_eq!(findings, Some(Vec::new()));
+            let request = RequestId::new("undelete").unwrap();
+            let undeleted = after
+                .set_deleted(&entity(ID), false, request, ChangeOptions::default(), options)
+                .await;
+            assert_eq!(undeleted, Err(RestoreError::NotFound));
+
+            // A request that was applied before is still detected.
+            let mut again = parse(
+                json!({"ID": ID, "Timestamp": 1_721_757_100_000_u64, "Rating": 5}),
+                "r-1",
+            );
+            again.sent_at = Some(shared::domain::time::EpochMillis::new(1_721_757_100_000));
+            let again = write(&after, &again, options).await;
+            assert_eq!(
+                again,
+                Ok(WriteOutcome::Duplicate {
+                    version: Version::FIRST
+                }),
+                "{options:?} {is_swept}"
+            );
+
+            // The next update revives the entity, also an older one, without the attributes from before.
+            let version = if is_swept { "absent" } else { "expired" };
+            let conflict = parse(json!({"ID": ID, "Timestamp": 1, "ExpectedVersion": 2}), "r-3");
+            let conflict = write(&after, &conflict, options).await;
+            assert_eq!(
+                conflict,
+                Ok(WriteOutcome::Conflict { expected: 2, latest: 0 }),
+                "{version}"
+            );
+            let revived = parse(
+                json!({"ID": ID, "Timestamp": 1_721_757_800_000_u64, "Stars": 4, "ExpectedVersion": 0}),
+                "r-4",
+            );
+            assert_eq!(
+                write(&after, &revived, options).await,
+                written(3),
+                "{options:?} {version}"
+            );
+            let latest = item(&after, LATEST_KEY).await;
+            assert_eq!(latest["Latest"], json!({"N": "3"}));
+            for name in ["Rating", "Deleted", "TTL", "TombstoneExpires"] {
+                assert!(
+                    latest.get(name).is_none() && item(&after, "v3").await.get(name).is_none(),
+                    "{name}"
+                );
+            }
+            let findings = after.audit(&entity(ID), std::time::Duration::ZERO).await.unwrap();
+            assert_eq!(findings, Some(Vec::new()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_undeleted_entity_does_not_expire() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let options = settings()[0];
+    deleted(&store, options).await;
+    let store = at_second(&store, DELETED + DAY);
+    let request = RequestId::new("undelete").unwrap();
+    let change = ChangeOptions {
+        timestamp: Some(shared::domain::time::EpochMillis::new(1_721_844_300_000)),
+        ..ChangeOptions::default()
+    };
+    let undeleted = store
+        .set_deleted(&entity(ID), false, request, change, options)
+        .await
+        .unwrap();
+    assert!(matches!(undeleted, Some(WriteOutcome::Written { .. })));
+    let latest = item(&store, LATEST_KEY).await;
+    assert_eq!((latest.get("TTL"), &latest["Rating"]), (None, &json!({"N": "5"})));
+}
+
+#[tokio::test]
+async fn a_restore_revives_an_expired_entity() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let options = settings()[0];
+    deleted(&store, options).await;
+    let store = at_second(&store, DELETED + 8 * DAY);
+    let request = RequestId::new("restore").unwrap();
+    let change = ChangeOptions {
+        timestamp: Some(shared::domain::time::EpochMillis::new(1)),
+        ..ChangeOptions::default()
+    };
+    let restored = store
+        .restore(&entity(ID), Version::FIRST, request, change, options)
+        .await;
+    assert_eq!(restored, Ok(written(3).unwrap()));
+    assert_eq!(item(&store, LATEST_KEY).await["Rating"], json!({"N": "5"}));
+}
+
+#[tokio::test]
+async fn a_lost_latest_item_is_not_taken_for_an_expired_one() {
+    let database = Database::start().await;
+    let options = settings()[0];
+    // It was lost before the tombstone expired, or its tombstone does not expire.
+    for (name, tombstone_ttl, second) in [
+        ("early", options.tombstone_ttl, DELETED + 6 * DAY),
+        ("kept", None, DELETED + 8 * DAY),
+    ] {
+        let store = database.store(name, 1).await;
+        deleted(
+            &store,
+            WriteOptions {
+                tombstone_ttl,
+                ..options
+            },
+        )
+        .await;
+        delete_item(&database.client, &database.table_name(name), ID, LATEST_KEY).await;
+        let late = parse(json!({"ID": ID, "Timestamp": 1_721_757_950_000_u64}), "r-3");
+        let error = write(&at_second(&store, second), &late, options).await.unwrap_err();
+        assert_eq!(
+            error,
+            WriteError::Uncounted {
+                version: Version::new(2).unwrap()
+            },
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_latest_item_from_before_the_order_by_time_is_compared_by_its_time() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        let store = database.store(&format!("T{number}"), 1).await;
+        let by_arrival = |time: Option<&str>, request: &str| {
+            Update::parse(json!({"ID": ID, "Time": time}), request, Ordering::Arrival).unwrap()
+        };
+        let by_time = |time: &str, request: &str| parse(json!({"ID": ID, "Time": time}), request);
+        let noon = "2024-07-23T12:00:00";
+        assert_eq!(write(&store, &by_arrival(Some(noon), "r-1"), options).await, written(1));
+        assert!(item(&store, LATEST_KEY).await.get("Timestamp").is_none());
+        let older = write(&store, &by_time("2024-07-23T13:59:59+02:00", "r-2"), options).await;
+        assert_eq!(
+            older,
+            Ok(WriteOutcome::Stale {
+                version: Version::FIRST
+            }),
+            "{options:?}"
+        );
+        assert_eq!(
+            write(&store, &by_time("2024-07-23T14:00:00+02:00", "r-3"), options).await,
+            written(2)
+        );
+        assert!(item(&store, LATEST_KEY).await.get("Timestamp").is_some());
+        // A latest item without any time is older than every update.
+        assert_eq!(write(&store, &by_arrival(None, "r-4"), options).await, written(3));
+        assert_eq!(
+            write(&store, &by_time("1999-01-01T00:00:00", "r-5"), options).await,
+            written(4)
+        );
+    }
+    // A time that another program wrote and that cannot be compared.
+    let store = database.store("Unordered", 1).await;
+    database
+        .put(
+            "Unordered",
+            json!({"PK": {"S": ID}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "Time": {"S": "soon"}}),
+        )
+        .await;
+    for (request, options) in settings().into_iter().enumerate() {
+        let update = parse(json!({"ID": ID, "Timestamp": 1}), &format!("r-{request}"));
+        let error = write(&store, &update, options).await.unwrap_err();
+        assert_eq!(
+            error,
+            WriteError::Unordered {
+                version: Version::FIRST
+            }
+        );
+    }
+}

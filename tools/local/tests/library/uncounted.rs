@@ -1,0 +1,145 @@
+//! Entities whose latest item is missing or has no `Latest`, although there are versions.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{keys::LATEST_KEY, ledger::Retention, version::Version},
+    dynamodb::{
+        Store,
+        read::{history::HistoryQuery, versions::ReadError},
+        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
+    },
+};
+use testkit::database::{Database, entity, mode, rows, update};
+
+const TABLE: &str = "VersionNumTable";
+const ID: &str = "Equipment#1";
+/// The numbered versions of one equipment, as another program loaded them.
+const STATES: [(&str, &str, &str); 3] = [
+    ("v01", "2023-10-03T12:32:00", "NORMAL"),
+    ("v02", "2023-11-05T12:12:00", "WARNING1"),
+    ("v03", "2023-11-06T12:05:00", "NORMAL"),
+];
+
+fn settings() -> Vec<WriteOptions> {
+    let modes = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+    let with = |idempotency| {
+        modes.map(|mode| WriteOptions {
+            mode,
+            idempotency,
+            ..WriteOptions::default()
+        })
+    };
+    let ledger = Idempotency::Ledger(Retention::default());
+    [with(Idempotency::default()), with(ledger)].concat()
+}
+
+async fn load(database: &Database, table: &str, latest: Option<(&str, &str)>) {
+    for (key, time, state) in STATES {
+        database
+            .put(
+                table,
+                json!({"PK": {"S": ID}, "SK": {"S": key}, "Time": {"S": time}, "State": {"S": state}}),
+            )
+            .await;
+    }
+    database
+        .put(
+            table,
+            json!({"PK": {"S": ID}, "SK": {"S": "Metadata"}, "Name": {"S": "Equipment-001"}}),
+        )
+        .await;
+    if let Some((key, state)) = latest {
+        let item = json!({"PK": {"S": ID}, "SK": {"S": key}, "Time": {"S": STATES[2].1}, "State": {"S": state}});
+        database.put(table, item).await;
+    }
+}
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+async fn states(store: &Store) -> Vec<(u64, Value)> {
+    let query = HistoryQuery {
+        oldest_first: true,
+        ..HistoryQuery::default()
+    };
+    let history = store.history(&entity(ID), query).await.unwrap().unwrap();
+    let versions = history.collect().await.unwrap();
+    let state =
+        |view: &shared::domain::view::VersionView| serde_json::to_value(&view.attributes).unwrap()["State"].clone();
+    versions.iter().map(|view| (view.version.get(), state(view))).collect()
+}
+
+#[tokio::test]
+async fn an_update_never_counts_from_1_while_versions_exist() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        for (name, latest) in [
+            ("uncounted", Some(("v0", "NORMAL"))),
+            ("padded", Some(("v00", "NORMAL"))),
+            ("none", None),
+        ] {
+            let table = format!("{name}{number}");
+            let store = database.store(&table, 2).await;
+            load(&database, &table, latest).await;
+            let before = rows(&database, &table).await;
+            for update in [
+                update(json!({"ID": ID, "State": "OK"})),
+                update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
+            ] {
+                let error = store.write(&update, options).await.unwrap_err();
+                assert_eq!(
+                    error,
+                    WriteError::Uncounted { version: version(3) },
+                    "{name} {options:?}"
+                );
+                assert!(error.to_string().contains("vzero repair"), "{error}");
+            }
+            assert_eq!(rows(&database, &table).await, before);
+            // History can be read, and only the latest version is unknown.
+            let expected: Vec<_> = (1..).zip(STATES.map(|(_, _, state)| json!({"S": state}))).collect();
+            assert_eq!(states(&store).await, expected);
+            match name {
+                "uncounted" => assert!(store.latest(&entity(ID), true).await == Err(ReadError::Uncounted)),
+                _ => assert!(store.latest(&entity(ID), true).await.unwrap().is_none()),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_check_costs_one_read_before_the_first_version_only() {
+    let database = Database::start().await;
+    let store = database.store(TABLE, 1).await;
+    let operations = async |json: Value| {
+        database.consumed();
+        let outcome = store.write(&update(json), mode(WriteMode::Stream)).await.unwrap();
+        assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
+        database
+            .consumed()
+            .into_iter()
+            .map(|(operation, _)| operation)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(operations(json!({"ID": "E"})).await, ["Query", "UpdateItem"]);
+    assert_eq!(operations(json!({"ID": "E"})).await, ["UpdateItem"]);
+    assert_eq!(
+        operations(json!({"ID": "F", "ExpectedVersion": 0})).await,
+        ["Query", "UpdateItem"]
+    );
+}
+
+#[tokio::test]
+async fn the_first_update_of_several_writers_creates_one_version_each() {
+    let database = Database::start().await;
+    let store = database.store(TABLE, 1).await;
+    let updates: Vec<_> = (0..8).map(|number| update(json!({"ID": ID, "N": number}))).collect();
+    let written = updates
+        .iter()
+        .map(|update| testkit::database::write(&store, update, mode(WriteMode::Inline)));
+    for outcome in futures::future::join_all(written).await {
+        assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
+    }
+    let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
+    assert_eq!(serde_json::to_value(&latest["Latest"]).unwrap(), json!({"N": "8"}));
+}
