@@ -103,7 +103,8 @@ fn a_counter_that_was_reset_continues_after_the_highest_version() {
         }
         let history = table.items();
         table.delete("E", "v0");
-        table.lines(&["put", "E", "--set", "A=new life"], 0);
+        // Another program counts from 1 again.
+        table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": {"S": "new life"}}));
         audit(&table, 4);
         let (plan, summary) = repair(&table, &["E", "--yes"], 0);
         assert_eq!(plan, [json!({"ID": "E", "Step": "Raise", "From": 1, "To": 5})]);
@@ -227,4 +228,79 @@ fn versions_that_differ_between_sources_are_not_used() {
         number(&table.items()["E v1"]["N"]),
         number(&records[0].json()["dynamodb"]["NewImage"]["N"])
     );
+}
+
+/// The numbered versions of one equipment and a copy of the latest, as another program loaded them.
+fn loaded(latest: &str, state: &str) -> Table {
+    let table = Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 2);
+    let items = [
+        ("v01", "NORMAL"),
+        ("v02", "WARNING1"),
+        ("v03", "NORMAL"),
+        (latest, state),
+    ];
+    for (key, state) in items {
+        table.put(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": key}, "State": {"S": state}}));
+    }
+    table
+}
+
+#[test]
+fn a_latest_item_without_a_counter_is_adopted() {
+    for (key, state, version) in [
+        ("v0", "NORMAL", 3),
+        ("v0", "OK", 4),
+        ("v00", "NORMAL", 3),
+        ("v00", "OK", 4),
+    ] {
+        let table = loaded(key, state);
+        let before = table.items();
+        let rejected = table.run(&["put", "Equipment#1", "--set", "State=NEW"]);
+        assert_eq!(rejected.code, 4);
+        assert!(rejected.stderr.contains("vzero repair"), "{}", rejected.stderr);
+        let read = table.run(&["get", "Equipment#1"]);
+        assert_eq!(read.code, if key == "v0" { 4 } else { 3 }, "{}", read.stderr);
+        assert_eq!(table.lines(&["history", "Equipment#1"], 0).len(), 3);
+        assert_eq!(table.items(), before);
+
+        let (plan, summary) = repair(&table, &["Equipment#1", "--yes"], 0);
+        let expected = match key {
+            "v0" => json!({"ID": "Equipment#1", "Step": "Adopt", "Version": version}),
+            _ => json!({"ID": "Equipment#1", "Step": "Move", "From": key, "Version": version}),
+        };
+        assert_eq!(plan, [expected]);
+        assert_eq!(done(&summary), json!({"Entities": 1, "Adopted": 1}));
+        audit(&table, 0);
+        let (plan, _) = repair(&table, &["Equipment#1", "--yes"], 0);
+        assert!(plan.is_empty(), "{plan:?}");
+        // No version has changed.
+        let items = table.items();
+        for key in ["v01", "v02", "v03"] {
+            let name = format!("Equipment#1 {key}");
+            assert_eq!(items[&name], before[&name]);
+        }
+        assert!(!items.contains_key("Equipment#1 v00"));
+        assert_eq!(table.json(&["get", "Equipment#1"], 0)["Attributes"]["State"], state);
+        let put = table.json(&["put", "--mode", "inline", "Equipment#1", "--set", "State=NEW"], 0);
+        assert_eq!(
+            (&put["Outcome"], &put["Version"]),
+            (&json!("Written"), &json!(version + 1))
+        );
+        audit(&table, 0);
+    }
+}
+
+#[test]
+fn a_padded_latest_item_with_a_counter_keeps_it() {
+    let table = loaded("v01", "NORMAL");
+    let latest =
+        json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "Latest": {"N": "3"}, "State": {"S": "NORMAL"}});
+    table.put(latest);
+    let (plan, _) = repair(&table, &["--all", "--yes"], 0);
+    assert_eq!(
+        plan,
+        [json!({"ID": "Equipment#1", "Step": "Move", "From": "v00", "Version": 3})]
+    );
+    assert_eq!(table.json(&["get", "Equipment#1"], 0)["Version"], 3);
+    audit(&table, 0);
 }

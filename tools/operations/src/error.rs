@@ -108,8 +108,13 @@ impl OperationError {
             | Self::Incomplete(_)
             | Self::Image(_)
             | Self::Write(
-                WriteError::Contended { .. } | WriteError::Taken { .. } | WriteError::RequestIdReused { .. },
-            ) => Kind::Conflict,
+                WriteError::Contended { .. }
+                | WriteError::Taken { .. }
+                | WriteError::RequestIdReused { .. }
+                | WriteError::Uncounted { .. }
+                | WriteError::Unordered { .. },
+            )
+            | Self::Read(ReadError::Uncounted) => Kind::Conflict,
             // DynamoDB rejects such a request regardless of its sender.
             Self::Service(error) if error.kind == ErrorKind::Rejected => Kind::Invalid,
             Self::Write(error) if error.kind() == ErrorKind::Rejected => Kind::Invalid,

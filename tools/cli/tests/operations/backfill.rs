@@ -13,7 +13,7 @@ use testkit::{
     table::Table,
 };
 
-use crate::new_table;
+use crate::{new_table, with_digits};
 
 /// Creates another table with these keys and items, and returns its name.
 fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
@@ -215,6 +215,43 @@ fn items_of_the_same_table() {
     assert_eq!(table.write(json!({"ID": "Hand", "State": "z"})), 2);
     table.delete("Mortal", "v0");
     assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+}
+
+#[test]
+fn a_latest_item_without_a_counter_continues_its_versions() {
+    let table = with_digits(2);
+    for (id, latest, state) in [
+        ("Same", "v0", "b"),
+        ("Newer", "v0", "c"),
+        ("Padded", "v00", "b"),
+        ("Lost", "", ""),
+    ] {
+        for (key, state) in [("v01", "a"), ("v02", "b"), (latest, state)] {
+            if !key.is_empty() {
+                table.put(json!({"PK": {"S": id}, "SK": {"S": key}, "State": {"S": state}}));
+            }
+        }
+    }
+    let run = |arguments: &[&str]| table.run(&[&["backfill", "--mode", "inline"], arguments].concat());
+    assert_eq!(summary(&run(&["--dry-run"]))["Written"], 3);
+    assert_eq!(summary(&run(&[]))["Written"], 3);
+    for (id, latest) in [("Same", "2"), ("Newer", "3"), ("Padded", "2")] {
+        let items = table.items_of(id);
+        assert_eq!(items["v0"]["Latest"]["N"], latest, "{id}");
+        assert_eq!(items["v02"]["State"]["S"], "b");
+        assert_eq!(table.run(&["audit", id, "--lag", "0"]).code, 0, "{id}");
+    }
+    assert!(!summary(&run(&[])).contains_key("Written"));
+    // An item of another table does not start to count again.
+    let source = other(
+        &table,
+        "source",
+        &[("Name", Kind::S)],
+        &[json!({"Name": {"S": "Lost"}, "A": {"S": "x"}})],
+    );
+    let ran = run(&["--from-table", &source]);
+    assert_eq!((ran.code, summary(&ran)["Refused"]), (4, 1), "{ran:?}");
+    assert!(!table.items_of("Lost").contains_key("v0"));
 }
 
 #[test]
