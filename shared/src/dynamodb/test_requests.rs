@@ -22,16 +22,18 @@ use crate::{
     dynamodb::{
         Store,
         maintain::{
-            backfill, move_latest, prune, purge,
+            backfill, create_table, move_latest, prune, purge,
             raise_latest::{self, Raised},
             revive_latest,
+            table_settings::TableSettings,
         },
         put::{
             insert_versions::{self, Insert},
             put_version,
         },
         read::{
-            batch_get_items, describe_table, get_item, query_items, scan_items, scan_latest, scan_segment, table_config,
+            batch_get_items, describe_table, get_item, item_collection, query_items, scan_items, scan_latest,
+            scan_segment, table_config, table_state,
         },
         s,
         write::{
@@ -112,6 +114,44 @@ async fn put_version() {
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
     let body = sent(async |client| put_version::request(&version, "Table").send_with(&client).await).await;
     insta::assert_json_snapshot!("put_version", body);
+}
+
+#[tokio::test]
+async fn create_table() {
+    let create = create_table::request(&TableSettings::default(), "Table").unwrap();
+    insta::assert_json_snapshot!(
+        "create_table",
+        sent(async |client| create.send_with(&client).await).await
+    );
+    let ttl = create_table::ttl_request("TTL", "Table").unwrap();
+    insta::assert_json_snapshot!(
+        "create_table_ttl",
+        sent(async |client| ttl.send_with(&client).await).await
+    );
+    let backups = create_table::backups_request("Table").unwrap();
+    insta::assert_json_snapshot!(
+        "create_table_backups",
+        sent(async |client| backups.send_with(&client).await).await
+    );
+    let ttl = table_state::ttl_request("Table");
+    insta::assert_json_snapshot!(
+        "table_state_ttl",
+        sent(async |client| ttl.send_with(&client).await).await
+    );
+    let backups = table_state::backups_request("Table");
+    insta::assert_json_snapshot!(
+        "table_state_backups",
+        sent(async |client| backups.send_with(&client).await).await
+    );
+}
+
+#[tokio::test]
+async fn item_collection() {
+    let request = item_collection::request(&equipment(), true, None, "Table");
+    insta::assert_json_snapshot!(
+        "item_collection",
+        sent(async |client| request.send_with(&client).await).await
+    );
 }
 
 #[tokio::test]
@@ -402,6 +442,28 @@ async fn patterns() {
     insta::assert_json_snapshot!(
         "time_series_put",
         sent(async |client| state.send_with(&client).await).await
+    );
+    let state = time_series::State {
+        time,
+        attributes: row(),
+    };
+    let puts = vec![time_series::put_request(&equipment(), &state).unwrap()];
+    let load = time_series::batch_request(puts, "Table");
+    insta::assert_json_snapshot!(
+        "time_series_load",
+        sent(async |client| load.send_with(&client).await).await
+    );
+    let series = time_series::TimeSeries::new;
+    let query = time_series::StateQuery {
+        to: Some(state.time),
+        prefix: Some(time_series::TimePrefix::parse("2020-11").unwrap()),
+        newest_first: true,
+        limit: Some(5),
+        ..time_series::StateQuery::default()
+    };
+    insta::assert_json_snapshot!(
+        "time_series_between",
+        sent(async |client| series(client, "Table").between(&equipment(), &query).await).await
     );
     let key = ratchet::Key::new("User#1", "Movie#A");
     let put = ratchet::request(&key, 1_721_770_090_000, row(), "Table");

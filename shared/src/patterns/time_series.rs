@@ -21,6 +21,9 @@
 //! # }
 //! ```
 
+mod load;
+mod query;
+
 use std::fmt;
 
 use aws_sdk_dynamodb::{
@@ -29,17 +32,19 @@ use aws_sdk_dynamodb::{
 };
 use jiff::tz::TimeZone;
 
+pub use self::{
+    load::{InvalidState, LoadError, MAX_PUTS, batch_request, put_request},
+    query::{InvalidPrefix, StateQuery, TimePrefix},
+};
 use crate::{
-    clock,
     domain::{
         AttributeValue, Item,
         entity::EntityId,
         keys::VersionDigits,
-        marks::is_expired,
         names,
         time::{InvalidTime, timestamp},
     },
-    dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
+    dynamodb::{Store, client::error::ServiceError},
 };
 
 /// Table of states by time.
@@ -50,7 +55,7 @@ pub struct TimeSeries {
 
 /// Time of a state, its sort key: `2020-11-12T20:04:00` in UTC, with a fraction if it has one. Equal times have equal keys,
 /// and keys sort as times.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateTime(String);
 
 impl StateTime {
@@ -135,69 +140,11 @@ impl TimeSeries {
             },
         }
     }
-
-    /// Reads the newest state: one descending `Query` of one item, and more requests if states have expired.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<State>, ServiceError> {
-        let mut range = Range {
-            reversed: true,
-            limit: Some(1),
-            ..all_times(consistent)
-        };
-        let mut cursor = None;
-        loop {
-            let (items, next) = self.store.query_page(entity, &range, cursor).await?;
-            let found = items.into_iter().find_map(state);
-            if found.is_some() || next.is_none() {
-                return Ok(found);
-            }
-            (range.limit, cursor) = (None, next);
-        }
-    }
-
-    /// Reads the states of a range of times, both ends included, in ascending order.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn between(
-        &self,
-        entity: &EntityId,
-        from: Option<&StateTime>,
-        to: Option<&StateTime>,
-        consistent: bool,
-    ) -> Result<Vec<State>, ServiceError> {
-        let mut range = all_times(consistent);
-        range.from = from.map_or(range.from, |time| time.0.clone());
-        range.to = to.map_or(range.to, |time| time.0.clone());
-        if range.from > range.to {
-            return Ok(Vec::new());
-        }
-        let (mut states, mut cursor) = (Vec::new(), None);
-        loop {
-            let (items, next) = self.store.query_page(entity, &range, cursor).await?;
-            states.extend(items.into_iter().filter_map(state));
-            cursor = next;
-            if cursor.is_none() {
-                return Ok(states);
-            }
-        }
-    }
 }
 
 /// Builds the request.
-pub fn request(
-    entity: &EntityId,
-    time: &StateTime,
-    mut state: Item,
-    replace: bool,
-    table: &str,
-) -> PutItemInputBuilder {
-    state.insert(names::PK.to_owned(), AttributeValue::S(entity.as_str().to_owned()));
-    state.insert(names::SK.to_owned(), AttributeValue::S(time.0.clone()));
+pub fn request(entity: &EntityId, time: &StateTime, state: Item, replace: bool, table: &str) -> PutItemInputBuilder {
+    let state = item(entity, time, state);
     let request = PutItemInputBuilder::default()
         .table_name(table)
         .set_item(Some(state.into()));
@@ -209,30 +156,11 @@ pub fn request(
         .expression_attribute_names("#pk", names::PK)
 }
 
-/// Returns the range of all keys that begin with a digit, which excludes versions and metadata.
-fn all_times(consistent: bool) -> Range {
-    Range {
-        from: "0".to_owned(),
-        to: ":".to_owned(),
-        reversed: false,
-        limit: None,
-        consistent,
-    }
-}
-
-/// Returns `None` for an expired item.
-fn state(mut item: Item) -> Option<State> {
-    if is_expired(&item, clock::since_epoch()) {
-        return None;
-    }
-    item.remove(names::PK);
-    match item.remove(names::SK) {
-        Some(AttributeValue::S(time)) => Some(State {
-            time: StateTime(time),
-            attributes: item,
-        }),
-        _ => None,
-    }
+/// Returns the item of a state.
+fn item(entity: &EntityId, time: &StateTime, mut attributes: Item) -> Item {
+    attributes.insert(names::PK.to_owned(), AttributeValue::S(entity.as_str().to_owned()));
+    attributes.insert(names::SK.to_owned(), AttributeValue::S(time.0.clone()));
+    attributes
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::json;
 use shared::{
     domain::{AttributeValue, entity::EntityId, keys::VersionDigits, update::Change},
     dynamodb::Store,
-    time_series::{StateTime, TimeSeries},
+    time_series::{State, StateQuery, StateTime, TimePrefix, TimeSeries},
 };
 
 const TABLE: &str = "TimeSeries";
@@ -55,9 +55,23 @@ async fn main() -> Result<(), Failure> {
         "the time of the newest state is {}",
         newest.map(|state| state.time.to_string()).unwrap_or_default()
     ));
-    let between = series
-        .between(&equipment, Some(&StateTime::parse("2020-11-12T20:01:00")?), None, true)
-        .await?;
-    playground.report(&format!("{} states since 20:01", between.len()));
+    let loaded = [("2020-11-13T08:00:00", "OK"), ("2020-11-13T08:02:00", "OK")].map(|(time, state)| {
+        let state = State {
+            time: StateTime::parse(time)?,
+            attributes: item(json!({"State": {"S": state}}))?,
+        };
+        Ok::<_, Failure>((equipment.clone(), state))
+    });
+    let loaded = loaded.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let stored = series.load(&loaded, |_| ()).await?;
+    playground.report(&format!("{stored} states loaded in one request"));
+    let day = StateQuery {
+        prefix: Some(TimePrefix::parse("2020-11-12")?),
+        newest_first: true,
+        consistent: true,
+        ..StateQuery::default()
+    };
+    let day = series.between(&equipment, &day).await?;
+    playground.report(&format!("{} states on 2020-11-12", day.len()));
     playground.show(TABLE, &["PK", "SK"]).await
 }

@@ -27,6 +27,7 @@ use shared::{
     domain::{Item, keys::VersionDigits, number::Decimal},
     dynamodb::{
         Store,
+        maintain::table_settings::TableSettings,
         put::put_version::PutOutcome,
         write::{WriteMode, WriteOutcome},
     },
@@ -221,13 +222,12 @@ impl Table {
 
 /// Creates a table with the keys and the stream of `template.yaml`, and returns the ARN of the stream.
 pub async fn create(client: &Client, name: &str) -> Result<String, TableError> {
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let settings = template::Table {
         name: name.to_owned(),
-        attributes: vec![pair("PK", "S"), pair("SK", "S")],
-        keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
-        stream_view_type: "NEW_IMAGE".to_owned(),
-        ttl: None,
+        settings: TableSettings {
+            ttl: None,
+            ..TableSettings::default()
+        },
     };
     table::ensure(client, &settings).await
 }

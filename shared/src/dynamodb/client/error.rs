@@ -16,6 +16,8 @@ pub struct ServiceError {
     pub operation: &'static str,
     /// Kind of the error.
     pub kind: ErrorKind,
+    /// `true` if the endpoint does not have the operation, as some emulators do not.
+    pub is_unsupported: bool,
     detail: String,
     source: Option<Cause>,
 }
@@ -44,6 +46,7 @@ impl ServiceError {
         SdkError<E, R>: aws_sdk_dynamodb::operation::RequestId,
     {
         let mut source = None;
+        let is_unsupported = error.code() == Some("UnknownOperationException");
         let (kind, detail) = match error {
             SdkError::ServiceError(_) => {
                 let code = error.code().unwrap_or("an error without a code");
@@ -64,6 +67,7 @@ impl ServiceError {
         Self {
             operation,
             kind,
+            is_unsupported,
             detail,
             source,
         }
@@ -76,7 +80,19 @@ impl ServiceError {
         Self {
             operation,
             kind: ErrorKind::Rejected,
+            is_unsupported: false,
             detail: "could not be built".to_owned(),
+            source: None,
+        }
+    }
+
+    /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
+    pub(crate) fn unprocessed(operation: &'static str) -> Self {
+        Self {
+            operation,
+            kind: ErrorKind::Throttled,
+            is_unsupported: false,
+            detail: "was throttled: DynamoDB left all items unprocessed".to_owned(),
             source: None,
         }
     }
@@ -86,6 +102,7 @@ impl ServiceError {
         Self {
             operation,
             kind: kind_of(code),
+            is_unsupported: false,
             detail: format!("failed with {code} for one of its statements"),
             source: None,
         }

@@ -1,13 +1,27 @@
-//! Maintenance: backfill, audit, prune, purge, and the repair of a latest item.
+//! Maintenance: the table itself, backfill, audit, prune, purge, and the repair of a latest item.
 
 pub mod audit;
 pub mod audit_segment;
 pub mod backfill;
+pub mod create_table;
 pub mod move_latest;
 pub mod prune;
 pub mod purge;
 pub mod raise_latest;
 pub mod rate_limit;
-mod requests_from_history;
 pub mod revive_latest;
 pub mod segment_entities;
+pub mod table_settings;
+mod requests_from_history;
+pub mod audit;
+pub mod audit_segment;
+pub mod backfill;
+pub mod create_table;
+pub mod move_latest;
+pub mod prune;
+pub mod purge;
+pub mod raise_latest;
+pub mod rate_limit;
+pub mod revive_latest;
+pub mod segment_entities;
+pub mod table_settings;

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::{
     operation::describe_table::builders::DescribeTableInputBuilder,
-    types::{KeyType, ScalarAttributeType},
+    types::{KeyType, ScalarAttributeType, TableDescription},
 };
 
 use crate::dynamodb::{Store, client::error::ServiceError};
@@ -29,24 +29,28 @@ impl Store {
         let output = request(&self.table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let table = output.table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
-        let attributes = table.attribute_definitions.unwrap_or_default();
-        let kind_of = |name: &str| {
-            let found = attributes.iter().find(|attribute| attribute.attribute_name() == name);
-            found.map_or(ScalarAttributeType::S, |attribute| attribute.attribute_type().clone())
-        };
-        let mut keys = table.key_schema.unwrap_or_default();
-        keys.sort_by_key(|key| key.key_type != KeyType::Hash);
         Ok(Description {
-            keys: keys
-                .into_iter()
-                .map(|key| (key.attribute_name.clone(), kind_of(&key.attribute_name)))
-                .collect(),
+            keys: keys_of(&table),
             items: table
                 .item_count
                 .and_then(|count| u64::try_from(count).ok())
                 .unwrap_or_default(),
         })
     }
+}
+
+/// Returns the names and types of the key attributes, the partition key first.
+pub(crate) fn keys_of(table: &TableDescription) -> Vec<(String, ScalarAttributeType)> {
+    let kind_of = |name: &str| {
+        let attributes = table.attribute_definitions();
+        let found = attributes.iter().find(|attribute| attribute.attribute_name() == name);
+        found.map_or(ScalarAttributeType::S, |attribute| attribute.attribute_type().clone())
+    };
+    let mut keys = table.key_schema().to_vec();
+    keys.sort_by_key(|key| key.key_type != KeyType::Hash);
+    keys.into_iter()
+        .map(|key| (key.attribute_name.clone(), kind_of(&key.attribute_name)))
+        .collect()
 }
 
 /// Builds the request.

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
+use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use serde_json::{Map, Value};
+use shared::dynamodb::maintain::table_settings::TableSettings;
 
 use super::{
     error::{TemplateError, number, object},
@@ -35,17 +37,12 @@ pub enum ChangeStream {
     Kinesis,
 }
 
-/// A table, with the parameters of `CreateTable`.
+/// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Logical id, used as the name.
     pub name: String,
-    /// Names and types of the key attributes.
-    pub attributes: Vec<(String, String)>,
-    /// Names and key types (`HASH`, `RANGE`) of the key attributes.
-    pub keys: Vec<(String, String)>,
-    pub stream_view_type: String,
-    pub ttl: Option<String>,
+    pub settings: TableSettings,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,13 +208,27 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
             .map(|entry| Ok((member(entry, first)?, member(entry, second)?)))
             .collect()
     };
+    let attributes = pairs("AttributeDefinitions", "AttributeName", "AttributeType")?;
+    let key = |(name, _): &(String, String)| {
+        let attribute = attributes.iter().find(|(attribute, _)| attribute == name);
+        let (name, kind) = attribute.ok_or_else(|| TemplateError::missing(id, "AttributeDefinitions"))?;
+        Ok((name.clone(), ScalarAttributeType::from(kind.as_str())))
+    };
+    let mut keys = pairs("KeySchema", "AttributeName", "KeyType")?;
+    keys.sort_by_key(|(_, role)| role != "HASH");
     let view = properties.pointer("/StreamSpecification/StreamViewType").map(text);
+    let view = view.ok_or_else(|| TemplateError::missing(id, "StreamSpecification.StreamViewType"))?;
+    let is_true = |pointer: &str| properties.pointer(pointer).map(text).as_deref() == Some("true");
     Ok(Table {
         name: id.to_owned(),
-        attributes: pairs("AttributeDefinitions", "AttributeName", "AttributeType")?,
-        keys: pairs("KeySchema", "AttributeName", "KeyType")?,
-        stream_view_type: view.ok_or_else(|| TemplateError::missing(id, "StreamSpecification.StreamViewType"))?,
-        ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
+        settings: TableSettings {
+            keys: keys.iter().map(key).collect::<Result<_, TemplateError>>()?,
+            stream: StreamViewType::from(view.as_str()),
+            ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
+            deletion_protection: is_true("/DeletionProtectionEnabled"),
+            point_in_time_recovery: is_true("/PointInTimeRecoverySpecification/PointInTimeRecoveryEnabled"),
+            encryption: is_true("/SSESpecification/SSEEnabled"),
+        },
     })
 }
 

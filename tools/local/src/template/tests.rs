@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::LATEST_KEY, ledger::Retention},
+    dynamodb::maintain::table_settings::TableSettings,
     logging::chain,
 };
 
@@ -27,20 +28,41 @@ fn edited(from: &str, to: &str) -> String {
     chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
 }
 
+/// `vzero table create` has the same settings in its code.
+#[test]
+fn the_table_has_the_settings_of_the_code() {
+    let template = parse(&[]).unwrap();
+    assert_eq!(template.table.settings, TableSettings::default());
+    // Each property of the template is one of these settings.
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let resolver = resolve::Resolver::new(&document, &[]).unwrap();
+    let properties = resolver.resolve(&document["Resources"]["VersionControl"]["Properties"]);
+    let properties = properties.unwrap();
+    let is_given = |(name, value): (_, &Value)| (!value.is_null()).then_some(name);
+    let names: Vec<_> = properties.as_object().unwrap().iter().filter_map(is_given).collect();
+    let expected = [
+        "BillingMode",
+        "DeletionProtectionEnabled",
+        "AttributeDefinitions",
+        "KeySchema",
+        "StreamSpecification",
+        "TimeToLiveSpecification",
+        "PointInTimeRecoverySpecification",
+        "SSESpecification",
+    ];
+    assert_eq!(names, expected);
+    // A created table is always billed by request, and time to live is enabled.
+    assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
+    assert_eq!(
+        properties["TimeToLiveSpecification"],
+        json!({"AttributeName": "TTL", "Enabled": true})
+    );
+}
+
 #[test]
 fn the_projects_own_template() {
     let template = parse(&[]).unwrap();
-    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-    assert_eq!(
-        template.table,
-        Table {
-            name: "VersionControl".to_owned(),
-            attributes: vec![pair("PK", "S"), pair("SK", "S")],
-            keys: vec![pair("PK", "HASH"), pair("SK", "RANGE")],
-            stream_view_type: "NEW_IMAGE".to_owned(),
-            ttl: Some("TTL".to_owned()),
-        }
-    );
+    assert_eq!(template.table.name, "VersionControl");
     let binaries: Vec<_> = template
         .functions
         .iter()

@@ -15,6 +15,7 @@ mod modes;
 mod optimistic_lock;
 mod patterns;
 mod requests;
+mod time_series;
 mod tombstones;
 mod two_tables;
 mod uncounted;

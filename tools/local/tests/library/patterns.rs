@@ -3,92 +3,15 @@
 use aws_sdk_dynamodb::types::ScalarAttributeType::S;
 use serde_json::{Value, json};
 use shared::{
-    domain::{Item, update::Change},
+    domain::Item,
     dynamodb::write::WriteMode,
     ratchet::{Key, Outcome, Ratchet},
-    time_series::{PutOutcome, StateTime, TimeSeries},
 };
 
-use testkit::database::{Database, entity, mode, rows, sorted, update, write};
+use testkit::database::{Database, mode, rows, sorted, update, write};
 
 fn item(json: Value) -> Item {
     serde_json::from_value(json).unwrap()
-}
-
-fn state(state: &str) -> Item {
-    item(json!({"State": {"S": state}}))
-}
-
-fn time(text: &str) -> StateTime {
-    StateTime::parse(text).unwrap()
-}
-
-/// Equipment states of a factory, keyed by time.
-#[tokio::test]
-async fn time_based_versions() {
-    let database = Database::start().await;
-    let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
-    let states = [
-        ("2023-12-15T08:30:00", "NORMAL"),
-        ("2023-12-16T09:45:00", "WARNING1"),
-        ("2023-12-17T10:20:00", "NORMAL"),
-        ("2023-12-18T11:05:00", "ERROR"),
-        ("2023-12-19T12:15:00", "WARNING2"),
-    ];
-    let equipment = entity("Equipment#118");
-    let text = |text: &str| Change::Set(shared::domain::AttributeValue::S(text.to_owned()));
-    let metadata = [
-        ("Name".to_owned(), text("Equipment-118")),
-        ("FactoryId".to_owned(), text("F#88985")),
-    ];
-    store.update_metadata(&equipment, &metadata.into()).await.unwrap();
-    for (at, name) in states {
-        assert_eq!(
-            series.put(&equipment, &time(at), state(name), false).await,
-            Ok(PutOutcome::Put)
-        );
-    }
-    let mut expected: Vec<_> = states
-        .iter()
-        .map(|(at, name)| json!({"PK": {"S": "Equipment#118"}, "SK": {"S": at}, "State": {"S": name}}))
-        .collect();
-    expected.push(json!({
-        "PK": {"S": "Equipment#118"}, "SK": {"S": "Metadata"}, "Name": {"S": "Equipment-118"}, "FactoryId": {"S": "F#88985"},
-    }));
-    assert_eq!(rows(&database, "VersionControl").await, sorted(expected));
-
-    let latest = series.latest(&equipment, true).await.unwrap().unwrap();
-    assert!(latest.time == time("2023-12-19T12:15:00") && latest.attributes == state("WARNING2"));
-    let between = async |from: Option<&str>, to: Option<&str>| {
-        let (from, to) = (from.map(time), to.map(time));
-        let found = series
-            .between(&equipment, from.as_ref(), to.as_ref(), true)
-            .await
-            .unwrap();
-        found
-            .into_iter()
-            .map(|state| state.time.to_string())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(between(None, None).await, states.map(|(at, _)| at));
-    assert_eq!(
-        between(Some("2023-12-16T09:45:00"), Some("2023-12-17T10:20:00")).await,
-        [states[1].0, states[2].0]
-    );
-    assert!(between(Some("2024-01-01"), Some("2023-01-01")).await.is_empty());
-    // Two states at the same time.
-    assert_eq!(
-        series.put(&equipment, &time(states[4].0), state("OTHER"), false).await,
-        Ok(PutOutcome::Taken)
-    );
-    assert!(series.latest(&equipment, true).await.unwrap().unwrap().attributes == state("WARNING2"));
-    assert_eq!(
-        series.put(&equipment, &time(states[4].0), state("OTHER"), true).await,
-        Ok(PutOutcome::Put)
-    );
-    assert!(series.latest(&equipment, true).await.unwrap().unwrap().attributes == state("OTHER"));
-    assert!(series.latest(&entity("Equipment#1"), true).await.unwrap().is_none());
 }
 
 /// Equipment states keyed by version number, with keys of one digit and of two.
