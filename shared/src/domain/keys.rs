@@ -38,6 +38,11 @@ impl VersionDigits {
         (1..=Self::MAX).contains(&digits).then_some(Self(digits))
     }
 
+    /// Returns the number of digits.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+
     /// Returns the sort key of a version item.
     pub fn version_key(self, version: Version) -> String {
         format!("v{version:0width$}", width = usize::from(self.0))

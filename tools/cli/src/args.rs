@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     commands::{
         audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get, history::History,
-        lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put, redrive::Redrive, repair::Repair,
-        restore::Restore, state::State,
+        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put, redrive::Redrive,
+        repair::Repair, restore::Restore, state::State, table::Table,
     },
     connection::{Needs, Width},
     globals::Globals,
@@ -45,9 +45,14 @@ pub(crate) enum Command {
     Lag(Lag),
     /// Show or change the metadata of an entity
     Metadata(Metadata),
-    /// Put, show and list states by time, without version numbers
+    /// Show all items of an entity: metadata, latest item, versions, states and others
+    Items(Items),
+    /// Put, load, show and list states by time, without version numbers
     #[command(subcommand)]
     State(State),
+    /// Create the table
+    #[command(subcommand)]
+    Table(Table),
     /// Find versions that are missing or unexpected, and latest items that differ from their version
     Audit(Audit),
     /// Put existing items under versioning, as version 1
@@ -82,7 +87,7 @@ impl Command {
                 Self::Audit(_) | Self::Prune(_) | Self::Backfill(_) | Self::Console(_)
             ),
             width: match self {
-                Self::State(_) => Width::Unused,
+                Self::State(_) | Self::Table(_) => Width::Unused,
                 Self::Put(_) => Width::Store,
                 Self::Backfill(backfill) if !backfill.dry_run => Width::Store,
                 _ => Width::Read,

@@ -56,15 +56,21 @@ pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
     Ok(members)
 }
 
-fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
+/// Reads a file, or standard input if its name is `-`.
+pub(crate) fn text_of(path: &Path) -> Result<String, CliError> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
         io::stdin().read_to_string(&mut text).map(drop)
     } else {
         std::fs::read_to_string(path).map(|content| text = content)
     };
+    read.map_err(|error| CliError::usage(&path.display().to_string(), error))?;
+    Ok(text)
+}
+
+fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
+    let text = text_of(path)?;
     let name = path.display().to_string();
-    read.map_err(|error| CliError::usage(&name, error))?;
     let value = serde_json::from_str(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
         return Err(CliError::Usage(format!("{name}: it is not a JSON object")));
@@ -101,8 +107,8 @@ pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliErr
     }
 }
 
-pub(crate) fn item(changes: &Changes) -> Result<Item, CliError> {
-    let members = read(changes)?;
+/// Converts attributes in plain JSON to an item without keys. `null` stands for no attribute.
+pub(crate) fn item(members: Map<String, Value>) -> Result<Item, CliError> {
     reject_reserved(&members)?;
     let set = parse(members)?.into_iter().filter_map(|(name, change)| match change {
         Change::Set(value) => Some((name, value)),

@@ -36,7 +36,7 @@ pub(crate) struct Needs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// States have no version keys.
+    /// States have no version keys, and a table that does not exist has no width.
     Unused,
     Read,
     /// The command stores the width in a new table.

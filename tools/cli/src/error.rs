@@ -4,11 +4,12 @@ use operations::error::{Kind, OperationError};
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
-        client::error::ServiceError,
-        maintain::purge::PurgeError,
+        client::error::{ErrorKind, ServiceError},
+        maintain::{create_table::CreateTableError, purge::PurgeError},
         read::{table_config::WidthError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
+    patterns::time_series::LoadError,
 };
 use thiserror::Error;
 
@@ -26,6 +27,10 @@ pub(crate) enum CliError {
     Width(#[from] WidthError),
     #[error(transparent)]
     Purge(#[from] PurgeError),
+    #[error(transparent)]
+    CreateTable(#[from] CreateTableError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
     #[error(transparent)]
     Operation(#[from] OperationError),
     /// Standard output failed, or the runtime did not start.
@@ -46,7 +51,15 @@ impl CliError {
                 Kind::Conflict => 4,
                 Kind::Unavailable => 5,
             },
-            Self::Width(_) | Self::Purge(_) | Self::Io(_) => 5,
+            // DynamoDB rejects such a request regardless of its sender.
+            Self::CreateTable(CreateTableError::Service(error))
+            | Self::Load(LoadError::Service { source: error, .. })
+                if error.kind == ErrorKind::Rejected =>
+            {
+                2
+            }
+            Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
+            Self::Width(_) | Self::Purge(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
         }
     }
 

@@ -62,6 +62,8 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         Command::Diff(diff) => diff.run(&connection, &output).await,
         Command::Lag(lag) => lag.run(&connection, &output).await,
         Command::Metadata(metadata) => metadata.run(&connection, &output).await,
+        Command::Items(items) => items.run(&connection, &output).await,
+        Command::Table(table) => table.run(&connection, globals.version_digits, &output).await,
         Command::State(state) => state.run(&connection, &output).await,
         Command::Backfill(backfill) => backfill.run(&connection, &output).await,
         Command::Prune(prune) => prune.run(&connection, &output).await,

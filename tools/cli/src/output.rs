@@ -1,5 +1,6 @@
 //! Output: tables on a terminal, JSON otherwise.
 
+mod items;
 mod versions;
 
 use std::io::{self, IsTerminal as _, Write as _};

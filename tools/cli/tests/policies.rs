@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::{endpoint::sdk_config, pages::policy_actions, table, tap::Tap};
 
 /// The commands of each policy, by the `Sid` of its statement. They run in this order, so that later commands find items.
-const COMMANDS: [(&str, &[&str]); 5] = [
+const COMMANDS: [(&str, &[&str]); 7] = [
     (
         "Write",
         &[
@@ -38,8 +38,16 @@ const COMMANDS: [(&str, &[&str]); 5] = [
             "lag E",
             "state latest E",
             "state list E",
+            "state list E --prefix 2020-11 --newest-first --limit 1",
+            "items E",
         ],
     ),
+    // The first one creates the table, the second one finds it.
+    (
+        "CreateTable",
+        &["--table Factory table create", "--table Factory table create"],
+    ),
+    ("Load", &["state load STATES"]),
     ("Audit", &["audit E --lag 0", "audit --all --lag 0"]),
     (
         "Maintain",
@@ -66,9 +74,11 @@ const COMMANDS: [(&str, &[&str]); 5] = [
 ];
 
 /// The statements that a policy extends.
-const EXTENDS: [(&str, &[&str]); 5] = [
+const EXTENDS: [(&str, &[&str]); 7] = [
     ("Read", &[]),
     ("Write", &["Read"]),
+    ("CreateTable", &["Read", "Write"]),
+    ("Load", &[]),
     ("Audit", &["Read"]),
     ("Maintain", &["Read", "Write", "Audit"]),
     ("RedriveTable", &["Read", "Write", "Audit"]),
@@ -98,6 +108,8 @@ async fn needed(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<Stri
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document.json");
     std::fs::write(&path, document().to_string()).unwrap();
+    let states = folder.path().join("states.jsonl");
+    std::fs::write(&states, r#"{"ID": "S", "Time": "2020-11-12T20:04:00"}"#).unwrap();
     for (sid, commands) in COMMANDS {
         tap.clear();
         for command in commands {
@@ -107,6 +119,7 @@ async fn needed(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<Stri
                 .args(["--endpoint-url", &tap.endpoint, "--version-digits", digits]);
             let words = command.split(' ').map(|word| match word {
                 "DOCUMENT" => path.to_str().unwrap(),
+                "STATES" => states.to_str().unwrap(),
                 word => word,
             });
             let output = vzero.args(words).output().await.unwrap();

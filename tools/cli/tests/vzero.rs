@@ -223,7 +223,7 @@ fn each_failure_has_its_exit_code_and_one_line() {
     );
     let elsewhere = ["--endpoint-url", "http://127.0.0.1:1", "get", "E"];
     for (arguments, code, line) in [
-        (&["get", "F"][..], 3, "error: there is no such version of F"),
+        (&["get", "F"][..], 3, "error: there is no F"),
         (
             &["get", "E", "--version", "2"],
             3,
@@ -482,6 +482,9 @@ fn only_commands_that_write_accept_write_options() {
         "state put",
         "state latest",
         "state list",
+        "state load",
+        "items",
+        "table create",
         "audit",
         "backfill",
         "prune",

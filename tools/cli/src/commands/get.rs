@@ -62,6 +62,9 @@ impl Get {
                 "{} is deleted as of version {}",
                 self.id, view.version
             ))),
+            None if self.number.is_none() && self.at.is_none() && self.effective_at.is_none() => {
+                Err(CliError::no_entity(&self.id))
+            }
             None => {
                 let floor = store.floor(&entity, consistent).await?;
                 let is_pruned = self.number.is_some_and(|number| number < floor.get());

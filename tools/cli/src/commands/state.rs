@@ -1,12 +1,15 @@
 //! `vzero state`.
 
+mod load;
+
 use operations::connection::Connection;
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, plain},
-    patterns::time_series::{self, PutOutcome, StateTime, TimeSeries},
+    patterns::time_series::{self, PutOutcome, StateQuery, StateTime, TimePrefix, TimeSeries},
 };
 
+use self::load::Load;
 use crate::{
     changes::{self, Changes},
     error::CliError,
@@ -34,7 +37,8 @@ pub(crate) enum State {
         /// Partition key of the entity
         id: String,
     },
-    /// List the states between two times, oldest first
+    /// List the states of a range of times, oldest first
+    #[command(after_help = LIST_EXAMPLES)]
     List {
         /// Partition key of the entity
         id: String,
@@ -44,8 +48,25 @@ pub(crate) enum State {
         /// Last time
         #[arg(long, value_name = "TIME")]
         to: Option<String>,
+        /// Beginning of the stored time: 2023-12 is a month, 2023-12-15T08 an hour
+        #[arg(long, value_name = "TIME")]
+        prefix: Option<String>,
+        /// List the newest state first
+        #[arg(long)]
+        newest_first: bool,
+        /// Maximum number of states to show
+        #[arg(long, value_name = "COUNT")]
+        limit: Option<usize>,
     },
+    /// Put many states from a file, and replace existing states of the same time
+    Load(Load),
 }
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  vzero state list Equipment#1 --prefix 2023-12 --newest-first
+  vzero state list Equipment#1 --from 2023-12-15 --limit 10
+A state is listed if it is in all ranges that are given. Times are stored in UTC, such as 2023-12-15T08:30:00.";
 
 impl State {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -59,7 +80,7 @@ impl State {
             } => {
                 let time = parse(time.as_deref(), "--time")?;
                 let time = time.ok_or_else(|| CliError::Usage("a state needs --time".to_owned()))?;
-                let item = changes::item(changes)?;
+                let item = changes::item(changes::read(changes)?)?;
                 match series.put(&EntityId::new(id)?, &time, item, *replace).await? {
                     PutOutcome::Put => output.object(&json!({"ID": id, "Time": time.as_str(), "Outcome": "Put"})),
                     PutOutcome::Taken => Err(CliError::Conflict(format!(
@@ -72,13 +93,27 @@ impl State {
                 let state = state.ok_or_else(|| CliError::NotFound(format!("{id} has no states")))?;
                 output.object(&shown(id, &state))
             }
-            Self::List { id, from, to } => {
-                let (from, to) = (parse(from.as_deref(), "--from")?, parse(to.as_deref(), "--to")?);
-                let states = series
-                    .between(&EntityId::new(id)?, from.as_ref(), to.as_ref(), connection.consistent)
-                    .await?;
+            Self::List {
+                id,
+                from,
+                to,
+                prefix,
+                newest_first,
+                limit,
+            } => {
+                let prefix = prefix.as_deref().map(TimePrefix::parse).transpose();
+                let query = StateQuery {
+                    from: parse(from.as_deref(), "--from")?,
+                    to: parse(to.as_deref(), "--to")?,
+                    prefix: prefix.map_err(|error| CliError::usage("--prefix", error))?,
+                    newest_first: *newest_first,
+                    limit: *limit,
+                    consistent: connection.consistent,
+                };
+                let states = series.between(&EntityId::new(id)?, &query).await?;
                 output.objects(&states.iter().map(|state| shown(id, state)).collect::<Vec<_>>())
             }
+            Self::Load(load) => load.run(&series, output).await,
         }
     }
 }

@@ -204,7 +204,7 @@ async fn ranges_contain_only_states() {
 #[tokio::test]
 async fn a_range_has_all_pages() {
     let database = Database::start().await;
-    database.store("VersionControl", 1).await;
+    let store = database.store("VersionControl", 1).await;
     let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
     let text = "x".repeat(100_000);
     let loaded: Vec<_> = (10..30).map(|day| format!("2023-12-{day}T00:00:00")).collect();
@@ -216,6 +216,12 @@ async fn a_range_has_all_pages() {
     };
     assert_eq!(times(&series, "E", &query(None)).await.len(), 20);
     assert_eq!(times(&series, "E", &query(Some(15))).await.len(), 15);
+    let mut counts = Vec::new();
+    let collection = store
+        .item_collection(&entity("E"), true, |read| counts.push(read))
+        .await;
+    assert_eq!(collection.unwrap().items.len(), 20);
+    assert!(counts.len() > 1 && counts.last() == Some(&20), "{counts:?}");
 }
 
 /// Equipment states of a factory, keyed by time.

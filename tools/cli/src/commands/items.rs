@@ -1,0 +1,43 @@
+//! `vzero items`.
+
+use operations::{connection::Connection, progress::Progress as _};
+use shared::domain::entity::EntityId;
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Counter,
+};
+
+/// Number of items from which the progress of the read is shown.
+const MANY: u64 = 1000;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: vzero items Equipment#1 --output json")]
+pub(crate) struct Items {
+    /// Partition key of the entity
+    id: String,
+}
+
+impl Items {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let entity = EntityId::new(&self.id)?;
+        let counter = Counter::new("items read");
+        let progress = |read| {
+            if read >= MANY {
+                counter.at(read);
+            }
+        };
+        let store = &connection.store;
+        let collection = store.item_collection(&entity, connection.consistent, progress).await?;
+        drop(counter);
+        if collection.items.is_empty() {
+            return Err(CliError::no_entity(&self.id));
+        }
+        output.item_collection(&self.id, &collection)?;
+        if collection.expired > 0 {
+            output::note(&format!("{} expired items are not shown", collection.expired));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! `vzero state load`: parses the whole file, then stores its states.
+
+use std::{fmt, path::PathBuf};
+
+use operations::progress::Progress as _;
+use serde_json::{Deserializer, Map, Value, json, value::RawValue};
+use shared::{
+    domain::{entity::EntityId, names, update::ID},
+    patterns::time_series::{LoadError, State, StateTime, TimeSeries},
+};
+
+use crate::{changes, error::CliError, output::Output, progress::Counter};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Load {
+    /// File with one JSON object a line, or with one JSON array of objects; - for standard input
+    file: PathBuf,
+}
+
+const HELP: &str = r#"Examples:
+  vzero state load states.jsonl
+  vzero state list Equipment#1 --output json | vzero --table Copy state load -
+Each object is a state: {"ID": "Equipment#1", "Time": "2023-10-03T12:32:00", "State": "NORMAL"},
+or an item with its keys: {"PK": "Equipment#1", "SK": "2023-10-03T12:32:00", "State": "NORMAL"}.
+The file is checked before the first write: one invalid object, or two objects with the same key, and nothing is stored.
+An existing state of the same time is replaced, as with state put --replace, so a load can be repeated."#;
+
+/// Name of the attributes in the output of `state list`.
+const ATTRIBUTES: &str = "Attributes";
+
+impl Load {
+    pub(super) async fn run(&self, series: &TimeSeries, output: &Output) -> Result<(), CliError> {
+        let file = self.file.display();
+        let text = changes::text_of(&self.file)?;
+        let (positions, states): (Vec<_>, Vec<_>) = parse(&text)
+            .map_err(|why| CliError::Usage(format!("{file}: {why}")))?
+            .into_iter()
+            .unzip();
+        let counter = Counter::new("states stored");
+        let loaded = series.load(&states, |stored| counter.at(stored)).await;
+        drop(counter);
+        let at = |index: usize| positions.get(index).copied().unwrap_or_default();
+        match loaded {
+            Ok(stored) => output.object(&json!({"Loaded": stored})),
+            Err(LoadError::Twice { first, second }) => Err(CliError::Usage(format!(
+                "{file}: {} and {} have the same entity and time",
+                at(first),
+                at(second)
+            ))),
+            Err(LoadError::Invalid { index, source }) => {
+                Err(CliError::Usage(format!("{file}: {}: {source}", at(index))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Place in a file, counted from 1.
+#[derive(Debug, Clone, Copy, Default)]
+struct Position {
+    line: usize,
+    /// Number of the byte in the line.
+    column: usize,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.column {
+            0 | 1 => write!(f, "line {}", self.line),
+            column => write!(f, "line {}, column {column}", self.line),
+        }
+    }
+}
+
+/// Returns the states with their positions, or the first error and the number of all errors.
+fn parse(text: &str) -> Result<Vec<(Position, (EntityId, State))>, String> {
+    let (mut states, mut errors) = (Vec::new(), Vec::new());
+    let (mut line, mut line_start, mut counted) = (1, 0, 0);
+    for (offset, object) in objects(text, &mut errors) {
+        let passed = &text[counted..offset];
+        line += passed.matches('\n').count();
+        line_start = passed.rfind('\n').map_or(line_start, |newline| counted + newline + 1);
+        counted = offset;
+        let column = offset - line_start + 1;
+        let position = Position { line, column };
+        match state(object) {
+            Ok(state) => states.push((position, state)),
+            Err(why) => errors.push((position, why)),
+        }
+    }
+    errors.sort_by_key(|(position, _)| (position.line, position.column));
+    match errors.as_slice() {
+        [] => Ok(states),
+        [(position, why)] => Err(format!("{position}: {why}")),
+        [(position, why), ..] => Err(format!("{position}: {why}; {} errors in total", errors.len())),
+    }
+}
+
+/// Returns the objects of the text with the offset of each. Those after a syntax error are unknown.
+fn objects<'a>(text: &'a str, errors: &mut Vec<(Position, String)>) -> Vec<(usize, &'a str)> {
+    let mut found: Vec<&RawValue> = Vec::new();
+    let parsed = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text).map(|array| found = array)
+    } else {
+        let mut objects = Deserializer::from_str(text).into_iter();
+        objects.try_for_each(|object| object.map(|object| found.push(object)))
+    };
+    if let Err(error) = parsed {
+        let position = Position {
+            line: error.line(),
+            column: error.column(),
+        };
+        errors.push((position, without_position(&error)));
+    }
+    let start = text.as_ptr().addr();
+    let offset = |object: &&'a RawValue| (object.get().as_ptr().addr() - start, object.get());
+    found.iter().map(offset).collect()
+}
+
+/// Returns the message of a syntax error, which ends with its position otherwise.
+fn without_position(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map(|(message, _)| message.to_owned());
+    message.unwrap_or(text)
+}
+
+/// Parses one state: with `ID` and `Time`, as `state list` prints it, or with the keys of its item.
+fn state(object: &str) -> Result<(EntityId, State), String> {
+    let value = serde_json::from_str(object).map_err(|error| without_position(&error))?;
+    let Value::Object(mut members) = value else {
+        return Err("it is not a JSON object".to_owned());
+    };
+    let has_keys = members.contains_key(names::PK) || members.contains_key(names::SK);
+    let [id, time] = if has_keys {
+        [names::PK, names::SK]
+    } else {
+        [ID, names::TIME]
+    };
+    let entity = EntityId::new(take(&mut members, id)?).map_err(|error| format!("{id}: {error}"))?;
+    let at = StateTime::parse(&take(&mut members, time)?).map_err(|error| format!("{time}: {error}"))?;
+    // As `state list` prints it.
+    if !has_keys
+        && members.len() == 1
+        && let Some(Value::Object(attributes)) = members.get_mut(ATTRIBUTES)
+    {
+        members = std::mem::take(attributes);
+    }
+    let attributes = changes::item(members).map_err(|error| error.to_string())?;
+    Ok((entity, State { time: at, attributes }))
+}
+
+fn take(members: &mut Map<String, Value>, name: &str) -> Result<String, String> {
+    match members.remove(name) {
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(format!("{name} is not a string")),
+        None => Err(format!("{name} is missing")),
+    }
+}

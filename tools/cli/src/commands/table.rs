@@ -1,0 +1,144 @@
+//! `vzero table`.
+
+use operations::{connection::Connection, error::OperationError};
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::keys::VersionDigits,
+    dynamodb::{
+        Store,
+        maintain::{
+            create_table::{CreateOutcome, NotApplied},
+            table_settings::TableSettings,
+        },
+        read::{table_config::WidthError, table_state::TableState},
+    },
+    logging::chain,
+};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Table {
+    /// Create the table if it does not exist, with the settings of template.yaml
+    #[command(after_help = HELP)]
+    Create,
+}
+
+const HELP: &str = "\
+Examples:
+  vzero --table Factory table create
+  vzero --table Factory table create --version-digits 10
+The command waits until the table is active, and prints the settings of the table. An existing table is not changed: if its
+keys or its stream do not fit, the exit code is 4. With --version-digits, a new table stores this width.";
+
+impl Table {
+    /// `digits` is the width of version keys that was asked for.
+    pub(crate) async fn run(
+        &self,
+        connection: &Connection,
+        digits: Option<VersionDigits>,
+        output: &Output,
+    ) -> Result<(), CliError> {
+        let Self::Create = self;
+        let (settings, name) = (TableSettings::default(), &connection.table);
+        let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
+        let outcome = store.create_table(&settings).await?;
+        let state = store.table_state().await?;
+        let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
+        let fits = settings.check(&state);
+        let stored = match (&outcome, &fits) {
+            (_, Err(_)) => Ok(None),
+            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.store_digits().await.map(|()| digits),
+            (CreateOutcome::Created(_), Ok(())) => Ok(None),
+            (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
+        };
+        let shown_digits = stored.as_ref().ok().copied().flatten();
+        output.object(&shown(name, &outcome, &state, shown_digits))?;
+        for missing in settings.missing(&state) {
+            output::note(&missing);
+        }
+        if let Err(misfit) = fits {
+            return Err(CliError::Conflict(format!("the table {name} exists, but {misfit}")));
+        }
+        if let CreateOutcome::Created(not_applied) = &outcome {
+            check_applied(name, not_applied)?;
+        }
+        match (stored?, digits) {
+            (Some(stored), Some(requested)) if stored != requested => {
+                Err(WidthError::Other { stored, requested }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the stored width of an existing table. Its first write stores the width of a table without items.
+async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, WidthError> {
+    let stored = store.stored_digits().await?;
+    let default = VersionDigits::default();
+    if let (None, Some(requested)) = (stored, digits)
+        && requested != default
+    {
+        if !store.is_empty().await? {
+            return Err(WidthError::Other {
+                stored: default,
+                requested,
+            });
+        }
+        output::note("the table is empty: the first put stores the width of version keys");
+    }
+    Ok(stored)
+}
+
+fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option<VersionDigits>) -> Value {
+    let keys = state
+        .keys
+        .iter()
+        .map(|(name, kind)| (name.clone(), kind.as_str().into()));
+    let outcome = match outcome {
+        CreateOutcome::Created(_) => "Created",
+        CreateOutcome::Exists => "Exists",
+    };
+    let members = [
+        ("Table", Some(json!(name))),
+        ("Outcome", Some(json!(outcome))),
+        ("Status", Some(json!(state.status.as_str()))),
+        ("Keys", Some(Value::Object(keys.collect()))),
+        ("BillingMode", Some(json!(state.billing_mode.as_str()))),
+        ("Stream", state.stream.as_ref().map(|stream| json!(stream.as_str()))),
+        (
+            "TimeToLive",
+            state.ttl.as_ref().ok().cloned().flatten().map(Value::from),
+        ),
+        ("DeletionProtection", Some(json!(state.deletion_protection))),
+        (
+            "PointInTimeRecovery",
+            state.point_in_time_recovery.as_ref().ok().map(|enabled| json!(enabled)),
+        ),
+        ("Encryption", Some(json!(state.encryption))),
+        ("VersionDigits", digits.map(|digits| json!(digits.get()))),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(members.collect::<Map<_, _>>())
+}
+
+/// Returns an error that names the settings which could not be applied. A setting that the endpoint does not support is none.
+fn check_applied(name: &str, not_applied: &[NotApplied]) -> Result<(), CliError> {
+    let failed = not_applied.iter().filter(|failed| !failed.error.is_unsupported);
+    let failed: Vec<_> = failed
+        .map(|failed| format!("{} ({})", failed.setting, chain(&failed.error)))
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "the table {name} was created without {}; enable it in the console of AWS or with the AWS CLI",
+        failed.join(" and ")
+    );
+    Err(OperationError::Retryable(message).into())
+}
