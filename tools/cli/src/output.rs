@@ -10,7 +10,7 @@ use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 use shared::{dynamodb::client::capacity::Charge, logging::chain};
 
-pub(crate) use self::versions::record_line;
+pub(crate) use self::{items::state_json, versions::record_line};
 use crate::error::CliError;
 
 /// Output format.

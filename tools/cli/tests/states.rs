@@ -357,3 +357,21 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
     );
     assert_eq!((get.code, get.stderr), (missing.code, missing.stderr));
 }
+
+#[test]
+fn states_are_one_table() {
+    let table = new_table();
+    load(
+        &table,
+        "{\"ID\": \"E\", \"Time\": \"2023-01-01\", \"A\": 1}\n{\"ID\": \"E\", \"Time\": \"2023-01-02\", \"B\": \"x\"}",
+    );
+    let run = table.run(&["state", "list", "E", "--output", "table"]);
+    let rows: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('│')).collect();
+    let expected = [
+        "│ Time                ┆ A ┆ B │",
+        "│ 2023-01-01T00:00:00 ┆ 1 ┆   │",
+        "│ 2023-01-02T00:00:00 ┆   ┆ x │",
+    ];
+    assert_eq!(rows, expected, "{}", run.stdout);
+    assert_eq!(table.run(&["state", "list", "F", "--output", "table"]).stdout, "");
+}

@@ -3,17 +3,17 @@
 mod load;
 
 use operations::connection::Connection;
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
-    domain::{entity::EntityId, plain},
-    patterns::time_series::{self, PutOutcome, StateQuery, StateTime, TimePrefix, TimeSeries},
+    domain::entity::EntityId,
+    patterns::time_series::{PutOutcome, StateQuery, StateTime, TimePrefix, TimeSeries},
 };
 
 use self::load::Load;
 use crate::{
     changes::{self, Changes},
     error::CliError,
-    output::Output,
+    output::{self, Output},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -91,7 +91,7 @@ impl State {
             Self::Latest { id } => {
                 let state = series.latest(&EntityId::new(id)?, connection.consistent).await?;
                 let state = state.ok_or_else(|| CliError::NotFound(format!("{id} has no states")))?;
-                output.object(&shown(id, &state))
+                output.object(&output::state_json(id, &state))
             }
             Self::List {
                 id,
@@ -111,15 +111,11 @@ impl State {
                     consistent: connection.consistent,
                 };
                 let states = series.between(&EntityId::new(id)?, &query).await?;
-                output.objects(&states.iter().map(|state| shown(id, state)).collect::<Vec<_>>())
+                output.states(id, &states)
             }
             Self::Load(load) => load.run(&series, output).await,
         }
     }
-}
-
-fn shown(id: &str, state: &time_series::State) -> Value {
-    json!({"ID": id, "Time": state.time.as_str(), "Attributes": plain::attributes(&state.attributes)})
 }
 
 fn parse(time: Option<&str>, option: &str) -> Result<Option<StateTime>, CliError> {

@@ -1,9 +1,10 @@
-//! All items of an entity: one JSON line for each item, or one table for each kind of items.
+//! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{keys::ItemKind, names, plain},
+    domain::{Item, keys::ItemKind, names, plain},
     dynamodb::read::item_collection::{CollectedItem, ItemCollection},
+    patterns::time_series::State,
 };
 
 use super::{Output, cell, print, print_table, visible};
@@ -39,24 +40,53 @@ impl Output {
         let sections = collection.items.chunk_by(|a, b| title(a.kind) == title(b.kind));
         sections.into_iter().try_for_each(section)
     }
+
+    /// Prints states in the order of the slice: one JSON line for each, or one table.
+    pub(crate) fn states(&self, id: &str, states: &[State]) -> Result<(), CliError> {
+        if self.is_json() {
+            return states.iter().try_for_each(|state| self.object(&state_json(id, state)));
+        }
+        if states.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<_> = states
+            .iter()
+            .map(|state| (state.time.as_str(), &state.attributes))
+            .collect();
+        print_rows(names::TIME, &rows)
+    }
+}
+
+/// Returns `{"ID": …, "Time": …, "Attributes": {…}}`.
+pub(crate) fn state_json(id: &str, state: &State) -> Value {
+    json!({"ID": id, "Time": state.time.as_str(), "Attributes": plain::attributes(&state.attributes)})
 }
 
 fn section(items: &[CollectedItem]) -> Result<(), CliError> {
     print(&format!("\n{}", items.first().map_or("", |item| title(item.kind))))?;
-    let mut attributes: Vec<&String> = items.iter().flat_map(|item| item.attributes.keys()).collect();
+    let rows: Vec<_> = items
+        .iter()
+        .map(|item| (item.sort_key.as_str(), &item.attributes))
+        .collect();
+    print_rows(names::SK, &rows)
+}
+
+/// Prints a table with a row for each item: its key, then a column for each attribute.
+fn print_rows(key: &str, items: &[(&str, &Item)]) -> Result<(), CliError> {
+    let mut attributes: Vec<&String> = items.iter().flat_map(|(_, item)| item.keys()).collect();
     attributes.retain(|name| !NOT_IN_TABLES.contains(&name.as_str()));
     attributes.sort();
     attributes.dedup();
-    let header: Vec<_> = [names::SK]
+    let header: Vec<_> = [key]
         .into_iter()
         .chain(attributes.iter().map(|name| name.as_str()))
         .collect();
-    let row = |item: &CollectedItem| {
+    let row = |(key, item): &(&str, &Item)| {
         let value = |name: &&String| {
-            let value = item.attributes.get(name.as_str());
+            let value = item.get(name.as_str());
             value.map(|value| text(&plain::attribute(value))).unwrap_or_default()
         };
-        let key = [item.sort_key.clone()].into_iter();
+        let key = [(*key).to_owned()].into_iter();
         key.chain(attributes.iter().map(value)).collect()
     };
     print_table(&header, &items.iter().map(row).collect::<Vec<_>>())
