@@ -42,7 +42,9 @@ impl CliError {
     /// Returns 2 for usage, 3 for not found, 4 for a conflict or findings, 5 for a service or the network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Width(WidthError::Other { .. }) => 2,
+            Self::Usage(_)
+            | Self::Width(WidthError::Other { .. })
+            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
             Self::NotFound(_) => 3,
             Self::Conflict(_) | Self::Purge(PurgeError::WrittenAgain) => 4,
             Self::Operation(error) => match error.kind() {
@@ -58,7 +60,6 @@ impl CliError {
             {
                 2
             }
-            Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
             Self::Width(_) | Self::Purge(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
         }
     }

@@ -50,10 +50,9 @@ impl Table {
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {
-            (_, Err(_)) => Ok(None),
             (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.store_digits().await.map(|()| digits),
-            (CreateOutcome::Created(_), Ok(())) => Ok(None),
             (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
+            _ => Ok(None),
         };
         let shown_digits = stored.as_ref().ok().copied().flatten();
         output.object(&shown(name, &outcome, &state, shown_digits))?;

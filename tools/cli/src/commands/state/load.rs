@@ -33,14 +33,11 @@ impl Load {
     pub(super) async fn run(&self, series: &TimeSeries, output: &Output) -> Result<(), CliError> {
         let file = self.file.display();
         let text = changes::text_of(&self.file)?;
-        let (positions, states): (Vec<_>, Vec<_>) = parse(&text)
-            .map_err(|why| CliError::Usage(format!("{file}: {why}")))?
-            .into_iter()
-            .unzip();
+        let parsed = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
         let counter = Counter::new("states stored");
-        let loaded = series.load(&states, |stored| counter.at(stored)).await;
+        let loaded = series.load(&parsed.states, |stored| counter.at(stored)).await;
         drop(counter);
-        let at = |index: usize| positions.get(index).copied().unwrap_or_default();
+        let at = |index: usize| parsed.positions.get(index).copied().unwrap_or_default();
         match loaded {
             Ok(stored) => output.object(&json!({"Loaded": stored})),
             Err(LoadError::Twice { first, second }) => Err(CliError::Usage(format!(
@@ -73,9 +70,17 @@ impl fmt::Display for Position {
     }
 }
 
-/// Returns the states with their positions, or the first error and the number of all errors.
-fn parse(text: &str) -> Result<Vec<(Position, (EntityId, State))>, String> {
-    let (mut states, mut errors) = (Vec::new(), Vec::new());
+/// States of a file.
+#[derive(Default)]
+struct Parsed {
+    states: Vec<(EntityId, State)>,
+    /// Position of each state.
+    positions: Vec<Position>,
+}
+
+/// Returns the states, or the first error and the number of all errors.
+fn parse(text: &str) -> Result<Parsed, String> {
+    let (mut parsed, mut errors) = (Parsed::default(), Vec::new());
     let (mut line, mut line_start, mut counted) = (1, 0, 0);
     for (offset, object) in objects(text, &mut errors) {
         let passed = &text[counted..offset];
@@ -85,13 +90,16 @@ fn parse(text: &str) -> Result<Vec<(Position, (EntityId, State))>, String> {
         let column = offset - line_start + 1;
         let position = Position { line, column };
         match state(object) {
-            Ok(state) => states.push((position, state)),
+            Ok(state) => {
+                parsed.states.push(state);
+                parsed.positions.push(position);
+            }
             Err(why) => errors.push((position, why)),
         }
     }
     errors.sort_by_key(|(position, _)| (position.line, position.column));
     match errors.as_slice() {
-        [] => Ok(states),
+        [] => Ok(parsed),
         [(position, why)] => Err(format!("{position}: {why}")),
         [(position, why), ..] => Err(format!("{position}: {why}; {} errors in total", errors.len())),
     }
