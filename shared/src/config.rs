@@ -1,12 +1,16 @@
 //! Settings from environment variables. No other module reads the environment.
 
-use std::str::FromStr;
+use std::{ops::RangeInclusive, str::FromStr, time::Duration};
 
+use aws_config::retry::RetryMode;
 use thiserror::Error;
 
 use crate::{
     domain::{keys::VersionDigits, ledger::Retention, update::Ordering},
-    dynamodb::write::modes::{Idempotency, WriteOptions},
+    dynamodb::{
+        client::settings::ClientSettings,
+        write::modes::{Idempotency, WriteOptions},
+    },
 };
 
 /// Settings of both functions. `template.yaml` sets them.
@@ -26,6 +30,8 @@ pub struct Config {
     pub record_sender: bool,
     /// `LOG_KEYS`: `true` to log partition keys instead of their hashes. Default false.
     pub log_keys: bool,
+    /// Retries and timeouts of requests to DynamoDB. Its members name their variables.
+    pub client: ClientSettings,
 }
 
 impl Config {
@@ -53,8 +59,79 @@ impl Config {
             },
             record_sender: parse(&variable, "RECORD_SENDER")?.unwrap_or(true),
             log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
+            client: client(&variable, ClientSettings::default())?,
         })
     }
+}
+
+/// Reads the retries and timeouts of a client from the environment. Variables that are not set keep the values of `defaults`.
+///
+/// # Errors
+///
+/// Returns [`ConfigError::Invalid`] if a variable is invalid.
+pub fn client_settings(defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
+    client(&variable, defaults)
+}
+
+fn client(variable: &impl Fn(&str) -> Option<String>, defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
+    const ATTEMPT: &str = "ATTEMPT_TIMEOUT_MS";
+    const OPERATION: &str = "OPERATION_TIMEOUT_MS";
+    let timeout = |name, default| {
+        let millis = whole(variable, name, ClientSettings::TIMEOUT_MILLIS)?;
+        Ok(millis.map_or(default, Duration::from_millis))
+    };
+    let attempts = whole(variable, "AWS_MAX_ATTEMPTS", ClientSettings::ATTEMPTS)?;
+    let settings = ClientSettings {
+        retry_mode: retry_mode(variable)?.unwrap_or(defaults.retry_mode),
+        max_attempts: attempts.unwrap_or(defaults.max_attempts),
+        connect_timeout: timeout("CONNECT_TIMEOUT_MS", defaults.connect_timeout)?,
+        read_timeout: timeout("READ_TIMEOUT_MS", defaults.read_timeout)?,
+        attempt_timeout: timeout(ATTEMPT, defaults.attempt_timeout)?,
+        operation_timeout: timeout(OPERATION, defaults.operation_timeout)?,
+    };
+    let (attempt, operation) = (settings.attempt_timeout, settings.operation_timeout);
+    if attempt > operation {
+        return Err(ConfigError::Invalid {
+            name: ATTEMPT,
+            reason: format!(
+                "{} is greater than {OPERATION}, {}",
+                attempt.as_millis(),
+                operation.as_millis()
+            ),
+        });
+    }
+    Ok(settings)
+}
+
+fn retry_mode(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RetryMode>, ConfigError> {
+    const NAME: &str = "AWS_RETRY_MODE";
+    let name: Option<String> = parse(variable, NAME)?;
+    // The SDK's message has several lines.
+    let mode = name.map(|name| name.parse().map_err(|_| "expected standard or adaptive"));
+    mode.transpose().map_err(|reason| ConfigError::Invalid {
+        name: NAME,
+        reason: reason.to_owned(),
+    })
+}
+
+fn whole<T: TryFrom<u64>>(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    bounds: RangeInclusive<u64>,
+) -> Result<Option<T>, ConfigError> {
+    let text: Option<String> = parse(variable, name)?;
+    let number = |text: String| {
+        text.parse()
+            .ok()
+            .filter(|number| bounds.contains(number))?
+            .try_into()
+            .ok()
+    };
+    let invalid = || ConfigError::Invalid {
+        name,
+        reason: format!("expected a whole number from {} to {}", bounds.start(), bounds.end()),
+    };
+    text.map(|text| number(text).ok_or_else(invalid)).transpose()
 }
 
 fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency, ConfigError> {
@@ -155,6 +232,90 @@ mod tests {
         assert_eq!(config.digits, VersionDigits::default());
         assert_eq!(config.ordering, Ordering::Arrival);
         assert!(config.record_sender && !config.log_keys);
+        assert_eq!(config.client, ClientSettings::default());
+    }
+
+    #[test]
+    fn every_variable_of_the_client_is_read() {
+        let defaults = ClientSettings::default();
+        let millis = Duration::from_millis;
+        for (variables, expected) in [
+            (&[("AWS_RETRY_MODE", "standard")][..], defaults),
+            (
+                &[("AWS_RETRY_MODE", "adaptive")],
+                ClientSettings {
+                    retry_mode: RetryMode::Adaptive,
+                    ..defaults
+                },
+            ),
+            (
+                &[("AWS_MAX_ATTEMPTS", "1")],
+                ClientSettings {
+                    max_attempts: 1,
+                    ..defaults
+                },
+            ),
+            (
+                &[("AWS_MAX_ATTEMPTS", "10"), ("CONNECT_TIMEOUT_MS", "1")],
+                ClientSettings {
+                    max_attempts: 10,
+                    connect_timeout: millis(1),
+                    ..defaults
+                },
+            ),
+            (
+                &[("READ_TIMEOUT_MS", "1500"), ("CONNECT_TIMEOUT_MS", "")],
+                ClientSettings {
+                    read_timeout: millis(1500),
+                    ..defaults
+                },
+            ),
+            (
+                &[("ATTEMPT_TIMEOUT_MS", "25000"), ("OPERATION_TIMEOUT_MS", "25000")],
+                ClientSettings {
+                    attempt_timeout: millis(25_000),
+                    operation_timeout: millis(25_000),
+                    ..defaults
+                },
+            ),
+        ] {
+            let variables = [&[("TABLE_NAME", "T")], variables].concat();
+            assert_eq!(check(&variables).unwrap().client, expected, "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn variables_of_the_client_have_bounds() {
+        let attempts = "expected a whole number from 1 to 10";
+        let millis = "expected a whole number from 1 to 25000";
+        for (variables, reason) in [
+            (&[("AWS_RETRY_MODE", "legacy")][..], "expected standard or adaptive"),
+            (&[("AWS_MAX_ATTEMPTS", "0")], attempts),
+            (&[("AWS_MAX_ATTEMPTS", "11")], attempts),
+            (&[("AWS_MAX_ATTEMPTS", "-1")], attempts),
+            (&[("AWS_MAX_ATTEMPTS", "three")], attempts),
+            (&[("CONNECT_TIMEOUT_MS", "0")], millis),
+            (&[("CONNECT_TIMEOUT_MS", "1s")], millis),
+            (&[("READ_TIMEOUT_MS", "1.5")], millis),
+            (&[("ATTEMPT_TIMEOUT_MS", "-2000")], millis),
+            (&[("OPERATION_TIMEOUT_MS", "25001")], millis),
+            (&[("OPERATION_TIMEOUT_MS", "99999999999999999999")], millis),
+            (
+                &[("ATTEMPT_TIMEOUT_MS", "8001")],
+                "8001 is greater than OPERATION_TIMEOUT_MS, 8000",
+            ),
+            (
+                &[("ATTEMPT_TIMEOUT_MS", "500"), ("OPERATION_TIMEOUT_MS", "499")],
+                "500 is greater than OPERATION_TIMEOUT_MS, 499",
+            ),
+        ] {
+            let error = check(&[&[("TABLE_NAME", "T")], variables].concat()).unwrap_err();
+            let name = variables[0].0;
+            assert_eq!(
+                error,
+                format!("the environment variable {name} cannot be read: {reason}")
+            );
+        }
     }
 
     #[test]

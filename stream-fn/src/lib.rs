@@ -37,7 +37,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
     metrics::init();
     let config = Config::from_env()?;
-    let client = client::from_env().await;
+    let client = client::from_env(&config.client).await;
     let writer = HistoryWriter::new(client, &config);
     writer.warm_up().await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json, value::RawValue};
-use shared::clock::Deadline;
+use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use stream_fn::HistoryWriter;
 use testkit::replay::{self, NeverClient, Replay};
 
@@ -74,6 +74,27 @@ async fn no_request_starts_without_time_left() {
             (response.batch_item_failures.len(), replay.requests().len()),
             (records, 0)
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_and_statements_have_the_attempts_of_the_settings() {
+    for max_attempts in [1, 2, 10] {
+        let settings = ClientSettings {
+            max_attempts,
+            ..ClientSettings::default()
+        };
+        let throttled = batch_response(&["ThrottlingError"; 2]);
+        for (records, response) in [(1, lost()), (2, lost()), (2, throttled)] {
+            let replay = Replay::new(vec![response; 12]);
+            let writer = HistoryWriter::new(replay::client_with(&settings, replay.http()), &replay::settings());
+            assert_eq!(failed(&writer, records, LEFT).await.len(), records);
+            assert_eq!(
+                replay.requests().len(),
+                max_attempts as usize,
+                "{records} {max_attempts}"
+            );
+        }
     }
 }
 

@@ -89,7 +89,7 @@ async fn process_lane(
     for index in lane {
         let entry = &entries[index];
         let group_stopped = entry.group.as_deref().is_some_and(|group| stopped.contains(group));
-        let done = !group_stopped && deadline.allows_start() && apply(writer, entry, tally).await;
+        let done = !group_stopped && deadline.allows_start() && apply(writer, entry, deadline, tally).await;
         if !done {
             failed.push(index);
             stopped.extend(entry.group.as_deref());
@@ -98,10 +98,10 @@ async fn process_lane(
     failed
 }
 
-async fn apply(writer: &Writer, entry: &Entry, tally: &Tally) -> bool {
+async fn apply(writer: &Writer, entry: &Entry, deadline: Deadline, tally: &Tally) -> bool {
     let message = entry.id.as_deref();
     match &entry.update {
-        Ok(update) => writer.write(update, message, tally).await.is_ok(),
+        Ok(update) => writer.write(update, message, deadline, tally).await.is_ok(),
         Err(error) => {
             reject(message, error, tally);
             false

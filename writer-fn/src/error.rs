@@ -28,6 +28,9 @@ pub enum Error {
     /// The request failed for another reason.
     #[error("the update could not be written")]
     Internal(#[source] WriteError),
+    /// The time of the invocation ended first. The update may have been applied.
+    #[error("the update was not written before the deadline of the invocation")]
+    NotInTime,
 }
 
 impl Error {
@@ -37,7 +40,7 @@ impl Error {
             Self::InvalidEvent(_) => "InvalidEvent",
             Self::VersionConflict { .. } => "VersionConflict",
             Self::Throttled(_) => "Throttled",
-            Self::Internal(_) => "Internal",
+            Self::Internal(_) | Self::NotInTime => "Internal",
         }
     }
 
@@ -110,5 +113,6 @@ mod tests {
         assert_eq!(diagnostic.error_type, "InvalidEvent");
         assert_eq!(diagnostic.error_message, "the event is invalid: Latest is reserved");
         assert_eq!(Error::from(WriteError::Unexplained).error_type(), "Internal");
+        assert_eq!(Error::NotInTime.error_type(), "Internal");
     }
 }

@@ -34,7 +34,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
     metrics::init();
     let config = Config::from_env()?;
-    let client = client::from_env().await;
+    let client = client::from_env(&config.client).await;
     let writer = Writer::new(client, &config);
     if let Err(error) = writer.check_width().await {
         tracing::error!(error = chain(&error), "not started");
@@ -92,6 +92,6 @@ impl Writer {
         let update = update
             .map_err(Error::from)
             .inspect_err(|error| writer::reject(None, error, tally))?;
-        Ok(Response::Update(self.write(&update, None, tally).await?))
+        Ok(Response::Update(self.write(&update, None, deadline, tally).await?))
     }
 }

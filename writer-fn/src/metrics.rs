@@ -47,7 +47,7 @@ fn failure(error: &Error) -> &'static str {
         Error::InvalidEvent(_) => "Invalid",
         Error::VersionConflict { .. } => "Conflict",
         Error::Throttled(_) => "Throttled",
-        Error::Internal(_) => "Internal",
+        Error::Internal(_) | Error::NotInTime => "Internal",
     }
 }
 

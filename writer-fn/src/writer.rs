@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use shared::{
-    clock::Clock,
+    clock::{Clock, Deadline},
     config::Config,
     domain::update::{Ordering, Update},
     dynamodb::{Store, read::table_config::WidthError, write::WriteOptions},
     logging::chain,
     metrics::Tally,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{
@@ -74,11 +74,12 @@ impl Writer {
         }
     }
 
-    /// Applies one update. `message` is the id of the queue message that contained it, if any.
+    /// Applies one update, until the deadline. `message` is the id of the queue message that contained it, if any.
     pub(crate) async fn write(
         &self,
         update: &Update,
         message: Option<&str>,
+        deadline: Deadline,
         tally: &Tally,
     ) -> Result<UpdateResponse, Error> {
         let since = Instant::now();
@@ -89,10 +90,11 @@ impl Writer {
             outcome = Empty,
             version = Empty
         );
-        let written = self.store.write(update, self.options).instrument(span.clone()).await;
-        let response = match written {
-            Ok(outcome) => UpdateResponse::new(&update.entity, outcome),
-            Err(error) => Err(Error::from(error)),
+        let write = self.store.write(update, self.options).instrument(span.clone());
+        let response = match timeout_at(deadline.finish_by, write).await {
+            Ok(Ok(outcome)) => UpdateResponse::new(&update.entity, outcome),
+            Ok(Err(error)) => Err(Error::from(error)),
+            Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
         self.log(update, message, &response, &span);

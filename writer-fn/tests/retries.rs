@@ -4,14 +4,19 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::{HttpClient, retry::RetryMode};
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json, value::RawValue};
-use shared::clock::Deadline;
+use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use testkit::replay::{self, NeverClient, Replay};
 use writer_fn::Writer;
 
-fn writer(http: impl aws_sdk_dynamodb::config::HttpClient + 'static) -> Writer {
-    Writer::new(replay::client(http), &replay::settings())
+fn writer(http: impl HttpClient + 'static) -> Writer {
+    writer_with(&ClientSettings::default(), http)
+}
+
+fn writer_with(settings: &ClientSettings, http: impl HttpClient + 'static) -> Writer {
+    Writer::new(replay::client_with(settings, http), &replay::settings())
 }
 
 fn error(code: &str) -> Value {
@@ -89,5 +94,91 @@ async fn a_batch_starts_no_message_near_the_deadline() {
     let response = handle(&writer(http), batch).await;
     assert_eq!(response["batchItemFailures"].as_array().unwrap().len(), 20);
     // One entity, 8 s a message at most: without the deadline it would have been 160 s.
-    assert!(start.elapsed() < Duration::from_secs(36), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+/// With the longest settings, too, the function responds before Lambda ends the invocation.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_is_not_written_in_time_fails() {
+    let settings = ClientSettings {
+        max_attempts: 10,
+        attempt_timeout: Duration::from_secs(25),
+        operation_timeout: Duration::from_secs(25),
+        read_timeout: Duration::from_secs(25),
+        ..ClientSettings::default()
+    };
+    let message = |n: usize| json!({"messageId": n.to_string(), "body": json!({"ID": "E"}).to_string()});
+    let batch = json!({"Records": (1..=3).map(message).collect::<Vec<_>>()});
+    let start = tokio::time::Instant::now();
+    let response = handle(&writer_with(&settings, NeverClient::new()), batch).await;
+    assert_eq!(response["batchItemFailures"].as_array().unwrap().len(), 3);
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let deadline = Deadline::after(Duration::from_secs(20));
+    let event = RawValue::from_string(json!({"ID": "E"}).to_string()).unwrap();
+    let writer = writer_with(&settings, NeverClient::new());
+    let error = writer.handle(&event, "request-1", deadline).await.unwrap_err();
+    assert!(matches!(error, writer_fn::error::Error::NotInTime), "{error:?}");
+    assert!(deadline.finish_by <= tokio::time::Instant::now());
+}
+
+/// Returns the number of requests for an update that fails with this code.
+async fn attempts(settings: &ClientSettings, code: &str) -> usize {
+    let replay = Replay::new(vec![error(code); 12]);
+    handle(&writer_with(settings, replay.http()), json!({"ID": "E"})).await;
+    replay.requests().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_has_the_attempts_of_the_settings() {
+    for max_attempts in [1, 2, 10] {
+        let standard = ClientSettings {
+            max_attempts,
+            ..ClientSettings::default()
+        };
+        let adaptive = ClientSettings {
+            retry_mode: RetryMode::Adaptive,
+            ..standard
+        };
+        let expected = max_attempts as usize;
+        assert_eq!(attempts(&standard, "ThrottlingException").await, expected);
+        assert_eq!(attempts(&standard, "InternalServerError").await, expected);
+        assert_eq!(attempts(&adaptive, "InternalServerError").await, expected);
+    }
+}
+
+/// The update of the latest item has no retries of the SDK, but its adaptive mode: after a throttled request the SDK delays
+/// the next one.
+#[tokio::test(start_paused = true)]
+async fn adaptive_mode_delays_updates_while_dynamodb_throttles() {
+    let settings = |retry_mode| ClientSettings {
+        retry_mode,
+        max_attempts: 10,
+        ..ClientSettings::default()
+    };
+    assert_eq!(
+        attempts(&settings(RetryMode::Standard), "ThrottlingException").await,
+        10
+    );
+    let sent = attempts(&settings(RetryMode::Adaptive), "ThrottlingException").await;
+    assert!((1..10).contains(&sent), "{sent}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_operation_timeout_limits_all_attempts_of_an_update() {
+    for (attempt, operation, attempts) in [(2000, 8000, 10), (1000, 1000, 3), (700, 1500, 10), (2000, 25_000, 10)] {
+        let settings = ClientSettings {
+            max_attempts: attempts,
+            attempt_timeout: Duration::from_millis(attempt),
+            operation_timeout: Duration::from_millis(operation),
+            ..ClientSettings::default()
+        };
+        let start = tokio::time::Instant::now();
+        let response = handle(&writer_with(&settings, NeverClient::new()), json!({"ID": "E"})).await;
+        assert_eq!(response["errorType"], "Internal");
+        let elapsed = start.elapsed();
+        assert!(elapsed <= Duration::from_millis(operation + 1), "{elapsed:?}");
+        // The waits between attempts have a bound of one second each.
+        let least = operation.min(attempt * u64::from(attempts)).saturating_sub(1000);
+        assert!(elapsed >= Duration::from_millis(least), "{elapsed:?}");
+    }
 }

@@ -14,13 +14,15 @@ pub mod put;
 pub mod read;
 pub mod write;
 
-use aws_sdk_dynamodb::Client;
+use std::time::Duration;
 
-use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::{Client, config::retry::RetryConfig};
+use tokio::time::Instant;
 
 use crate::{
     clock::Clock,
     domain::{keys::VersionDigits, recorded_at::RecordedAt},
+    dynamodb::client::ClientSettings,
 };
 
 /// Versioned table. All requests are methods of it.
@@ -37,7 +39,8 @@ pub struct Store {
 impl Store {
     /// Creates the store of a table whose version keys have this width.
     pub fn new(client: Client, table: impl Into<String>, digits: VersionDigits) -> Self {
-        let without_retries = client.config().to_builder().retry_config(RetryConfig::disabled());
+        let once = retries(&client).with_max_attempts(1);
+        let without_retries = client.config().to_builder().retry_config(once);
         Self {
             client_without_retries: Client::from_conf(without_retries.build()),
             client,
@@ -63,6 +66,31 @@ impl Store {
     pub fn digits(&self) -> VersionDigits {
         self.digits
     }
+
+    /// Returns the maximum number of attempts that the client's settings allow.
+    pub(crate) fn max_attempts(&self) -> u32 {
+        retries(&self.client).max_attempts()
+    }
+
+    /// Returns the random wait after this number of failures, by the client's settings. Its bound doubles with each failure.
+    pub(crate) fn backoff(&self, failures: u32) -> Duration {
+        let settings = retries(&self.client);
+        let bound = settings
+            .initial_backoff()
+            .saturating_mul(1 << failures.saturating_sub(1).min(16));
+        bound.min(settings.max_backoff()).mul_f64(fastrand::f64())
+    }
+
+    /// Returns the end of an operation that starts now, with all its attempts, if the client's settings limit it.
+    pub(crate) fn operation_end(&self) -> Option<Instant> {
+        let timeouts = self.client.config().timeout_config();
+        Some(Instant::now() + timeouts?.operation_timeout()?)
+    }
+}
+
+fn retries(client: &Client) -> RetryConfig {
+    let settings = client.config().retry_config().cloned();
+    settings.unwrap_or_else(|| ClientSettings::default().retries())
 }
 
 pub(crate) fn s(text: impl Into<String>) -> aws_sdk_dynamodb::types::AttributeValue {

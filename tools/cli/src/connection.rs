@@ -18,10 +18,11 @@ use aws_sdk_dynamodb::{
 };
 use operations::connection::Connection;
 use shared::{
+    config,
     domain::keys::VersionDigits,
     dynamodb::{
         Store,
-        client::{capacity::Meter, http_client, sdk_defaults, timeouts},
+        client::{self, ClientSettings, capacity::Meter, http_client},
         read::table_config::WidthError,
     },
 };
@@ -69,8 +70,12 @@ pub(crate) async fn open(globals: &Globals, needs: Needs) -> Result<Connection, 
 }
 
 async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
-    let timeouts = timeouts().to_builder().operation_timeout(Duration::from_secs(20));
-    let mut loader = sdk_defaults().timeout_config(timeouts.build());
+    let defaults = ClientSettings {
+        operation_timeout: Duration::from_secs(20),
+        ..ClientSettings::default()
+    };
+    let settings = config::client_settings(defaults).map_err(|error| CliError::Usage(error.to_string()))?;
+    let mut loader = client::sdk_config(&settings);
     if let Some(profile) = &globals.profile {
         // The option takes precedence over the environment.
         // Roles and SSO need requests, so the provider needs the HTTP client.

@@ -7,7 +7,7 @@ use shared::{
     config::Config,
     domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::{
-        client,
+        client::ClientSettings,
         write::{Idempotency, WriteMode, WriteOptions},
     },
 };
@@ -43,6 +43,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
         },
         record_sender: true,
         log_keys: false,
+        client: ClientSettings::default(),
     })
 }
 
@@ -58,8 +59,8 @@ pub(crate) fn dynamodb_client(connector: &Connector) -> aws_sdk_dynamodb::Client
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::for_tests())
-        .timeout_config(client::timeouts())
-        .retry_config(client::retries())
+        .timeout_config(ClientSettings::default().timeouts())
+        .retry_config(ClientSettings::default().retries())
         .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
         .http_client(connector.clone())
         .build();
@@ -71,8 +72,8 @@ pub(crate) fn streams_client(connector: &Connector) -> aws_sdk_dynamodbstreams::
         .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())
         .region(aws_sdk_dynamodbstreams::config::Region::new("us-east-1"))
         .credentials_provider(aws_sdk_dynamodbstreams::config::Credentials::for_tests())
-        .timeout_config(client::timeouts())
-        .retry_config(client::retries())
+        .timeout_config(ClientSettings::default().timeouts())
+        .retry_config(ClientSettings::default().retries())
         .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(partition()))
         .http_client(connector.clone())
         .build();

@@ -1,10 +1,13 @@
 //! DynamoDB without a server: prepared responses, returned in order, and the requests that were sent for them.
 
+use std::sync::atomic::{self, AtomicU64};
+
 use aws_sdk_dynamodb::{
     Client, Config,
     config::{
         BehaviorVersion, Credentials, HttpClient, Region,
         http::{HttpRequest, HttpResponse},
+        retry::RetryPartition,
     },
 };
 pub use aws_smithy_http_client::test_util::NeverClient;
@@ -13,10 +16,7 @@ use serde_json::Value;
 use shared::{
     config::Config as Settings,
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::{
-        client::{retries, timeouts},
-        write::WriteOptions,
-    },
+    dynamodb::{client::ClientSettings, write::WriteOptions},
 };
 
 #[derive(Debug, Clone)]
@@ -65,16 +65,28 @@ impl Replay {
     }
 }
 
-/// Client of DynamoDB over this HTTP client, with the timeouts and the retries of the functions.
+/// Client of DynamoDB over this HTTP client, with the default timeouts and retries of the functions.
 pub fn client(http: impl HttpClient + 'static) -> Client {
+    client_with(&ClientSettings::default(), http)
+}
+
+/// Client of DynamoDB over this HTTP client, with these timeouts and retries.
+pub fn client_with(settings: &ClientSettings, http: impl HttpClient + 'static) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("eu-central-1"))
         .credentials_provider(Credentials::for_tests())
-        .timeout_config(timeouts())
-        .retry_config(retries())
+        .timeout_config(settings.timeouts())
+        .retry_config(settings.retries())
+        .retry_partition(partition())
         .http_client(http);
     Client::from_conf(config.build())
+}
+
+/// Returns a unique partition: the clients of one share the retry quota and the rate limit of adaptive mode.
+fn partition() -> RetryPartition {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    RetryPartition::new(format!("client-{}", NEXT.fetch_add(1, atomic::Ordering::Relaxed)))
 }
 
 pub fn settings() -> Settings {
@@ -85,5 +97,6 @@ pub fn settings() -> Settings {
         write: WriteOptions::default(),
         record_sender: true,
         log_keys: false,
+        client: ClientSettings::default(),
     }
 }

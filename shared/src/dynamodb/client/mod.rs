@@ -4,10 +4,9 @@ pub mod capacity;
 pub mod error;
 pub(crate) mod failure;
 pub mod request_spans;
+pub mod settings;
 
-use std::time::Duration;
-
-use aws_config::{BehaviorVersion, ConfigLoader, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::{BehaviorVersion, ConfigLoader};
 use aws_sdk_dynamodb::Client;
 use aws_smithy_http_client::{
     Builder, ConnectorBuilder,
@@ -17,23 +16,26 @@ use aws_smithy_http_client::{
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
 use crate::dynamodb::client::request_spans::RequestSpans;
-
-/// Maximum duration of one operation with all its attempts. The Lambda functions' timeouts are longer.
-pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
+pub use crate::dynamodb::client::settings::ClientSettings;
 
 /// Creates the client of a function. Region, credentials and endpoint come from the environment.
-pub async fn from_env() -> Client {
-    let config = sdk_defaults().load().await;
+pub async fn from_env(settings: &ClientSettings) -> Client {
+    let config = sdk_config(settings).load().await;
     let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(RequestSpans);
     Client::from_conf(config.build())
 }
 
-/// Returns a loader of SDK settings with this project's HTTP client, timeouts and retries.
+/// Returns a loader of SDK settings with this project's HTTP client, and the default timeouts and retries.
 pub fn sdk_defaults() -> ConfigLoader {
+    sdk_config(&ClientSettings::default())
+}
+
+/// Returns a loader of SDK settings with this project's HTTP client, and these timeouts and retries.
+pub fn sdk_config(settings: &ClientSettings) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(http_client())
-        .timeout_config(timeouts())
-        .retry_config(retries())
+        .timeout_config(settings.timeouts())
+        .retry_config(settings.retries())
 }
 
 /// Returns an HTTP client with TLS by rustls and ring. Like the SDK's default client, it keeps connections open and uses the
@@ -49,21 +51,52 @@ pub fn http_client() -> SharedHttpClient {
     })
 }
 
-/// Returns timeouts for the client. By default, the SDK has no read and operation timeout: a call could block forever.
-pub fn timeouts() -> TimeoutConfig {
-    TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(1))
-        .read_timeout(Duration::from_secs(2))
-        .operation_attempt_timeout(Duration::from_secs(2))
-        .operation_timeout(OPERATION_TIMEOUT)
-        .build()
-}
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
 
-/// Returns the retry settings: three attempts, the SDK's default, with shorter waits, because clients and the event source
-/// mapping retry too.
-pub fn retries() -> RetryConfig {
-    RetryConfig::standard()
-        .with_max_attempts(3)
-        .with_initial_backoff(Duration::from_millis(100))
-        .with_max_backoff(Duration::from_secs(1))
+    use aws_config::{Region, retry::RetryMode};
+    use aws_sdk_dynamodb::config::Credentials;
+
+    use super::*;
+    use crate::{domain::keys::VersionDigits, dynamodb::Store};
+
+    async fn client(settings: &ClientSettings) -> Client {
+        let loader = sdk_config(settings).region(Region::new("eu-central-1"));
+        let credentials = Credentials::new("key", "secret", None, None, "test");
+        Client::new(&loader.credentials_provider(credentials).load().await)
+    }
+
+    #[tokio::test]
+    async fn a_client_has_its_settings() {
+        for settings in [
+            ClientSettings::default(),
+            ClientSettings {
+                retry_mode: RetryMode::Adaptive,
+                max_attempts: 7,
+                connect_timeout: Duration::from_millis(1),
+                read_timeout: Duration::from_millis(2),
+                attempt_timeout: Duration::from_millis(3),
+                operation_timeout: Duration::from_millis(4),
+            },
+        ] {
+            let client = client(&settings).await;
+            let (retries, timeouts) = (client.config().retry_config(), client.config().timeout_config());
+            let (retries, timeouts) = (retries.unwrap(), timeouts.unwrap());
+            assert_eq!(retries.mode(), settings.retry_mode);
+            assert_eq!(retries.max_attempts(), settings.max_attempts);
+            assert_eq!(timeouts.connect_timeout(), Some(settings.connect_timeout));
+            assert_eq!(timeouts.read_timeout(), Some(settings.read_timeout));
+            assert_eq!(timeouts.operation_attempt_timeout(), Some(settings.attempt_timeout));
+            assert_eq!(timeouts.operation_timeout(), Some(settings.operation_timeout));
+            // The update of the latest item has the same mode and timeouts; the store counts its attempts.
+            let store = Store::new(client, "Table", VersionDigits::default());
+            let once = store.client_without_retries.config();
+            let retries = once.retry_config().unwrap();
+            assert_eq!((retries.mode(), retries.max_attempts()), (settings.retry_mode, 1));
+            assert_eq!(store.max_attempts(), settings.max_attempts);
+            let timeouts = once.timeout_config().unwrap();
+            assert_eq!(timeouts.operation_attempt_timeout(), Some(settings.attempt_timeout));
+        }
+    }
 }

@@ -1,10 +1,7 @@
 //! Puts many version items: splits them into batches, inserts each batch in one request, and compares items whose key is
 //! taken with the stored ones.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -24,12 +21,8 @@ use crate::{
     },
 };
 
-/// Maximum number of attempts for a statement, as many as the SDK makes for a request.
-const MAX_ATTEMPTS: u32 = 3;
-/// Maximum wait before the second attempt; it doubles.
-const INITIAL_WAIT: Duration = Duration::from_millis(100);
-/// Maximum text of a request in bytes. DynamoDB accepts 16 MB, escaping can multiply the length by six, and an attempt
-/// times out after 2 s.
+/// Maximum text of a request in bytes. DynamoDB accepts 16 MB, escaping can multiply the length by six, and by default an
+/// attempt times out after 2 s.
 const MAX_TEXT: usize = 1 << 20;
 
 /// Outcome of a version item in a batch.
@@ -75,7 +68,8 @@ pub fn batches<'a>(versions: impl IntoIterator<Item = &'a VersionItem>) -> Vec<V
 }
 
 impl Store {
-    /// Puts one of the [`batches`], each version unless its key is taken, and returns the outcome of each.
+    /// Puts one of the [`batches`], each version unless its key is taken, and returns the outcome of each. A statement has as
+    /// many attempts as the client's settings allow for a request.
     pub async fn put_versions(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<BatchOutcome> {
         let mut outcomes = vec![BatchOutcome::NotReached; versions.len()];
         let mut inserts = Vec::with_capacity(versions.len());
@@ -85,12 +79,12 @@ impl Store {
                 None => outcomes[index] = BatchOutcome::Alone,
             }
         }
-        for attempt in 0..MAX_ATTEMPTS {
+        for failures in 0..self.max_attempts() {
             if inserts.is_empty() {
                 break;
             }
-            if attempt > 0 {
-                sleep_until((Instant::now() + wait(attempt)).min(deadline.finish_by)).await;
+            if failures > 0 {
+                sleep_until((Instant::now() + self.backoff(failures)).min(deadline.finish_by)).await;
             }
             if !deadline.allows_start() {
                 break;
@@ -151,10 +145,6 @@ impl Store {
 
 fn key(item: &Item) -> [Option<&str>; 2] {
     [partition_key_of(item), sort_key_of(item)]
-}
-
-fn wait(attempt: u32) -> Duration {
-    (INITIAL_WAIT * (1 << (attempt - 1))).mul_f64(fastrand::f64())
 }
 
 /// Estimates the length of an item in a request, at least a sixth of the actual length.

@@ -4,17 +4,17 @@
 //! [`decide`] explains the failure. If the item satisfies all rules, the request had a form that does not fit the item, and
 //! is sent again in the [`Form`] that fits.
 //!
-//! The SDK does not retry this request. After a request without a response, the update may have been applied, or may still
-//! be applied. The next request has a guard that detects the former, and a later time, which excludes the latter.
-
-use std::time::Duration;
+//! The SDK does not retry this request; this module does, with the retry settings and the operation timeout of the client.
+//! After a request without a response, the update may have been applied, or may still be applied. The next request has a
+//! guard that detects the former, and a later time, which excludes the latter.
 
 use aws_sdk_dynamodb::{
-    config::retry::RetryConfig,
+    config::http::HttpResponse,
     error::SdkError,
     operation::update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
     types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     domain::{
@@ -30,7 +30,7 @@ use crate::{
     },
     dynamodb::{
         Store,
-        client::{error::ServiceError, failure::Failure, retries},
+        client::{error::ServiceError, failure::Failure},
         n, s,
         write::{
             earlier_delivery::{Earlier, Guard},
@@ -126,17 +126,20 @@ impl Store {
         // Requests without a response cannot be applied to an item of this time.
         let mut fence = now;
         let mut failures = 0;
+        let mut end = self.operation_end();
         for _ in 0..MAX_ATTEMPTS {
             let request = request(update, &form, &self.table).return_values(returns.clone());
-            let output = request.send_with(&self.client_without_retries).await;
+            let output = before(end, request.send_with(&self.client_without_retries)).await;
             if let Some(failure) = output.as_ref().err().and_then(Failure::of) {
                 failures += 1;
-                if failures < self.max_attempts() {
+                let wait = self.backoff(failures);
+                let is_in_time = end.is_none_or(|end| Instant::now() + wait < end);
+                if failures < self.max_attempts() && is_in_time {
                     if failure == Failure::Unanswered {
                         form.guard = form.guard.after_unanswered(now);
                         fence = fence.max(form.stamp.end());
                     }
-                    tokio::time::sleep(wait(failures)).await;
+                    sleep(wait).await;
                     now = self.now().max(fence);
                     form.stamp = Stamp::At(now);
                     continue;
@@ -168,6 +171,8 @@ impl Store {
             form.stamp = form.stamp.after_failure(now, fence, stored.as_ref());
             form.lifetime = Lifetime::fitting(update, now, stored.as_ref());
             form.order = Order::fitting(stored.as_ref());
+            // The response ended the operation; the next form is a new one.
+            end = self.operation_end();
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
     }
@@ -189,20 +194,18 @@ impl Store {
             Earlier::NotApplied { stored, .. } => (outcome, stored),
         })
     }
-
-    /// Returns the number of attempts that the client's settings allow.
-    fn max_attempts(&self) -> u32 {
-        self.client.config().retry_config().map_or(1, RetryConfig::max_attempts)
-    }
 }
 
-/// Returns a random wait below a bound that doubles with each failure.
-fn wait(failures: u32) -> Duration {
-    let settings = retries();
-    let bound = settings
-        .initial_backoff()
-        .saturating_mul(1 << failures.saturating_sub(1).min(16));
-    bound.min(settings.max_backoff()).mul_f64(fastrand::f64())
+type Output = Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>;
+
+/// Waits for the output of an attempt until the end of its operation.
+async fn before(end: Option<Instant>, attempt: impl Future<Output = Output>) -> Output {
+    match end {
+        None => attempt.await,
+        Some(end) => timeout_at(end, attempt)
+            .await
+            .unwrap_or_else(|elapsed| Err(SdkError::timeout_error(elapsed))),
+    }
 }
 
 /// Builds the request.
@@ -368,6 +371,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use aws_sdk_dynamodb::{config::http::HttpResponse, types::error::ConditionalCheckFailedException};
     use serde_json::{Value, json};
 
@@ -421,7 +426,7 @@ mod tests {
         let stored =
             json!({"Latest": {"N": "1"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()}});
         let window = Window::new(Window::MAX / 2).unwrap();
-        let now = RecordedAt::since_epoch(Duration::from_secs(1));
+        let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
         let stored: Item = serde_json::from_value(stored).unwrap();
         let form = Form {
             recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),

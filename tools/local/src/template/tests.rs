@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::config::retry::RetryMode;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::LATEST_KEY, ledger::Retention},
-    dynamodb::maintain::table_settings::TableSettings,
+    dynamodb::{client::ClientSettings, maintain::table_settings::TableSettings},
     logging::chain,
 };
 
@@ -137,6 +138,50 @@ fn parameters_are_overridden_within_their_bounds() {
         );
     }
     assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
+}
+
+#[test]
+fn settings_of_the_client_have_the_defaults_and_bounds_of_the_library() {
+    let template = parse(&[]).unwrap();
+    let defaults = ClientSettings::default();
+    let millis = |duration: Duration| duration.as_millis().to_string();
+    let (attempts, timeouts) = (ClientSettings::ATTEMPTS, ClientSettings::TIMEOUT_MILLIS);
+    for function in &template.functions {
+        assert!(Duration::from_millis(*timeouts.end()) < function.timeout);
+        for (variable, default) in [
+            ("AWS_RETRY_MODE", "standard".to_owned()),
+            ("AWS_MAX_ATTEMPTS", defaults.max_attempts.to_string()),
+            ("CONNECT_TIMEOUT_MS", millis(defaults.connect_timeout)),
+            ("READ_TIMEOUT_MS", millis(defaults.read_timeout)),
+            ("ATTEMPT_TIMEOUT_MS", millis(defaults.attempt_timeout)),
+            ("OPERATION_TIMEOUT_MS", millis(defaults.operation_timeout)),
+        ] {
+            assert_eq!(function.environment[variable], default, "{variable}");
+        }
+    }
+    assert_eq!(defaults.retry_mode, RetryMode::Standard);
+    for (parameter, variable, bounds) in [
+        ("MaxAttempts", "AWS_MAX_ATTEMPTS", attempts),
+        ("ConnectTimeoutMs", "CONNECT_TIMEOUT_MS", timeouts.clone()),
+        ("ReadTimeoutMs", "READ_TIMEOUT_MS", timeouts.clone()),
+        ("AttemptTimeoutMs", "ATTEMPT_TIMEOUT_MS", timeouts.clone()),
+        ("OperationTimeoutMs", "OPERATION_TIMEOUT_MS", timeouts),
+    ] {
+        for value in [bounds.start(), bounds.end()].map(u64::to_string) {
+            let template = parse(&[(parameter, &value)]).unwrap();
+            let is_set = |function: &Function| function.environment[variable] == value;
+            assert!(template.functions.iter().all(is_set), "{parameter} {value}");
+        }
+        for value in [bounds.start() - 1, bounds.end() + 1] {
+            assert!(
+                parse(&[(parameter, &value.to_string())]).is_err(),
+                "{parameter} {value}"
+            );
+        }
+    }
+    let adaptive = parse(&[("RetryMode", "adaptive")]).unwrap();
+    assert_eq!(adaptive.functions[0].environment["AWS_RETRY_MODE"], "adaptive");
+    assert!(parse(&[("RetryMode", "legacy")]).is_err());
 }
 
 #[test]

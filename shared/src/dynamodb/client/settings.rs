@@ -1,0 +1,73 @@
+//! Retries and timeouts of the SDK client.
+//!
+//! The functions read them from the environment, see [`config`](crate::config). `template.yaml` has a parameter for each,
+//! with the same default.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use aws_config::{
+    retry::{RetryConfig, RetryMode},
+    timeout::TimeoutConfig,
+};
+
+/// Retries and timeouts of a client. The defaults are those of the functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// `AWS_RETRY_MODE`: `standard` (default), or `adaptive`, which also slows down the first attempts while DynamoDB
+    /// throttles the client. See
+    /// [Retry behavior](https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html).
+    pub retry_mode: RetryMode,
+    /// `AWS_MAX_ATTEMPTS`: maximum number of attempts of an operation, including the first. Default 3, the SDK's default.
+    pub max_attempts: u32,
+    /// `CONNECT_TIMEOUT_MS`: maximum time to open a connection. Default 1 s.
+    pub connect_timeout: Duration,
+    /// `READ_TIMEOUT_MS`: maximum time from the request to the first byte of the response. Default 2 s.
+    pub read_timeout: Duration,
+    /// `ATTEMPT_TIMEOUT_MS`: maximum duration of one attempt. Default 2 s.
+    pub attempt_timeout: Duration,
+    /// `OPERATION_TIMEOUT_MS`: maximum duration of one operation with all its attempts. Default 8 s.
+    pub operation_timeout: Duration,
+}
+
+impl ClientSettings {
+    /// Bounds of `AWS_MAX_ATTEMPTS`.
+    pub const ATTEMPTS: RangeInclusive<u64> = 1..=10;
+    /// Bounds of each timeout in milliseconds. The upper bound is less than the timeout of each function.
+    pub const TIMEOUT_MILLIS: RangeInclusive<u64> = 1..=25_000;
+
+    /// Returns the retry settings for the SDK. The waits are shorter than the SDK's, because clients and the event source
+    /// mapping retry too.
+    pub fn retries(&self) -> RetryConfig {
+        let retries = match self.retry_mode {
+            RetryMode::Adaptive => RetryConfig::adaptive(),
+            _ => RetryConfig::standard(),
+        };
+        retries
+            .with_max_attempts(self.max_attempts)
+            .with_initial_backoff(Duration::from_millis(100))
+            .with_max_backoff(Duration::from_secs(1))
+    }
+
+    /// Returns the timeouts for the SDK. By default, the SDK has no read and operation timeout: a call could block forever.
+    pub fn timeouts(&self) -> TimeoutConfig {
+        TimeoutConfig::builder()
+            .connect_timeout(self.connect_timeout)
+            .read_timeout(self.read_timeout)
+            .operation_attempt_timeout(self.attempt_timeout)
+            .operation_timeout(self.operation_timeout)
+            .build()
+    }
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            retry_mode: RetryMode::Standard,
+            max_attempts: 3,
+            connect_timeout: Duration::from_secs(1),
+            read_timeout: Duration::from_secs(2),
+            attempt_timeout: Duration::from_secs(2),
+            operation_timeout: Duration::from_secs(8),
+        }
+    }
+}
