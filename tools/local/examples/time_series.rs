@@ -50,11 +50,13 @@ async fn main() -> Result<(), Failure> {
         .put(&equipment, &again, item(json!({"State": {"S": "ERROR"}}))?, false)
         .await?;
     playground.report(&format!("another state at the same time: {outcome:?}"));
-    let newest = series.latest(&equipment, true).await?;
-    playground.report(&format!(
-        "the time of the newest state is {}",
-        newest.map(|state| state.time.to_string()).unwrap_or_default()
-    ));
+    for (consistent, read) in [(true, "strongly"), (false, "eventually")] {
+        let newest = series.latest(&equipment, consistent).await?;
+        playground.report(&format!(
+            "newest state, {read} consistent: {}",
+            newest.map(|state| state.time.to_string()).unwrap_or_default()
+        ));
+    }
     let loaded = [("2020-11-13T08:00:00", "OK"), ("2020-11-13T08:02:00", "OK")].map(|(time, state)| {
         let state = State {
             time: StateTime::parse(time)?,

@@ -4,6 +4,7 @@
 
 mod browsing;
 mod conformance;
+mod consistency;
 mod contention;
 mod costs;
 mod hedge;
