@@ -85,6 +85,39 @@ fn each_page_has_a_json_form() {
 }
 
 #[test]
+fn items_beside_the_versions_are_on_no_page() {
+    let (table, folder) = table();
+    let console = console(&table, &folder, &[]);
+    // The other pages show statistics that depend on the clock.
+    let pages = [
+        "/",
+        "/?prefix=E&state=live",
+        "/entity?id=E",
+        "/version?id=E&version=2",
+        "/compare?id=E&from=1&to=3",
+        "/as-of?id=E&effective=2020-01-02T12:00:00",
+        "/restore?id=E&version=1",
+    ];
+    let shown = |path| {
+        let mut json = console.json(path);
+        // The list counts all items that it reads.
+        json.as_object_mut().unwrap().remove("ItemsRead");
+        json
+    };
+    let before = pages.map(shown);
+    for sort_key in ["v0#note", "v2#note", "v3#note", "v4#note"] {
+        table.put(json!({
+            "PK": {"S": "E"}, "SK": {"S": sort_key}, "N": {"S": "other"}, "Latest": {"N": "7"}, "Text": {"S": "a note"},
+        }));
+    }
+    let after = pages.map(shown);
+    for (path, (before, after)) in pages.iter().zip(before.iter().zip(&after)) {
+        assert_eq!(before, after, "{path}");
+    }
+    assert!(!console.get("/entity?id=E").body.contains("note"));
+}
+
+#[test]
 fn invalid_requests_are_rejected() {
     let (table, folder) = table();
     let console = console(&table, &folder, &["--allow-write"]);
