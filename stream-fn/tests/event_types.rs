@@ -64,7 +64,11 @@ fn unused_members_of_a_stream_record_can_have_any_type() {
         ("/dynamodb/ApproximateCreationDateTime", Some(json!("soon")), false),
         ("/dynamodb/OldImage", Some(json!({"A": {"a new type": 7}})), false),
         // The largest attribute of a latest item, which is not part of a version.
-        ("/dynamodb/NewImage/RecentRequests", Some(json!({"a new type": 7})), false),
+        (
+            "/dynamodb/NewImage/RecentRequests",
+            Some(json!({"a new type": 7})),
+            false,
+        ),
     ] {
         let record = with(stream_record(), pointer, value);
         assert_eq!(by_crate(&record).is_ok(), is_accepted_by_crate, "{record}");

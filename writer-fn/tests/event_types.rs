@@ -76,7 +76,10 @@ fn a_message_with_an_invalid_body_keeps_its_id() {
 fn members_around_the_detail_of_an_event_can_have_any_type() {
     let event = |members: Value| {
         let mut event = json!({"detail-type": "t", "source": "s", "detail": {"ID": "E"}});
-        event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        event
+            .as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
         event
     };
     for (event, is_accepted_by_crate) in [

@@ -72,11 +72,18 @@ fn an_item_beside_a_version_is_not_a_version() {
         let second = table.json(&["get", "E", "--version", "2"], 0);
         let at = second["RecordedAt"].as_str().unwrap().to_owned();
         let before = outputs(&table, &at);
-        assert!(before.iter().all(|(_, code, stdout, _)| *code == 0 && !stdout.is_empty()), "{before:?}");
+        assert!(
+            before
+                .iter()
+                .all(|(_, code, stdout, _)| *code == 0 && !stdout.is_empty()),
+            "{before:?}"
+        );
 
         let pad = |n: u64| format!("v{n:0width$}", width = usize::from(digits));
         let notes = ["v0#note".to_owned(), "v0#".to_owned()].into_iter();
-        let notes = notes.chain((1..=4).map(|n| format!("{}#note", pad(n)))).chain([format!("{}#", pad(3))]);
+        let notes = notes
+            .chain((1..=4).map(|n| format!("{}#note", pad(n))))
+            .chain([format!("{}#", pad(3))]);
         // Attributes that a version has, with other values.
         for sort_key in notes.chain(["note#3".to_owned()]) {
             table.put(json!({

@@ -129,7 +129,8 @@ impl Store {
         let mut end = self.operation_end();
         for _ in 0..MAX_ATTEMPTS {
             let request = request(update, &form, &self.table).return_values(returns.clone());
-            let output = before(end, request.send_with(&self.client_without_retries)).await;
+            // Boxed, to keep the future of an update small.
+            let output = before(end, Box::pin(request.send_with(&self.client_without_retries))).await;
             if let Some(failure) = output.as_ref().err().and_then(Failure::of) {
                 failures += 1;
                 let wait = self.backoff(failures);
@@ -202,9 +203,10 @@ type Output = Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>;
 async fn before(end: Option<Instant>, attempt: impl Future<Output = Output>) -> Output {
     match end {
         None => attempt.await,
-        Some(end) => timeout_at(end, attempt)
-            .await
-            .unwrap_or_else(|elapsed| Err(SdkError::timeout_error(elapsed))),
+        Some(end) => match timeout_at(end, attempt).await {
+            Ok(output) => output,
+            Err(elapsed) => Err(SdkError::timeout_error(elapsed)),
+        },
     }
 }
 

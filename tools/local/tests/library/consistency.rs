@@ -1,5 +1,7 @@
 //! Consumed capacity of strongly and of eventually consistent reads, compared with `docs/costs.md`.
 
+#![allow(clippy::float_cmp, reason = "f64 represents the halves of capacity units exactly")]
+
 use serde_json::json;
 use shared::{
     domain::{AttributeValue, Item, recorded_at::RecordedAt, update::Change, version::Version},
@@ -87,7 +89,7 @@ impl Tables {
                 assert_eq!(found.unwrap().unwrap().version, Version::FIRST);
             }
             "a history of 25 versions of just under 1 KB, with keys of width 10" => {
-                history(&self.wide, consistent).await
+                history(&self.wide, consistent).await;
             }
             "the same, with keys of width 1" => history(&self.narrow, consistent).await,
             "the item `Metadata`" => {
