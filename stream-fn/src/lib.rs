@@ -19,7 +19,7 @@ use shared::{
     clock::Deadline,
     config::Config,
     dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
-    logging,
+    logging::{self, chain},
     metrics::Tally,
     spans,
 };
@@ -36,7 +36,8 @@ const MAX_CONCURRENT_CHUNKS: usize = 8;
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
     metrics::init();
-    let config = Config::from_env()?;
+    let config = Config::from_env();
+    let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
     let writer = HistoryWriter::new(client, &config);
     writer.warm_up().await;

@@ -33,7 +33,8 @@ use crate::{
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
     metrics::init();
-    let config = Config::from_env()?;
+    let config = Config::from_env();
+    let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
     let writer = Writer::new(client, &config);
     if let Err(error) = writer.check_width().await {

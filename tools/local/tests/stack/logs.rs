@@ -159,3 +159,19 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     std::fs::remove_dir_all(&stack.failed).unwrap();
     lines.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
 }
+
+#[tokio::test]
+async fn a_function_with_an_invalid_setting_logs_it_and_does_not_start() {
+    let stack = start_with(template(&[("AttemptTimeoutMs", "9000")])).await;
+    let update = json!({"ID": "E"});
+    assert_eq!(
+        invoke(&stack, "writer-fn", &update).await["errorType"],
+        "Runtime.ExitError"
+    );
+    let log = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
+    let cause = "ATTEMPT_TIMEOUT_MS cannot be read: 9000 is greater than OPERATION_TIMEOUT_MS, 8000";
+    assert!(log.contains("not started") && log.contains(cause), "{log}");
+    // Valid settings reach the function.
+    let stack = start_with(template(&[("AttemptTimeoutMs", "8000"), ("RetryMode", "adaptive")])).await;
+    assert_eq!(invoke(&stack, "writer-fn", &update).await["Version"], 1);
+}
