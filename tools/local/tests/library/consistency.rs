@@ -11,7 +11,7 @@ use shared::{
         write::{WriteMode, metadata},
     },
     ratchet::{Key, Ratchet},
-    time_series::{StateTime, TimeSeries},
+    time_series::{StateQuery, StateTime, TimeSeries},
 };
 
 use testkit::database::{Database, entity, mode, update};
@@ -146,10 +146,11 @@ async fn eventually_consistent_reads_of_the_patterns_consume_half_the_capacity()
         database.consumed();
         assert!(series.latest(&equipment, consistent).await.unwrap().is_some());
         check("TimeSeries::latest");
-        assert_eq!(
-            series.between(&equipment, None, None, consistent).await.unwrap().len(),
-            1
-        );
+        let query = StateQuery {
+            consistent,
+            ..StateQuery::default()
+        };
+        assert_eq!(series.between(&equipment, &query).await.unwrap().len(), 1);
         check("TimeSeries::between");
         assert!(ratchet.get(&key, consistent).await.unwrap().is_some());
         check("Ratchet::get");
