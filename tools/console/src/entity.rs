@@ -18,7 +18,7 @@ use shared::{
         version_item::latest_of,
         view::VersionView,
     },
-    dynamodb::write::metadata,
+    dynamodb::{read::versions::ReadError, write::metadata},
 };
 
 use self::history::History;
@@ -98,10 +98,17 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
             _ => None,
         })
         .collect();
-    let Some(latest) = items.remove(LATEST_KEY) else {
+    let latest = items
+        .remove(LATEST_KEY)
+        .filter(|latest| latest.contains_key(names::LATEST));
+    let newest = match latest {
+        Some(latest) => Some((latest_of(&latest).map_err(ReadError::from)?, latest)),
+        // It was lost, expired, or written by another program.
+        None => app.store().newest(id, app.consistent()).await?,
+    };
+    let Some((version, latest)) = newest else {
         return Ok(None);
     };
-    let version = latest_of(&latest).map_err(shared::dynamodb::read::versions::ReadError::from)?;
     Ok(Some(Entity {
         latest_size: size::of_item(&latest),
         latest: VersionView::new(id.clone(), version, latest),

@@ -43,9 +43,9 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 }
 
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
-    let latest = app.store().latest(entity, app.consistent()).await?;
-    let latest = latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
-    with_time(app, latest).await
+    let newest = app.store().newest(entity, app.consistent()).await?;
+    let (version, item) = newest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
+    with_time(app, VersionView::new(entity.clone(), version, item)).await
 }
 
 /// Adds the time at which the latest version was recorded, if only its version item has one: another program wrote it.

@@ -22,6 +22,7 @@ mod links;
 mod output;
 mod page;
 mod run;
+mod seeds;
 mod session;
 mod workbench;
 

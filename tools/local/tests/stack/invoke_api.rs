@@ -14,7 +14,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{PROGRAM, eventually, item, start};
+use crate::support::{eventually, item, start};
 
 /// Returns the head of an HTTP response in lower case, and its body.
 async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String, String) {
@@ -89,7 +89,7 @@ async fn a_log_tail_contains_its_own_invocation_only() {
     assert_eq!(tail(&head), None);
     // The log tail of a hanging function has its REPORT line.
     let logs = tempfile::tempdir().unwrap();
-    let hangs = lambda_of(PROGRAM, &[local::function::ARGUMENT], logs.path());
+    let hangs = lambda_of("bash", &["-c", HANGS], logs.path());
     let (head, _) = post(
         hangs.endpoint(),
         &path("writer-fn"),
@@ -240,6 +240,13 @@ fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambd
     Lambda::serve(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &[function], &host).unwrap()
 }
 
+/// A function that takes an invocation and never responds.
+const HANGS: &str = r#"
+exec 3<>"/dev/tcp/${AWS_LAMBDA_RUNTIME_API/://}"
+printf 'GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: runtime\r\n\r\n' >&3
+read -r _ <&3
+exec sleep 60"#;
+
 fn silent_endpoint() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -253,7 +260,7 @@ async fn a_function_that_crashes_or_hangs_is_an_error_and_does_not_block_the_nex
     let logs = tempfile::tempdir().unwrap();
     let update = br#"{"ID": "a"}"#.to_vec();
     let dies = lambda_of("/bin/false", &[], logs.path());
-    let hangs = lambda_of(PROGRAM, &[local::function::ARGUMENT], logs.path());
+    let hangs = lambda_of("bash", &["-c", HANGS], logs.path());
     for _ in 0..3 {
         for (lambda, kind) in [(&dies, "Runtime.ExitError"), (&hangs, "Sandbox.Timedout")] {
             let invoked = lambda.invoke("writer-fn", update.clone()).await.unwrap();
