@@ -38,13 +38,13 @@ use crate::{
         s,
         write::{
             earlier_delivery::Guard,
+            form::{self, Form},
             lifetime::Lifetime,
             metadata,
             modes::{WriteMode, WriteOptions},
             order::Order,
             recent_requests::RecentRequests,
             transaction,
-            write_version::{self, Form},
         },
     },
     patterns::{
@@ -79,7 +79,7 @@ fn form(recent_requests: RecentRequests) -> Form {
 }
 
 async fn updated(update: &Update, form: &Form) -> Value {
-    let request = write_version::request(update, form, "Table");
+    let request = form::request(update, form, "Table");
     sent(async |client| request.send_with(&client).await).await
 }
 

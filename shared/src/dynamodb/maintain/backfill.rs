@@ -2,7 +2,7 @@
 //!
 //! An item of another table becomes an update that expects no version, so that versions of other writers take precedence. A
 //! latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
-//! becomes the highest one or the next one, as in a [repair](crate::domain::repair).
+//! becomes the highest one or the next one, as in a [`repair`](crate::domain::repair::adopted).
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},

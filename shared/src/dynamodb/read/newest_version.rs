@@ -28,7 +28,8 @@ impl Store {
         let latest = self.get(entity, LATEST_KEY, consistent).await?;
         match latest {
             Some(latest) if latest.contains_key(names::LATEST) => Ok(Some((latest_of(&latest)?, latest))),
-            uncounted => match self.newest_in_history(entity, consistent).await? {
+            // Boxed, to keep the future of a read small.
+            uncounted => match Box::pin(self.newest_in_history(entity, consistent)).await? {
                 Some(newest) => Ok(Some(newest)),
                 None if uncounted.is_some() => Err(ReadError::Uncounted),
                 None => Ok(None),

@@ -223,7 +223,7 @@ impl Store {
                 Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
                 Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
                 Decision::Apply | Decision::Conflict { .. } | Decision::Stale { .. } | Decision::Unordered { .. } => {
-                    stored = newest
+                    stored = newest;
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 pub mod earlier_delivery;
 pub mod expression;
+pub mod form;
 pub mod inline;
 pub mod ledger;
 pub mod lifetime;

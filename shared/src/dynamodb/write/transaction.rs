@@ -29,13 +29,13 @@ use crate::{
         n, s,
         write::{
             earlier_delivery::{Earlier, Guard},
+            form::{self, Form},
             ledger,
             lifetime::Lifetime,
             modes::{Idempotency, WriteMode, WriteOptions, unchanged},
             order::Order,
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
-            write_version::{self, Form},
         },
     },
 };
@@ -72,7 +72,7 @@ impl Store {
             let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
             let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
             if !is_counted && !has_no_versions {
-                let counted = self.counted_latest(&update.entity).await?;
+                let counted = Box::pin(self.counted_latest(&update.entity)).await?;
                 has_no_versions = counted.is_none();
                 stored = counted.or(stored);
             }
@@ -222,7 +222,7 @@ pub fn request(
     parts: &Parts<'_>,
     table: &str,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let mut expression = write_version::expression(update, &parts.form);
+    let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
     match version.get() {
         1 => expression.condition_first("attribute_not_exists(#latest)"),

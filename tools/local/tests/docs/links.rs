@@ -96,12 +96,12 @@ fn normalized(path: &Path) -> PathBuf {
     normalized
 }
 
-/// Every file that a page names exists. Arguments after the name are ignored.
+/// Every file that a page names exists. Arguments after the name, and the name of a test in the file, are ignored.
 #[test]
 fn every_named_file_exists() {
     let missing = |name: &String| -> Vec<String> {
         let page = read(name);
-        let words = page.codes.iter().filter_map(|(_, code)| code.split(' ').next());
+        let words = page.codes.iter().filter_map(|(_, code)| code.split([' ', ':']).next());
         let paths = words
             .map(|word| word.trim_end_matches('*'))
             .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)));

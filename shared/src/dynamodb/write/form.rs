@@ -1,0 +1,236 @@
+//! Request that updates the latest item, in the [`Form`] that fits it.
+
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::UpdateItemInputBuilder,
+    types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
+};
+
+use crate::{
+    domain::{
+        Item, attribution,
+        keys::LATEST_KEY,
+        names,
+        recent_requests::Window,
+        recorded_at::RecordedAt,
+        stamp::Stamp,
+        update::{ExpectedVersion, Update},
+        version_item::InvalidImage,
+    },
+    dynamodb::{
+        n, s,
+        write::{
+            earlier_delivery::Guard, expression::Expression, lifetime::Lifetime, order::Order,
+            recent_requests::RecentRequests,
+        },
+    },
+};
+
+// Parts of the condition. All but the last hold for an entity that does not exist. See also `Form`.
+
+/// Rejects a repetition of the last update: the counter is not idempotent, see
+/// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
+const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
+/// Requires that the entity does not exist.
+const ABSENT: &str = "attribute_not_exists(#pk)";
+/// Requires the expected version.
+const EXPECTED: &str = "#latest = :expected";
+
+/// Form of an update, which depends on the latest item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Form in which the request is stored.
+    pub recent_requests: RecentRequests,
+    /// Time of the version.
+    pub stamp: Stamp,
+    /// Protection against a second application.
+    pub guard: Guard,
+    /// Lifetime of the latest item.
+    pub lifetime: Lifetime,
+    /// Order by time.
+    pub order: Order,
+}
+
+impl Form {
+    /// Returns the form that most latest items need.
+    pub(crate) fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
+        Self {
+            recent_requests: RecentRequests::assumed(update, window),
+            stamp: Stamp::At(now),
+            guard: Guard::of(update),
+            lifetime: Lifetime::assumed(now),
+            order: Order::ByTimestamp,
+        }
+    }
+
+    /// Changes the form to the one that fits a stored latest item, after this one did not. The guard must hold already.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidImage`] if the latest item has no valid version.
+    pub(crate) fn fit(
+        &mut self,
+        update: &Update,
+        window: Window,
+        now: RecordedAt,
+        fence: RecordedAt,
+        stored: Option<&Item>,
+    ) -> Result<(), InvalidImage> {
+        self.recent_requests = RecentRequests::fitting(update, window, now, stored)?;
+        self.stamp = self.stamp.after_failure(now, fence, stored);
+        self.lifetime = Lifetime::fitting(update, now, stored);
+        self.order = Order::fitting(stored);
+        Ok(())
+    }
+
+    /// Returns `true` if the conditions hold for the stored latest item.
+    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
+        self.recent_requests.holds_for(stored)
+            && self.stamp.holds_for(stored)
+            && self.guard.holds_for(stored)
+            && self.lifetime.holds_for(stored)
+            && (self.lifetime.is_expired() || self.order.holds_for(update, stored))
+    }
+}
+
+/// Builds the request.
+pub fn request(update: &Update, form: &Form, table: &str) -> UpdateItemInputBuilder {
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(update.entity.as_str()))
+        .key(names::SK, s(LATEST_KEY))
+        .return_values(ReturnValue::UpdatedNew)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    expression(update, form).apply_to_request(request)
+}
+
+/// Builds the changes of the latest item and their condition.
+pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
+    let mut expression = Expression::default();
+    expression
+        .name("#latest", names::LATEST)
+        .name("#request", names::REQUEST_ID)
+        .name("#deleted", names::DELETED)
+        .value(":zero", n(0))
+        .value(":one", n(1))
+        .value(":request", s(update.request_id.as_str()))
+        .set("#latest = if_not_exists(#latest, :zero) + :one")
+        .set("#request = :request")
+        .condition(NOT_THE_LAST_REQUEST);
+    form.recent_requests.add_to(&mut expression);
+    form.guard.add_to(&mut expression);
+    form.lifetime.add_to(&mut expression, update);
+    add_record(&mut expression, update, &form.stamp);
+    if update.deleted {
+        expression
+            .set("#deleted = :deleted")
+            .value(":deleted", AttributeValue::Bool(true));
+    } else {
+        expression.remove("#deleted");
+    }
+    if let Some(timestamp) = update.timestamp {
+        expression
+            .set("#timestamp = :timestamp")
+            .name("#timestamp", names::TIMESTAMP)
+            .value(":timestamp", n(timestamp.get()));
+    }
+    // An expired latest item is treated as absent.
+    if !form.lifetime.is_expired() {
+        if update.timestamp.is_some() {
+            form.order.add_to(&mut expression);
+        }
+        match update.expected {
+            None => {}
+            Some(ExpectedVersion::Absent) => {
+                expression.condition(ABSENT).name("#pk", names::PK);
+            }
+            Some(ExpectedVersion::Is(version)) => {
+                expression.condition(EXPECTED).value(":expected", n(version));
+            }
+        }
+    }
+    expression.changes(&update.changes);
+    expression
+}
+
+/// Adds the attributes that describe the new version, and removes those of the version before.
+fn add_record(expression: &mut Expression, update: &Update, stamp: &Stamp) {
+    expression
+        .name("#recorded", names::RECORDED_AT)
+        .name("#version", names::RECORDED_VERSION)
+        .name("#tick", names::RECORDED_TICK)
+        .name("#payload", names::REQUEST_PAYLOAD)
+        .value(":payload", s(update.payload().short()))
+        .set("#version = if_not_exists(#latest, :zero) + :one")
+        .set("#payload = :payload");
+    match stamp {
+        Stamp::At(time) => expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .condition("(attribute_not_exists(#recorded) OR #recorded < :recorded)")
+            .value(":recorded", s(time.to_string())),
+        Stamp::Tick { from, before } => expression
+            .set("#tick = if_not_exists(#tick, :zero) + :one")
+            .condition(
+                "#recorded >= :recorded AND #recorded < :end AND (attribute_not_exists(#tick) OR #tick < :ticks)",
+            )
+            .value(":recorded", s(from.to_string()))
+            .value(":end", s(before.to_string()))
+            .value(":ticks", n(RecordedAt::MAX_TICKS)),
+    };
+    for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
+        let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());
+        if !is_set {
+            let placeholder = format!("#c{index}");
+            expression.remove(&placeholder).name(placeholder, name);
+        }
+    }
+    let restored_from = update.restored_from.map(n);
+    for (placeholder, name, value) in [
+        ("sender", names::SENDER, update.sender.as_ref().map(s)),
+        ("restored", names::RESTORED_FROM, restored_from),
+    ] {
+        let path = format!("#{placeholder}");
+        match value {
+            Some(value) => expression
+                .set(format!("#{placeholder} = :{placeholder}"))
+                .value(format!(":{placeholder}"), value),
+            None => expression.remove(&path),
+        };
+        expression.name(path, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::update::Ordering;
+
+    #[test]
+    fn the_largest_update_fits_an_expression() {
+        let members =
+            (0..crate::domain::update::MAX_ATTRIBUTES).map(|index| (format!("Attribute{index}"), json!(index)));
+        let members = members.chain([("ID".to_owned(), json!("E")), ("ExpectedVersion".to_owned(), json!(1))]);
+        let members = members.chain([("Timestamp".to_owned(), json!(1))]);
+        let update = Update::parse(Value::Object(members.collect()), "r-default", Ordering::Time).unwrap();
+        let requests =
+            (1..=2 * u32::from(Window::MAX)).map(|number| (format!("h{number:07}"), json!({"N": number.to_string()})));
+        let stored =
+            json!({"Latest": {"N": "1"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()}});
+        let window = Window::new(Window::MAX / 2).unwrap();
+        let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
+        let stored: Item = serde_json::from_value(stored).unwrap();
+        let form = Form {
+            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),
+            stamp: Stamp::Tick { from: now, before: now },
+            guard: Guard::Since(now.floor_millis()),
+            lifetime: Lifetime::assumed(now),
+            order: Order::ByTimestamp,
+        };
+        let request = request(&update, &form, "T");
+        // The maximum length of an expression is 4 KB.
+        assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
+        assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);
+    }
+}
