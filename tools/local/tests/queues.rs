@@ -227,7 +227,12 @@ async fn a_redriven_update_keeps_its_request_id() {
 async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redriven() {
     let stack = start().await;
     let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();
-    let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v1"}, "State": {"S": "by hand"}});
+    send(&stack, r#"{"ID": "Taken", "State": "NEW"}"#).await;
+    eventually("the first version", async || {
+        (!item(&stack, "Taken", "v1").await.is_null()).then_some(())
+    })
+    .await;
+    let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}});
     stack.put(taken).await;
     send(&stack, r#"{"ID": "Taken", "State": "OK"}"#).await;
     let keys = eventually("a document", async || {
@@ -241,7 +246,7 @@ async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redri
     // While another version item is in the way, the notification stays.
     let dead = url(&stack, "StreamDeadLetterQueue").to_owned();
     assert_eq!(redrive(&stack, &dead).await.status.code(), Some(4));
-    stack.delete("Taken", "v1").await;
+    stack.delete("Taken", "v2").await;
     let output = redrive(&stack, &dead).await;
     assert_eq!(
         output.status.code(),
@@ -256,7 +261,7 @@ async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redri
         (&json!(1), &json!(1)),
         "{summary}"
     );
-    assert_eq!(item(&stack, "Taken", "v1").await["State"], json!({"S": "OK"}));
+    assert_eq!(item(&stack, "Taken", "v2").await["State"], json!({"S": "OK"}));
     settled(&stack).await;
     // The queue is empty, and the document still exists.
     assert_eq!(waiting(&stack, "StreamDeadLetterQueue").await, (0, 0));

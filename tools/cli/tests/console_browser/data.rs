@@ -112,14 +112,15 @@ fn orders() -> [Value; 7] {
 /// Creates gaps, failure documents and a malformed latest item.
 async fn broken(world: &World) {
     // An existing item causes a conflict, and the record is sent to a failure document. Then the item is deleted.
-    world
-        .put(json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}}))
-        .await;
+    let by_hand = json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}});
     world
         .put(json!({"PK": {"S": POISON}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
         .await;
     for entity in [REDRIVABLE, GAP] {
         for (update, pressure) in [(1, 4.2), (2, 6.8), (3, 4.1)] {
+            if (entity, update) == (REDRIVABLE, 2) {
+                world.put(by_hand.clone()).await;
+            }
             let time = format!("2024-05-01T09:0{update}:00");
             world
                 .write(json!({"ID": entity, "Time": time, "Pressure": pressure, "Actor": "scada"}))
