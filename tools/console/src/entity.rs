@@ -8,11 +8,13 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
+    clock,
     domain::{
         AttributeValue, Item,
         audit::floor_of,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
+        marks::is_expired,
         names, plain, size,
         version::Version,
         version_item::latest_of,
@@ -45,6 +47,8 @@ pub(super) struct Query {
 
 struct Entity {
     latest: VersionView,
+    /// `false` if it was lost or has expired, so that no update can start from it.
+    is_current: bool,
     latest_size: usize,
     /// Attributes of the metadata item, without its keys.
     metadata: Option<Item>,
@@ -101,6 +105,9 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let latest = items
         .remove(LATEST_KEY)
         .filter(|latest| latest.contains_key(names::LATEST));
+    let is_current = latest
+        .as_ref()
+        .is_some_and(|latest| !is_expired(latest, clock::since_epoch()));
     let newest = match latest {
         Some(latest) => Some((latest_of(&latest).map_err(ReadError::from)?, latest)),
         // It was lost, expired, or written by another program.
@@ -110,6 +117,7 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
         return Ok(None);
     };
     Ok(Some(Entity {
+        is_current,
         latest_size: size::of_item(&latest),
         latest: VersionView::new(id.clone(), version, latest),
         metadata: items.remove(metadata::SORT_KEY).map(without_keys),
@@ -139,7 +147,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
         nav.pages aria-label="Entity" {
             a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
             a href=(page("/as-of")) { "View a point in time" }
-            @if app.writes.is_some() && latest.deleted { a href=(page("/undelete")) { "Undelete…" } }
+            @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(page("/undelete")) { "Undelete…" } }
             @if history.has_gap() { a href=(page("/repair")) { "Repair…" } }
         }
         div.columns {
