@@ -1,6 +1,8 @@
 //! Consistency of an entity's items. A consistent entity has every version from the floor to `Latest`, none beyond, and
 //! a latest item that equals its newest version. [`Collection::check`] reports the deviations as [`Discrepancies`].
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -10,6 +12,7 @@ use super::{
     marks::{is_marked, is_pinned},
     names,
     number::Decimal,
+    tombstone,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -26,8 +29,10 @@ pub struct Collection {
     /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     floor: Option<Version>,
-    /// Highest version, and `true` if it is a tombstone that has an expiry.
-    highest: Option<(Version, bool)>,
+    /// Highest version, and its expiry if it is a tombstone.
+    highest: Option<(Version, Option<AttributeValue>)>,
+    /// `true` if there is a latest item at a padded key.
+    has_padded: bool,
 }
 
 impl Collection {
@@ -43,8 +48,8 @@ impl Collection {
             self.floor = floor_of(&item);
         } else if let Some(version) = digits.version_of(key) {
             self.versions.insert(version.get());
-            if self.highest.is_none_or(|(highest, _)| highest <= version) {
-                self.highest = Some((version, item.contains_key(names::TOMBSTONE_EXPIRES)));
+            if self.highest.as_ref().is_none_or(|(highest, _)| *highest <= version) {
+                self.highest = Some((version, tombstone::expiry_in_history(&item).cloned()));
             }
             if is_marked(&item) || is_pinned(&item) {
                 self.settled.insert(version.get());
@@ -52,12 +57,14 @@ impl Collection {
             if self.latest_version() == Some(Ok(version)) {
                 self.newest = Some(item);
             }
+        } else if digits.padded_latest_key().as_deref() == Some(key) {
+            self.has_padded = true;
         }
     }
 
     /// Returns `true` if there is a latest item or a version.
     pub fn is_entity(&self) -> bool {
-        self.latest.is_some() || !self.versions.is_empty()
+        self.latest.is_some() || !self.versions.is_empty() || self.has_padded
     }
 
     /// Returns the version number of the latest item, `None` without a latest item.
@@ -70,9 +77,15 @@ impl Collection {
         self.floor.unwrap_or(Version::FIRST)
     }
 
-    /// Returns `true` if the last version is a tombstone whose latest item `DynamoDB` deletes when it has expired.
-    pub fn may_have_expired(&self) -> bool {
-        self.highest.is_some_and(|(_, expires)| expires)
+    /// Returns the highest version if it is a tombstone that has expired, so that `DynamoDB` deletes the latest item.
+    pub fn expired(&self, now: Duration) -> Option<Version> {
+        let (version, expiry) = self.highest.as_ref()?;
+        tombstone::is_past(expiry.as_ref()?, now).then_some(*version)
+    }
+
+    /// Returns `true` if there is a latest item at a padded key, and none at its own.
+    pub fn is_padded(&self) -> bool {
+        self.has_padded && self.latest.is_none()
     }
 
     /// Returns the number of items that were added.
@@ -98,12 +111,19 @@ impl Collection {
     }
 
     /// Returns the discrepancies, provided that all items of the entity were added and none changed while they were read.
-    pub fn check(&self, digits: VersionDigits) -> Discrepancies {
+    pub fn check(&self, digits: VersionDigits, now: Duration) -> Discrepancies {
         let mut found = Discrepancies::default();
         let (versions, floor) = (&self.versions, self.floor().get());
         match self.latest_version() {
-            None if self.may_have_expired() => {}
-            None => found.orphans = versions.clone(),
+            None => {
+                if self.is_padded() {
+                    found.no_version = Some(InvalidImage::NoLatest);
+                }
+                match self.expired(now) {
+                    Some(highest) => found.missing = versions.gaps(floor, highest.get()),
+                    None => found.orphans = versions.clone(),
+                }
+            }
             Some(Err(why)) => {
                 found.no_version = Some(why);
                 if why == InvalidImage::NoLatest {

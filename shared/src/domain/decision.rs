@@ -121,9 +121,8 @@ fn is_older(update: &Update, stored: &Item) -> Option<bool> {
     };
     match (stored.get(names::TIMESTAMP), stored.get(names::TIME)) {
         (Some(AttributeValue::N(stored)), _) => {
-            // A number too large for a time is later than any time.
-            let stored = Decimal::parse(stored).ok()?.to_i64();
-            Some(stored.is_none_or(|stored| stored > timestamp.get()))
+            // Another program can write a fraction, or a number that is no time.
+            Some(Decimal::parse(stored).ok()? > Decimal::from_i64(timestamp.get()))
         }
         // It was written when updates were not ordered by time.
         (None, Some(AttributeValue::S(time))) => Some(EpochMillis::parse_iso(time).ok()? > timestamp),
@@ -356,6 +355,9 @@ mod tests {
             ),
             (json!({"Timestamp": {"N": "5001"}}), stale),
             (json!({"Timestamp": {"N": "1e30"}}), stale),
+            (json!({"Timestamp": {"N": "4999.5"}}), Decision::Apply),
+            (json!({"Timestamp": {"N": "5000.5"}}), stale),
+            (json!({"Timestamp": {"N": "-1e100"}}), Decision::Apply),
             (json!({"Timestamp": {"S": "4000"}}), unordered),
             // Written when updates were not ordered by time.
             (json!({"Time": {"S": "1970-01-01T00:00:05"}}), Decision::Apply),

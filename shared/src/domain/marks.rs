@@ -24,8 +24,8 @@ pub fn is_expired(item: &Item, now: Duration) -> bool {
     let Some(AttributeValue::N(ttl)) = item.get(names::TTL) else {
         return false;
     };
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    (Decimal::parse(ttl).ok().and_then(|ttl| ttl.to_i64())).is_some_and(|ttl| ttl <= now)
+    let now = Decimal::from_i64(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+    Decimal::parse(ttl).is_ok_and(|ttl| ttl <= now)
 }
 
 /// Returns the item without its marks.
@@ -52,7 +52,8 @@ mod tests {
         };
         assert!(expired(json!({"N": "100"})));
         assert!(expired(json!({"N": "0"})) && expired(json!({"N": "-5"})));
-        assert!(!expired(json!({"N": "101"})));
+        assert!(expired(json!({"N": "99.5"})) && expired(json!({"N": "-1e100"})));
+        assert!(!expired(json!({"N": "101"})) && !expired(json!({"N": "100.5"})));
         for no_time in [
             json!({"S": "100"}),
             json!({"N": "x"}),

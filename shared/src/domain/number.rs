@@ -1,5 +1,7 @@
 //! DynamoDB numbers: decimal, with at most 38 significant digits, without conversion to floating point.
 
+use std::cmp::Ordering;
+
 use thiserror::Error;
 
 /// Maximum number of significant digits, see
@@ -36,6 +38,17 @@ impl Decimal {
     pub fn canonical(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         format!("{sign}{}e{}", self.digits, self.exponent)
+    }
+
+    /// Returns a whole number.
+    pub fn from_i64(number: i64) -> Self {
+        let text = number.unsigned_abs().to_string();
+        let digits = text.trim_end_matches('0').to_owned();
+        Self {
+            negative: number < 0,
+            exponent: if digits.is_empty() { 0 } else { as_i64(text.len()) - 1 },
+            digits,
+        }
     }
 
     /// Parses a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
@@ -168,6 +181,29 @@ fn exponent(text: &str) -> Result<i64, InvalidNumber> {
     Ok(if text.starts_with('-') { -magnitude } else { magnitude })
 }
 
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let sign = |number: &Self| match (number.digits.is_empty(), number.negative) {
+            (true, _) => 0,
+            (false, true) => -1,
+            (false, false) => 1,
+        };
+        // The digits have no leading zeros, so numbers with the same exponent are in the order of their digits.
+        let magnitude = |number: &Self| (number.exponent, number.digits.clone());
+        match sign(self).cmp(&sign(other)) {
+            Ordering::Equal if self.negative => magnitude(other).cmp(&magnitude(self)),
+            Ordering::Equal => magnitude(self).cmp(&magnitude(other)),
+            different => different,
+        }
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 fn as_i64(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
@@ -200,6 +236,31 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn numbers_are_ordered_by_value() {
+        let sorted = [
+            "-1e100", "-12", "-1.5", "-1", "0", "1e-5", "0.5", "1", "1.5", "9", "10", "15", "123", "1e30",
+        ];
+        let numbers = sorted.map(|text| Decimal::parse(text).unwrap());
+        for (index, number) in numbers.iter().enumerate() {
+            for (other, another) in numbers.iter().enumerate() {
+                assert_eq!(
+                    number.cmp(another),
+                    index.cmp(&other),
+                    "{} {}",
+                    sorted[index],
+                    sorted[other]
+                );
+            }
+        }
+        for number in [0, 7, -10, 1200, i64::MIN, i64::MAX] {
+            assert!(
+                Decimal::from_i64(number) == Decimal::parse(&number.to_string()).unwrap(),
+                "{number}"
+            );
+        }
+    }
 
     #[test]
     fn equal_numbers_have_one_form() {

@@ -29,13 +29,18 @@ impl Payload {
 
     /// Returns a number from 1 to 99,999: the check digits of a [recent request](super::recent_requests).
     pub fn check(&self) -> u32 {
-        let bytes = URL_SAFE_NO_PAD.decode(&self.0).unwrap_or_default();
-        let number = bytes
-            .iter()
-            .take(4)
-            .fold(0u32, |number, byte| (number << 8) | u32::from(*byte));
-        1 + number % 99_999
+        check_of(&self.0).unwrap_or(1)
     }
+}
+
+/// Returns the check digits of a hash from its first 8 characters, `None` if they are not those of a hash.
+pub fn check_of(payload: &str) -> Option<u32> {
+    let bytes = URL_SAFE_NO_PAD.decode(payload.get(..8)?).ok()?;
+    let number = bytes
+        .iter()
+        .take(4)
+        .fold(0u32, |number, byte| (number << 8) | u32::from(*byte));
+    Some(1 + number % 99_999)
 }
 
 /// Text to hash. Each part is preceded by its length, so that two different lists of parts have different texts.

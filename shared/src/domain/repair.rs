@@ -158,11 +158,11 @@ pub fn adopted(latest: &Item, highest: Option<&(Version, Item)>, digits: Version
     }
 }
 
-/// Plans to move a latest item from the padded key of version 0 to `v0`. It keeps its number, if it has one that is not
-/// below the highest version. Otherwise it gets that of the highest version if both are equal, or the next one.
+/// Plans to move a latest item from the padded key of version 0 to `v0`. It keeps its number, if that is above the
+/// highest version. Otherwise it gets that of the highest version if both are equal, or the next one.
 pub fn move_padded(padded: &Item, highest: Option<&(Version, Item)>, digits: VersionDigits) -> Option<Step> {
     let own = latest_of(padded).ok();
-    let is_counted = own.is_some_and(|own| highest.is_none_or(|(highest, _)| *highest <= own));
+    let is_counted = own.is_some_and(|own| highest.is_none_or(|(highest, _)| *highest < own));
     let version = match own {
         Some(own) if is_counted => own,
         _ => adopted(padded, highest, digits)?,

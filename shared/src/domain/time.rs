@@ -15,7 +15,7 @@ impl EpochMillis {
         Self(millis)
     }
 
-    /// Parses an ISO 8601 date and time, truncated to milliseconds. A time without an offset is UTC.
+    /// Parses an ISO 8601 date and time, rounded down to milliseconds. A time without an offset is UTC.
     ///
     /// # Errors
     ///
@@ -30,7 +30,8 @@ impl EpochMillis {
     /// assert_eq!(millis("2020-11-01T21:04:00.5+01:00"), 1_604_261_040_500);
     /// ```
     pub fn parse_iso(text: &str) -> Result<Self, InvalidTime> {
-        Ok(Self(timestamp(text)?.as_millisecond()))
+        let millis = timestamp(text)?.as_nanosecond().div_euclid(1_000_000);
+        i64::try_from(millis).map(Self).map_err(|_| InvalidTime)
     }
 
     /// Returns the number of milliseconds.

@@ -8,7 +8,7 @@
 //!
 //! From the second of the `TTL` on, the latest item is treated as absent, whether `DynamoDB` has deleted it yet or not.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use super::{AttributeValue, Item, marks, names, view::is_deleted};
 
@@ -19,13 +19,20 @@ pub fn expiry_of(latest: &Item) -> Option<&AttributeValue> {
 
 /// Returns `true` if a latest item with this version item was a tombstone that has expired.
 pub fn has_expired(version_item: &Item, now: Duration) -> bool {
-    let expires = version_item
+    expiry_in_history(version_item).is_some_and(|expiry| is_past(expiry, now))
+}
+
+/// Returns the expiry of the tombstone with this version item.
+pub fn expiry_in_history(version_item: &Item) -> Option<&AttributeValue> {
+    version_item
         .get(names::TOMBSTONE_EXPIRES)
-        .filter(|_| is_deleted(version_item));
-    expires.is_some_and(|expires| {
-        let marked = std::collections::HashMap::from([(names::TTL.to_owned(), expires.clone())]);
-        marks::is_expired(&Item::from(marked), now)
-    })
+        .filter(|_| is_deleted(version_item))
+}
+
+/// Returns `true` from the second of an expiry on.
+pub fn is_past(expiry: &AttributeValue, now: Duration) -> bool {
+    let marked = HashMap::from([(names::TTL.to_owned(), expiry.clone())]);
+    marks::is_expired(&Item::from(marked), now)
 }
 
 #[cfg(test)]

@@ -304,3 +304,21 @@ fn a_padded_latest_item_with_a_counter_keeps_it() {
     assert_eq!(table.json(&["get", "Equipment#1"], 0)["Version"], 3);
     audit(&table, 0);
 }
+
+#[test]
+fn a_padded_latest_item_never_takes_the_number_of_another_state() {
+    // Its counter is that of a version with another state.
+    let table = loaded("v00", "OTHER");
+    let latest = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "Latest": {"N": "3"}, "State": {"S": "OTHER"}});
+    table.put(latest);
+    // Without versions.
+    table.put(json!({"PK": {"S": "Alone"}, "SK": {"S": "v00"}, "State": {"S": "OK"}}));
+    audit(&table, 4);
+    let (plan, summary) = repair(&table, &["--all", "--yes"], 0);
+    let moved = |id: &str, version: u64| json!({"ID": id, "Step": "Move", "From": "v00", "Version": version});
+    assert_eq!(plan, [moved("Alone", 1), moved("Equipment#1", 4)]);
+    assert_eq!(done(&summary), json!({"Entities": 2, "Adopted": 2}));
+    audit(&table, 0);
+    assert_eq!(table.json(&["get", "Equipment#1"], 0)["Attributes"]["State"], "OTHER");
+    assert_eq!(table.items()["Alone v01"]["State"], json!({"S": "OK"}));
+}

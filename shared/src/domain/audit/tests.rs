@@ -37,7 +37,7 @@ fn collection(items: &[Value]) -> Collection {
 
 fn findings(items: &[Value]) -> Vec<Value> {
     let entity = EntityId::new("E").unwrap();
-    let found = collection(items).check(VersionDigits::default());
+    let found = collection(items).check(VersionDigits::default(), Duration::ZERO);
     let findings = found.findings();
     assert_eq!(found.is_clean(), findings.is_empty());
     let mut shown: Vec<_> = findings.iter().map(|finding| finding.to_json(&entity)).collect();
@@ -201,7 +201,7 @@ proptest! {
             }
             item
         }));
-        let found = collection(&items).check(VersionDigits::default());
+        let found = collection(&items).check(VersionDigits::default(), Duration::ZERO);
 
         let begins = begins.unwrap_or(1);
         let there = |number: u64| versions.iter().find(|made| made.number == number);

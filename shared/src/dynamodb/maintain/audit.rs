@@ -144,7 +144,7 @@ impl Auditor {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
         let digits = self.store.digits();
-        let suspected = seen.check(digits);
+        let suspected = seen.check(digits, self.store.clock.now());
         if suspected.is_clean() && !seen.is_uncompared() {
             return Ok(Vec::new());
         }
@@ -155,8 +155,12 @@ impl Auditor {
         match now.latest_version() {
             None => {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
-                if !now.may_have_expired() {
-                    found.orphans = seen.versions().and(now.versions());
+                self.read_selected(entity, &suspected.missing, &mut now).await?;
+                found.no_version = suspected.no_version.filter(|_| seen.is_padded());
+                match now.expired(self.store.clock.now()) {
+                    // No record of it can still be on its way.
+                    Some(_) => found.missing = suspected.missing.without(now.versions()),
+                    None => found.orphans = seen.versions().and(now.versions()),
                 }
             }
             Some(Err(why)) => {
@@ -180,7 +184,7 @@ impl Auditor {
                 found.missing = missing.without(now.versions());
                 found.strays = strays.and(now.versions());
                 found.unpruned = unpruned.and(&now.unsettled());
-                found.latest_differs = now.check(digits).latest_differs;
+                found.latest_differs = now.check(digits, self.store.clock.now()).latest_differs;
                 if !self.lag.is_zero() && !found.missing.is_empty() {
                     self.defer(entity, latest, std::mem::take(&mut found.missing));
                 }

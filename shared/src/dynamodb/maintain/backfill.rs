@@ -247,14 +247,17 @@ impl Backfill {
             }
             return Ok(ItemOutcome::AlreadyThere);
         }
+        let highest = self.highest(&entity).await?;
+        // A latest item that lost its counter has them too.
+        let is_reserved = |name: &&str| highest.is_none() || *name != names::RECENT_REQUESTS;
         let reserved = [names::RECENT_REQUESTS, names::TTL, names::PINNED];
-        if let Some(name) = reserved.into_iter().find(|name| item.contains_key(*name)) {
+        let mut reserved = reserved.into_iter().filter(is_reserved);
+        if let Some(name) = reserved.find(|name| item.contains_key(*name)) {
             return Ok(ItemOutcome::Refused(Refusal::Reserved { name }));
         }
         if self.dry_run {
             return Ok(ItemOutcome::Written);
         }
-        let highest = self.highest(&entity).await?;
         let adopted = match repair::adopted(item, highest.as_ref(), self.target.digits) {
             _ if highest.is_none() => {
                 let adopted = self.limiter.run(async || self.target.adopt(&entity, &request_id).await);

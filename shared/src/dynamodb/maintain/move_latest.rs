@@ -1,5 +1,7 @@
 //! Repair of a latest item at a padded key, such as `v00`: one transaction that puts it at `v0` and deletes it there.
 
+use std::fmt::Write as _;
+
 use aws_sdk_dynamodb::{
     error::BuildError,
     operation::transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
@@ -12,6 +14,8 @@ use crate::{
 };
 
 const OPERATION: &str = "TransactWriteItems";
+/// Maximum number of attributes that are compared: an expression is at most 4 KB long.
+const MAX_COMPARED: usize = 250;
 
 impl Store {
     /// Moves a latest item, on condition that its counter has not changed and that there is none at `v0`. Returns `false` if a
@@ -53,15 +57,25 @@ pub fn request(padded: &Item, latest: &Item, table: &str) -> Result<TransactWrit
         .table_name(table)
         .key(names::PK, key(names::PK).into())
         .key(names::SK, s(sort_key_of(padded).unwrap_or_default()));
-    let delete = match padded.get(names::LATEST) {
-        Some(number) => delete
+    let delete = delete.expression_attribute_names("#latest", names::LATEST);
+    let delete = if let Some(number) = padded.get(names::LATEST) {
+        delete
             .condition_expression("#latest = :read")
-            .expression_attribute_names("#latest", names::LATEST)
-            .expression_attribute_values(":read", number.clone().into()),
-        None => delete
-            .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#latest)")
-            .expression_attribute_names("#pk", names::PK)
-            .expression_attribute_names("#latest", names::LATEST),
+            .expression_attribute_values(":read", number.clone().into())
+    } else {
+        // Without a counter, a change by another program shows only in the attributes.
+        let mut condition = "attribute_exists(#pk) AND attribute_not_exists(#latest)".to_owned();
+        let mut delete = delete.expression_attribute_names("#pk", names::PK);
+        let others = padded
+            .iter()
+            .filter(|(name, _)| ![names::PK, names::SK].contains(&name.as_str()));
+        for (index, (name, value)) in others.take(MAX_COMPARED).enumerate() {
+            let _ = write!(condition, " AND #{index}=:{index}");
+            delete = delete
+                .expression_attribute_names(format!("#{index}"), name)
+                .expression_attribute_values(format!(":{index}"), value.clone().into());
+        }
+        delete.condition_expression(condition)
     };
     Ok(TransactWriteItemsInputBuilder::default()
         .transact_items(TransactWriteItem::builder().put(put.build()?).build())

@@ -15,7 +15,7 @@ use crate::{
         entity::EntityId,
         keys::LATEST_KEY,
         names,
-        recent_requests::{self, Entry},
+        recent_requests::{self, Entry, Window},
         recorded_at::RecordedAt,
         time::EpochMillis,
         version::Version,
@@ -46,7 +46,7 @@ impl Store {
         let mut newest = None;
         let mut entries = HashMap::new();
         if let Some(before) = Version::new(to.get() - 1) {
-            let requests = self.requests_from_history(entity, before).await?;
+            let requests = self.requests_from_history(entity, before, Window::default()).await?;
             (entries, newest) = (requests.entries, requests.newest);
         }
         let stored = self.get(entity, LATEST_KEY, true).await?;

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use crate::{
     domain::{
         AttributeValue, Item,
+        attributes::text,
         entity::EntityId,
+        names, payload,
         recent_requests::{self, Entry, Window},
         recorded_at::RecordedAt,
         version::Version,
@@ -22,19 +24,23 @@ pub(crate) struct Requests {
 }
 
 impl Store {
-    /// Returns the requests of the newest versions up to this one, as many as the default window.
+    /// Returns the requests of the newest versions up to this one, as many as the window.
     pub(crate) async fn requests_from_history(
         &self,
         entity: &EntityId,
         through: Version,
+        window: Window,
     ) -> Result<Requests, ServiceError> {
-        let window = Window::default().get() as u64;
+        let window = window.get() as u64;
         let newest = through.get().saturating_sub(window - 1).max(1)..=through.get();
         let items = self.batch_get(entity, &self.digits.version_keys(newest), true).await?;
         let request = |item: &Item| {
             let version = self.digits.version_of_item(item)?;
             let request = recent_requests::last_request(item)?;
-            Some((request.key().to_owned(), Entry { version, check: 0 }.value()))
+            // An older release did not store the payload.
+            let check = text(item, names::REQUEST_PAYLOAD).and_then(payload::check_of);
+            let check = check.unwrap_or_default();
+            Some((request.key().to_owned(), Entry { version, check }.value()))
         };
         Ok(Requests {
             entries: items.iter().filter_map(request).collect(),

@@ -6,14 +6,16 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{AttributeValue, Item, attributes::same_item, entity::EntityId, names, version::Version},
+    domain::{
+        AttributeValue, Item, attributes::same_item, entity::EntityId, names, recent_requests::Window, version::Version,
+    },
     dynamodb::{Store, client::error::ServiceError},
 };
 
 const OPERATION: &str = "PutItem";
 
 impl Store {
-    /// Puts a latest item with the requests of the newest versions. Returns `false` if a different one exists.
+    /// Puts a latest item with the requests of the newest versions, as many as the window. Returns `false` if a different one exists.
     ///
     /// # Errors
     ///
@@ -23,8 +25,9 @@ impl Store {
         entity: &EntityId,
         version: Version,
         latest: &Item,
+        window: Window,
     ) -> Result<bool, ServiceError> {
-        let requests = self.requests_from_history(entity, version).await?;
+        let requests = self.requests_from_history(entity, version, window).await?;
         let mut latest = latest.clone();
         let since = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
         let since = since.next_milli().get().to_string();

@@ -3,7 +3,13 @@
 use crate::{
     clock,
     domain::{
-        Item, entity::EntityId, keys::LATEST_KEY, marks::is_expired, names, version::Version, version_item::latest_of,
+        Item,
+        entity::EntityId,
+        keys::{LATEST_KEY, sort_key_of},
+        marks::is_expired,
+        names,
+        version::Version,
+        version_item::latest_of,
         view::VersionView,
     },
     dynamodb::{
@@ -45,6 +51,35 @@ impl Store {
     ) -> Result<Option<VersionView>, ReadError> {
         let newest = self.newest(entity, consistent).await?;
         Ok(newest.map(|(version, item)| VersionView::new(entity.clone(), version, item)))
+    }
+
+    /// Returns `true` if history has a version, or if there is a latest item at a padded key such as `v00`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn has_history(&self, entity: &EntityId, consistent: bool) -> Result<bool, ServiceError> {
+        let now = clock::since_epoch();
+        let mut range = Range {
+            consistent,
+            ..Range::all_versions(Some(FIRST_PAGE))
+        };
+        let padded = self.digits.padded_latest_key();
+        let is_history = |item: &Item| {
+            let is_padded = padded.is_some() && padded.as_deref() == sort_key_of(item);
+            is_padded || (self.digits.version_of_item(item).is_some() && !is_expired(item, now))
+        };
+        let mut cursor = None;
+        loop {
+            let (items, next) = self.query_page(entity, &range, cursor).await?;
+            if items.iter().any(is_history) {
+                return Ok(true);
+            }
+            (cursor, range.limit) = (next, None);
+            if cursor.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Reads the highest version in history, `None` if there is none. The order of keys is not that of versions, so it reads

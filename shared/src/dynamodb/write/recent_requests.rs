@@ -114,9 +114,9 @@ impl RecentRequests {
         stored: Option<&Item>,
     ) -> Result<Self, InvalidImage> {
         let request = Request::of(update);
-        let Some((stored, requests)) = stored.and_then(|stored| Some((stored, recent_requests::requests_of(stored)?)))
+        let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
+        let Some((stored, requests)) = latest.and_then(|latest| Some((latest, recent_requests::requests_of(latest)?)))
         else {
-            let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
             let version = latest.map(latest_of).transpose()?;
             // If another program wrote the latest version, the request belongs to an older one.
             let is_current = |(item, version)| !matches!(Writer::of(item, version), Writer::Stale(_));
@@ -151,10 +151,12 @@ impl RecentRequests {
     /// Returns `true` if the conditions of this part hold for the stored latest item.
     pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
         let requests = stored.and_then(recent_requests::requests_of);
-        let has_room = |max: usize| requests.is_some_and(|requests| requests.len() < max);
+        let latest_stored = stored.filter(|stored| stored.contains_key(names::LATEST));
+        let has_room = |max: usize| latest_stored.is_some() && requests.is_some_and(|requests| requests.len() < max);
         match self {
             Self::Marker { .. } => true,
             Self::Add { full, .. } => has_room(*full),
+            Self::Create { latest: None, .. } => latest_stored.is_none(),
             Self::Create { latest, .. } => {
                 requests.is_none() && stored.and_then(|stored| latest_of(stored).ok()) == *latest
             }
@@ -175,8 +177,8 @@ impl RecentRequests {
     pub(crate) fn add_to(&self, expression: &mut Expression) {
         // DynamoDB evaluates the condition before it resolves the path: an item without the map fails the condition, and
         // there is no validation error.
-        const HAS_ROOM: &str =
-            "attribute_exists(#recent) AND attribute_not_exists(#recent.#hash) AND size(#recent) < :most";
+        const HAS_ROOM: &str = "attribute_exists(#latest) AND attribute_exists(#recent) AND \
+                                attribute_not_exists(#recent.#hash) AND size(#recent) < :most";
         // The latest version is increased by the same expression, and by 1 too.
         const THIS_VERSION: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :entry";
         const SINCE: &str = "#since = :since";
@@ -218,10 +220,11 @@ impl RecentRequests {
                 }
                 expression
                     .set("#recent = :requests")
-                    .condition("attribute_not_exists(#recent)")
                     .value(":requests", Value::M(requests));
                 match latest {
-                    Some(latest) => expression.condition("#latest = :read").value(":read", n(latest)),
+                    Some(latest) => expression
+                        .condition("attribute_not_exists(#recent) AND #latest = :read")
+                        .value(":read", n(latest)),
                     None => expression.condition("attribute_not_exists(#latest)"),
                 };
                 if let Some(since) = since {

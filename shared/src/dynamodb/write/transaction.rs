@@ -17,7 +17,9 @@ use crate::{
         decision::{Decision, apply, decide},
         keys::LATEST_KEY,
         ledger::Marker,
-        names, size,
+        names,
+        recent_requests::Window,
+        size,
         stamp::Stamp,
         update::Update,
         version::Version,
@@ -64,6 +66,10 @@ impl Store {
             Some(_) => Guard::None,
             None => Guard::of(update),
         };
+        let window = match options.idempotency {
+            Idempotency::Recent(window) => window,
+            Idempotency::Ledger(_) => Window::default(),
+        };
         let mut has_no_versions = false;
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
@@ -72,7 +78,7 @@ impl Store {
             let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
             let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
             if !is_counted && !has_no_versions {
-                let counted = Box::pin(self.counted_latest(&update.entity)).await?;
+                let counted = Box::pin(self.counted_latest(&update.entity, window)).await?;
                 has_no_versions = counted.is_none();
                 stored = counted.or(stored);
             }

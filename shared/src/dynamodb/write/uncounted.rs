@@ -4,7 +4,10 @@
 //! is a tombstone that has [expired](crate::domain::tombstone) is restored; every other entity needs a repair.
 
 use crate::{
-    domain::{Item, entity::EntityId, keys::LATEST_KEY, names, repair::revived, tombstone},
+    domain::{
+        Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests::Window, repair::revived, tombstone,
+        version::Version,
+    },
     dynamodb::{Store, write::outcome::WriteError},
 };
 
@@ -15,17 +18,26 @@ impl Store {
     ///
     /// Returns [`WriteError::Uncounted`] if there are versions, unless the entity was deleted and has expired, and
     /// [`WriteError::Service`] if a request fails.
-    pub(crate) async fn counted_latest(&self, entity: &EntityId) -> Result<Option<Item>, WriteError> {
-        let Some((version, newest)) = self.newest_in_history(entity, true).await? else {
+    pub(crate) async fn counted_latest(&self, entity: &EntityId, window: Window) -> Result<Option<Item>, WriteError> {
+        if !self.has_history(entity, true).await? {
             return Ok(None);
-        };
-        match self.get(entity, LATEST_KEY, true).await? {
-            // Another writer created the first version in the meantime.
-            Some(latest) if latest.contains_key(names::LATEST) => return Ok(Some(latest)),
-            None if tombstone::has_expired(&newest, self.clock.now()) => {}
-            _ => return Err(WriteError::Uncounted { version }),
         }
-        self.revive_latest(entity, version, &revived(&newest, version)).await?;
+        let latest = self.get(entity, LATEST_KEY, true).await?;
+        // Another writer can have created the first version in the meantime.
+        if latest.as_ref().is_some_and(|latest| latest.contains_key(names::LATEST)) {
+            return Ok(latest);
+        }
+        let Some((version, newest)) = self.newest_in_history(entity, true).await? else {
+            // A latest item at a padded key.
+            return Err(WriteError::Uncounted {
+                version: Version::FIRST,
+            });
+        };
+        if latest.is_some() || !tombstone::has_expired(&newest, self.clock.now()) {
+            return Err(WriteError::Uncounted { version });
+        }
+        self.revive_latest(entity, version, &revived(&newest, version), window)
+            .await?;
         let latest = self.get(entity, LATEST_KEY, true).await?;
         latest.map_or(Err(WriteError::Uncounted { version }), |latest| Ok(Some(latest)))
     }

@@ -67,7 +67,7 @@ impl Store {
         let mut form = Form::assumed(update, window, now);
         // An update that expects no latest item creates it with the first request.
         let is_first = update.expected == Some(ExpectedVersion::Absent);
-        let mut has_no_versions = is_first && Box::pin(self.newest_in_history(&update.entity, true)).await?.is_none();
+        let mut has_no_versions = is_first && !Box::pin(self.has_history(&update.entity, true)).await?;
         if is_first && !has_no_versions {
             form.recent_requests = RecentRequests::assumed_existing(update, window);
         }
@@ -106,7 +106,7 @@ impl Store {
                 .is_some_and(|stored| stored.contains_key(names::LATEST));
             let counted = match is_counted || has_no_versions {
                 true => None,
-                false => Box::pin(self.counted_latest(&update.entity)).await?,
+                false => Box::pin(self.counted_latest(&update.entity, window)).await?,
             };
             has_no_versions |= !is_counted && counted.is_none();
             let is_rejecting = counted.is_none();

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 use shared::{
     domain::{
+        audit::Finding,
         keys::LATEST_KEY,
         ledger::Retention,
+        recent_requests::Window,
         recorded_at::RecordedAt,
         request_id::RequestId,
         update::{Ordering, Update},
@@ -232,6 +234,12 @@ async fn a_lost_latest_item_is_not_taken_for_an_expired_one() {
         )
         .await;
         delete_item(&database.client, &database.table_name(name), ID, LATEST_KEY).await;
+        let findings = at_second(&store, second)
+            .audit(&entity(ID), std::time::Duration::ZERO)
+            .await
+            .unwrap();
+        let (from, to) = (Version::FIRST, Version::new(2).unwrap());
+        assert_eq!(findings, Some(vec![Finding::Orphan { from, to }]), "{name}");
         let late = parse(json!({"ID": ID, "Timestamp": 1_721_757_950_000_u64}), "r-3");
         let error = write(&at_second(&store, second), &late, options).await.unwrap_err();
         assert_eq!(
@@ -242,6 +250,44 @@ async fn a_lost_latest_item_is_not_taken_for_an_expired_one() {
             "{name}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_revived_entity_knows_its_requests_and_gaps_are_found() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let options = WriteOptions {
+        idempotency: Idempotency::Recent(Window::new(20).unwrap()),
+        ..settings()[0]
+    };
+    let early = at_second(&store, DELETED);
+    for number in 1..=15 {
+        let rating = parse(
+            json!({"ID": ID, "Timestamp": 1, "Rating": number}),
+            &format!("r-{number}"),
+        );
+        assert_eq!(write(&early, &rating, options).await, Ok(written(number)));
+    }
+    let delete = parse(json!({"ID": ID, "Timestamp": 1, "Deleted": true}), "r-16");
+    assert_eq!(write(&early, &delete, options).await, Ok(written(16)));
+    let table = database.table_name("Table");
+    delete_item(&database.client, &table, ID, LATEST_KEY).await;
+    let late = at_second(&store, DELETED + 8 * DAY);
+    let repeated = |rating: u64| parse(json!({"ID": ID, "Timestamp": 1, "Rating": rating}), "r-2");
+    let version = Version::new(2).unwrap();
+    assert_eq!(
+        write(&late, &repeated(2), options).await,
+        Ok(WriteOutcome::Duplicate { version })
+    );
+    let reused = write(&late, &repeated(3), options).await;
+    assert_eq!(reused, Err(WriteError::RequestIdReused { version }));
+    // A gap in the history of an entity that has expired is found.
+    for key in ["v7", LATEST_KEY] {
+        delete_item(&database.client, &table, ID, key).await;
+    }
+    let findings = late.audit(&entity(ID), std::time::Duration::ZERO).await.unwrap();
+    let gap = Version::new(7).unwrap();
+    assert_eq!(findings, Some(vec![Finding::Gap { from: gap, to: gap }]));
 }
 
 #[tokio::test]

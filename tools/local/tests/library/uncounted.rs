@@ -143,3 +143,72 @@ async fn the_first_update_of_several_writers_creates_one_version_each() {
     let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
     assert_eq!(serde_json::to_value(&latest["Latest"]).unwrap(), json!({"N": "8"}));
 }
+
+#[tokio::test]
+async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        let table = format!("Lost{number}");
+        let store = database.store(&table, 1).await;
+        for state in ["a", "b"] {
+            let update = update(json!({"ID": ID, "State": state}));
+            testkit::database::write(&store, &update, options).await.unwrap();
+        }
+        let key = aws_sdk_dynamodb::types::AttributeValue::S;
+        let remove = database.client.update_item().table_name(database.table_name(&table));
+        let remove = remove.key("PK", key(ID.to_owned())).key("SK", key("v0".to_owned()));
+        remove.update_expression("REMOVE Latest").send().await.unwrap();
+        let before = rows(&database, &table).await;
+        let error = store.write(&update(json!({"ID": ID, "State": "c"})), options).await;
+        assert_eq!(error, Err(WriteError::Uncounted { version: version(2) }), "{options:?}");
+        assert_eq!(rows(&database, &table).await, before);
+    }
+    // Without versions, it is counted from 1.
+    let store = database.store("NoVersions", 1).await;
+    let latest = json!({"PK": {"S": ID}, "SK": {"S": "v0"}, "RecentRequests": {"M": {"hash": {"N": "4"}}}});
+    database.put("NoVersions", latest).await;
+    let first = store.write(&update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
+    assert_eq!(first, Ok(WriteOutcome::Written { version: version(1) }));
+}
+
+#[tokio::test]
+async fn a_padded_latest_item_without_versions_is_not_ignored() {
+    let database = Database::start().await;
+    let store = database.store(TABLE, 2).await;
+    database
+        .put(
+            TABLE,
+            json!({"PK": {"S": ID}, "SK": {"S": "v00"}, "Latest": {"N": "1"}}),
+        )
+        .await;
+    let error = store.write(&update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
+    assert_eq!(error, Err(WriteError::Uncounted { version: version(1) }));
+}
+
+#[tokio::test]
+async fn a_first_update_of_an_existing_entity_does_not_read_its_history() {
+    let database = Database::start().await;
+    let store = database.store(TABLE, 1).await;
+    let large = || json!({"ID": ID, "Text": "x".repeat(3_000)});
+    for _ in 0..20 {
+        testkit::database::write(&store, &update(large()), mode(WriteMode::Inline))
+            .await
+            .unwrap();
+    }
+    database.consumed();
+    let first = store
+        .write(
+            &update(json!({"ID": ID, "ExpectedVersion": 0})),
+            mode(WriteMode::Inline),
+        )
+        .await;
+    assert_eq!(
+        first,
+        Ok(WriteOutcome::Conflict {
+            expected: 0,
+            latest: 20
+        })
+    );
+    let units: f64 = database.consumed().iter().map(|(_, units)| units).sum();
+    assert!(units <= 4.0, "{units}");
+}

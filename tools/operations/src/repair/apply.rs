@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{repair::Step, version::Version, version_item::VersionItem},
+    domain::{recent_requests::Window, repair::Step, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -105,10 +105,15 @@ impl Done {
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
     match &planned.step {
         Step::Put(version) => put(store, version).await,
-        Step::Revive { version, latest } => Ok(match store.revive_latest(&planned.entity, *version, latest).await? {
-            true => Outcome::Revived,
-            false => Outcome::Conflict,
-        }),
+        Step::Revive { version, latest } => Ok(
+            match store
+                .revive_latest(&planned.entity, *version, latest, Window::default())
+                .await?
+            {
+                true => Outcome::Revived,
+                false => Outcome::Conflict,
+            },
+        ),
         Step::Raise { from, to } => Ok(match raise(store, planned, Some(*from), *to).await? {
             true => Outcome::Raised,
             false => Outcome::Conflict,
