@@ -8,6 +8,7 @@ use shared::{
         entity::EntityId,
         keys::{ItemKind, VersionDigits},
         ledger::{Marker, Retention},
+        recent_requests::Window,
         request_id::{RequestHash, RequestId},
         update::{Ordering, Update},
         version::Version,
@@ -86,28 +87,12 @@ async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     let responses = [&[versions.clone(), rejected("7")][..], &[versions, rejected("1")]].concat();
     let (store, _) = replaying(&responses);
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
-    assert!(
-        store
-            .revive_latest(
-                &entity,
-                version(7),
-                &latest,
-                shared::domain::recent_requests::Window::default()
-            )
-            .await
-            .unwrap()
-    );
-    assert!(
-        !store
-            .revive_latest(
-                &entity,
-                version(7),
-                &latest,
-                shared::domain::recent_requests::Window::default()
-            )
-            .await
-            .unwrap()
-    );
+    let revived = async || {
+        let window = Window::default();
+        store.revive_latest(&entity, version(7), &latest, window).await.unwrap()
+    };
+    assert!(revived().await);
+    assert!(!revived().await);
 }
 
 fn cancelled(codes: [&str; 2]) -> Value {

@@ -1,17 +1,21 @@
 //! Updates: a request to change attributes of one entity, parsed from JSON and checked.
 
+mod invalid_update;
+
 use std::{collections::BTreeMap, str::FromStr};
+
+pub use invalid_update::InvalidUpdate;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{
     AttributeValue, attributes,
-    entity::{EntityId, InvalidEntityId},
+    entity::EntityId,
     names,
-    number::{Decimal, InvalidNumber},
+    number::Decimal,
     payload::{Payload, PayloadText},
-    request_id::{InvalidRequestId, RequestId},
+    request_id::RequestId,
     size::{self, OverLimit},
     time::{EpochMillis, InvalidTime},
     version::Version,
@@ -354,96 +358,6 @@ fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, Inva
         Ok((name, change))
     };
     members.into_iter().map(change).collect()
-}
-
-/// Reason why a JSON value is not a valid update. No variant holds a value.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidUpdate {
-    /// The JSON value is not an object.
-    #[error("the update is not a JSON object")]
-    NotAnObject,
-    /// [`ID`] is missing.
-    #[error("ID is missing")]
-    NoId,
-    /// [`ID`] has another type.
-    #[error("ID is not a string")]
-    IdIsNoString,
-    /// [`ID`] is not a valid partition key.
-    #[error("ID is not a partition key")]
-    Id(#[from] InvalidEntityId),
-    /// The update sets one of [`RESERVED`].
-    #[error("{name} is reserved")]
-    Reserved {
-        /// Name of the attribute.
-        name: &'static str,
-    },
-    /// `RequestId` has another type.
-    #[error("RequestId is not a string")]
-    RequestIdIsNoString,
-    /// `RequestId` or its default has an invalid length.
-    #[error(transparent)]
-    RequestId(#[from] InvalidRequestId),
-    /// [`EXPECTED_VERSION`] is not a whole number from 0.
-    #[error("ExpectedVersion is not a whole number from 0")]
-    ExpectedVersion,
-    /// `Deleted` has another type.
-    #[error("Deleted is not true or false")]
-    DeletedIsNoBool,
-    /// Updates are ordered by time, and this update has no time.
-    #[error("Time is missing, and updates are ordered by time")]
-    NoTime,
-    /// `Time` is not an ISO 8601 date and time.
-    #[error("Time cannot be read")]
-    Time(#[from] InvalidTime),
-    /// `Timestamp` is not a whole number of milliseconds.
-    #[error("Timestamp is not a whole number of epoch milliseconds")]
-    Timestamp,
-    /// [`REQUEST_SENT_AT`] is neither an ISO 8601 date and time nor a whole number of milliseconds.
-    #[error("RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds")]
-    RequestSentAt,
-    /// `Time` and `Timestamp` differ.
-    #[error("Time and Timestamp are different times")]
-    TimesDisagree,
-    /// An attribute name is empty.
-    #[error("an attribute has no name")]
-    EmptyName,
-    /// DynamoDB cannot store a number exactly.
-    #[error("the number in {name} cannot be stored")]
-    Number {
-        /// Name of the attribute.
-        name: String,
-        /// Reason.
-        source: InvalidNumber,
-    },
-    /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
-    #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
-    LongName {
-        /// Length of the name.
-        bytes: usize,
-    },
-    /// DynamoDB cannot store a value.
-    #[error("the value of {name} cannot be stored")]
-    Attribute {
-        /// Name of the attribute.
-        name: String,
-        /// Reason.
-        source: OverLimit,
-    },
-    /// The attributes of the update exceed the size of an item.
-    #[error(transparent)]
-    TooLarge(#[from] OverLimit),
-    /// The update exceeds the size of an item, including the names it removes.
-    #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
-    TooManyBytes {
-        /// Size of the update.
-        bytes: usize,
-    },
-    /// The update has more than [`MAX_ATTRIBUTES`] attributes.
-    #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
-    TooManyAttributes {
-        /// Number of attributes.
-        count: usize,
-    },
 }
 
 #[cfg(test)]

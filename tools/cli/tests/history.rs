@@ -106,7 +106,7 @@ fn filters_select_versions() {
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (2, "", said));
     }
     // The header is shown even if no version matches.
-    let none = table.run(&["--output", "table", "history", "E", "--actor", "nobody"]);
+    let none = table.run(&["--output", "table", "history", "E", "--actor", "unknown"]);
     assert!(none.stdout.contains("Version") && none.stderr == "note: no version matches\n");
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
-    operation::transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
-    types::{CancellationReason, Put, TransactWriteItem, Update as UpdateItem},
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
+    types::{Put, TransactWriteItem, Update as UpdateItem},
 };
 
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
         Item,
         decision::{Decision, apply, decide},
         keys::LATEST_KEY,
-        ledger::Marker,
         names,
         recent_requests::Window,
         size,
@@ -26,10 +25,9 @@ use crate::{
         version_item::{VersionItem, latest_of},
     },
     dynamodb::{
-        Store,
-        client::error::{ErrorKind, ServiceError},
-        n, s,
+        Store, n, s,
         write::{
+            cancellation,
             earlier_delivery::{Earlier, Guard},
             form::{self, Form},
             ledger,
@@ -42,7 +40,7 @@ use crate::{
     },
 };
 
-const OPERATION: &str = "TransactWriteItems";
+pub(crate) const OPERATION: &str = "TransactWriteItems";
 /// Maximum number of attempts, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 10;
 /// Maximum wait before the second attempt; it doubles up to [`MAX_WAIT`].
@@ -141,9 +139,9 @@ impl Store {
                 Ok(_) => return Ok(WriteOutcome::Written { version }),
                 Err(error) => error,
             };
-            match race(&error, &parts) {
-                Some(Race::Lost) => {}
-                Some(Race::AlreadyApplied(marker)) => {
+            match cancellation::race(&error, &parts) {
+                Some(cancellation::Race::Lost) => {}
+                Some(cancellation::Race::AlreadyApplied(marker)) => {
                     let applied = match marker {
                         Some(marker) => Some(ledger::applied_version(update, &marker)?),
                         None => self.version_in_ledger(update).await?,
@@ -152,8 +150,8 @@ impl Store {
                         return self.duplicate(version, stored, options).await;
                     }
                 }
-                Some(Race::Taken) => return Err(WriteError::Taken { version }),
-                None => return Err(service_error(&error).into()),
+                Some(cancellation::Race::Taken) => return Err(WriteError::Taken { version }),
+                None => return Err(cancellation::service_error(&error).into()),
             }
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
@@ -258,74 +256,6 @@ pub fn request(
     Ok(request)
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Race {
-    /// The latest item has changed, or another transaction is in progress.
-    Lost,
-    /// The request has a marker: it was applied before.
-    AlreadyApplied(Option<Marker>),
-    /// The latest item has not changed, but its next version exists.
-    Taken,
-}
-
-/// Explains a cancelled transaction. Its reasons are in the order of its items.
-fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> Option<Race> {
-    const FAILED: Option<&str> = Some("ConditionalCheckFailed");
-    match error.as_service_error()? {
-        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-            let reasons = cancelled.cancellation_reasons();
-            let mut reasons_of_puts = reasons.iter().skip(1);
-            let marker = parts.marker_expires.and_then(|_| reasons_of_puts.next());
-            let version_item = parts.version_item.and_then(|_| reasons_of_puts.next());
-            let code =
-                |reason: Option<&CancellationReason>| reason.and_then(CancellationReason::code).map(str::to_owned);
-            let failed = |reason: Option<&CancellationReason>| code(reason).as_deref() == FAILED;
-            if failed(marker) {
-                let item = marker
-                    .and_then(CancellationReason::item)
-                    .map(|item| Item::from(item.clone()));
-                return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
-            }
-            if failed(reasons.first())
-                || reasons
-                    .iter()
-                    .any(|reason| reason.code() == Some("TransactionConflict"))
-            {
-                return Some(Race::Lost);
-            }
-            failed(version_item).then_some(Race::Taken)
-        }
-        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::Lost),
-        _ => None,
-    }
-}
-
-/// Returns the error of a request. A cancelled transaction has the kind of its first reason.
-fn service_error<R>(error: &SdkError<TransactWriteItemsError, R>) -> ServiceError
-where
-    R: std::fmt::Debug,
-    SdkError<TransactWriteItemsError, R>: aws_sdk_dynamodb::operation::RequestId,
-{
-    let plain = ServiceError::new(OPERATION, error);
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
-        return plain;
-    };
-    let mut reasons = cancelled
-        .cancellation_reasons()
-        .iter()
-        .filter_map(|reason| Some((reason.code()?, reason.message())));
-    match reasons.find(|(code, _)| *code != "None") {
-        Some((code @ ("ThrottlingError" | "ProvisionedThroughputExceeded"), message)) => {
-            plain.with_reason(ErrorKind::Throttled, code, message)
-        }
-        Some((code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded"), message)) => {
-            plain.with_reason(ErrorKind::Rejected, code, message)
-        }
-        Some((code, message)) => plain.with_reason(ErrorKind::Unavailable, code, message),
-        None => plain,
-    }
-}
-
 /// Returns a random wait below a bound that doubles.
 fn wait(attempt: u32) -> Duration {
     let bound = INITIAL_WAIT.saturating_mul(1 << attempt.min(16)).min(MAX_WAIT);
@@ -334,80 +264,7 @@ fn wait(attempt: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
-    use serde_json::json;
-
     use super::*;
-    use crate::domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis};
-
-    fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
-        let reasons = codes
-            .iter()
-            .map(|code| CancellationReason::builder().code(*code).build())
-            .collect();
-        let error = TransactionCanceledException::builder()
-            .set_cancellation_reasons(Some(reasons))
-            .build();
-        SdkError::service_error(TransactWriteItemsError::TransactionCanceledException(error), ())
-    }
-
-    #[test]
-    fn cancelled_transactions_are_explained() {
-        let image = serde_json::from_value(json!({"PK": {"S": "E"}, "Latest": {"N": "1"}})).unwrap();
-        let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
-        let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
-            let parts = Parts {
-                form: Form {
-                    recent_requests: RecentRequests::Marker {
-                        since: EpochMillis::new(1),
-                    },
-                    stamp: Stamp::At(RecordedAt::since_epoch(Duration::from_secs(1))),
-                    guard: Guard::None,
-                    lifetime: Lifetime::assumed(RecordedAt::since_epoch(Duration::from_secs(1))),
-                    order: Order::ByTimestamp,
-                },
-                marker_expires: ledger.then_some(1),
-                version_item: version.then_some(&version_item),
-            };
-            assert_eq!(race(&cancelled(codes), &parts), expected, "{codes:?}");
-        };
-        let both: &[(&[&str], Option<Race>)] = &[
-            (&["ConditionalCheckFailed", "None"], Some(Race::Lost)),
-            (&["ConditionalCheckFailed", "ConditionalCheckFailed"], Some(Race::Lost)),
-            (&["TransactionConflict", "None"], Some(Race::Lost)),
-            (&["None", "TransactionConflict"], Some(Race::Lost)),
-            (&["None", "ConditionalCheckFailed"], Some(Race::Taken)),
-            (&["None", "ThrottlingError"], None),
-            (&["ValidationError", "None"], None),
-        ];
-        for (codes, expected) in both {
-            check(false, true, codes, expected.clone());
-        }
-        let applied = || Some(Race::AlreadyApplied(None));
-        // A previous delivery of the same request takes precedence.
-        check(
-            true,
-            false,
-            &["ConditionalCheckFailed", "ConditionalCheckFailed"],
-            applied(),
-        );
-        check(true, false, &["None", "ConditionalCheckFailed"], applied());
-        check(true, true, &["None", "ConditionalCheckFailed", "None"], applied());
-        check(
-            true,
-            true,
-            &["None", "None", "ConditionalCheckFailed"],
-            Some(Race::Taken),
-        );
-        check(
-            true,
-            true,
-            &["ConditionalCheckFailed", "None", "ConditionalCheckFailed"],
-            Some(Race::Lost),
-        );
-        check(true, false, &["None", "TransactionConflict"], Some(Race::Lost));
-        check(true, false, &["None", "ThrottlingError"], None);
-    }
 
     #[test]
     fn waits_are_random_within_a_bound() {

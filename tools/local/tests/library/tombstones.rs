@@ -23,23 +23,19 @@ use shared::{
 };
 use testkit::database::{Database, at_second, delete_item, entity, put_version};
 
+use crate::uncounted;
+
 const DAY: u64 = 86_400;
 const ID: &str = "User#2";
 /// Time of the deletion.
 const DELETED: u64 = 1_721_757_900;
 
 fn settings() -> Vec<WriteOptions> {
-    let modes = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
-    let with = |idempotency| {
-        modes.map(|mode| WriteOptions {
-            mode,
-            idempotency,
-            tombstone_ttl: Retention::days(7),
-            ..WriteOptions::default()
-        })
+    let expiring = |options| WriteOptions {
+        tombstone_ttl: Retention::days(7),
+        ..options
     };
-    let ledger = Idempotency::Ledger(Retention::default());
-    [with(Idempotency::default()), with(ledger)].concat()
+    uncounted::settings().into_iter().map(expiring).collect()
 }
 
 fn parse(json: Value, request: &str) -> Update {
@@ -171,6 +167,25 @@ async fn an_expired_tombstone_is_absent_before_and_after_dynamodb_deletes_it() {
             }
             let findings = after.audit(&entity(ID), std::time::Duration::ZERO).await.unwrap();
             assert_eq!(findings, Some(Vec::new()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_attributes_of_an_expired_entity_do_not_come_back() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        let store = database.store(&format!("T{number}"), 1).await;
+        deleted(&store, options).await;
+        let store = at_second(&store, DELETED + 8 * DAY);
+        let newer = parse(json!({"ID": ID, "Timestamp": 1_722_449_100_000_u64, "Stars": 4}), "r-3");
+        assert_eq!(write(&store, &newer, options).await, Ok(written(3)), "{options:?}");
+        for key in [LATEST_KEY, "v3"] {
+            let item = item(&store, key).await;
+            assert!(
+                item.get("Rating").is_none() && item.get("TTL").is_none(),
+                "{options:?} {item}"
+            );
         }
     }
 }

@@ -20,7 +20,8 @@ const STATES: [(&str, &str, &str); 3] = [
     ("v03", "2023-11-06T12:05:00", "NORMAL"),
 ];
 
-fn settings() -> Vec<WriteOptions> {
+/// Returns each write mode with each idempotency.
+pub(crate) fn settings() -> Vec<WriteOptions> {
     let modes = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
     let with = |idempotency| {
         modes.map(|mode| WriteOptions {

@@ -1,0 +1,102 @@
+//! Reasons why a JSON value is not a valid update.
+
+use thiserror::Error;
+
+use super::MAX_ATTRIBUTES;
+use crate::domain::{
+    entity::InvalidEntityId,
+    number::InvalidNumber,
+    request_id::InvalidRequestId,
+    size::{self, OverLimit},
+    time::InvalidTime,
+};
+
+/// Reason why a JSON value is not a valid update. No variant holds a value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidUpdate {
+    /// The JSON value is not an object.
+    #[error("the update is not a JSON object")]
+    NotAnObject,
+    /// [`ID`](super::ID) is missing.
+    #[error("ID is missing")]
+    NoId,
+    /// [`ID`](super::ID) has another type.
+    #[error("ID is not a string")]
+    IdIsNoString,
+    /// [`ID`](super::ID) is not a valid partition key.
+    #[error("ID is not a partition key")]
+    Id(#[from] InvalidEntityId),
+    /// The update sets one of [`RESERVED`](super::RESERVED).
+    #[error("{name} is reserved")]
+    Reserved {
+        /// Name of the attribute.
+        name: &'static str,
+    },
+    /// `RequestId` has another type.
+    #[error("RequestId is not a string")]
+    RequestIdIsNoString,
+    /// `RequestId` or its default has an invalid length.
+    #[error(transparent)]
+    RequestId(#[from] InvalidRequestId),
+    /// [`EXPECTED_VERSION`](super::EXPECTED_VERSION) is not a whole number from 0.
+    #[error("ExpectedVersion is not a whole number from 0")]
+    ExpectedVersion,
+    /// `Deleted` has another type.
+    #[error("Deleted is not true or false")]
+    DeletedIsNoBool,
+    /// Updates are ordered by time, and this update has no time.
+    #[error("Time is missing, and updates are ordered by time")]
+    NoTime,
+    /// `Time` is not an ISO 8601 date and time.
+    #[error("Time cannot be read")]
+    Time(#[from] InvalidTime),
+    /// `Timestamp` is not a whole number of milliseconds.
+    #[error("Timestamp is not a whole number of epoch milliseconds")]
+    Timestamp,
+    /// [`REQUEST_SENT_AT`](super::REQUEST_SENT_AT) is neither an ISO 8601 date and time nor a whole number of milliseconds.
+    #[error("RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds")]
+    RequestSentAt,
+    /// `Time` and `Timestamp` differ.
+    #[error("Time and Timestamp are different times")]
+    TimesDisagree,
+    /// An attribute name is empty.
+    #[error("an attribute has no name")]
+    EmptyName,
+    /// DynamoDB cannot store a number exactly.
+    #[error("the number in {name} cannot be stored")]
+    Number {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: InvalidNumber,
+    },
+    /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
+    #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
+    LongName {
+        /// Length of the name.
+        bytes: usize,
+    },
+    /// DynamoDB cannot store a value.
+    #[error("the value of {name} cannot be stored")]
+    Attribute {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: OverLimit,
+    },
+    /// The attributes of the update exceed the size of an item.
+    #[error(transparent)]
+    TooLarge(#[from] OverLimit),
+    /// The update exceeds the size of an item, including the names it removes.
+    #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
+    TooManyBytes {
+        /// Size of the update.
+        bytes: usize,
+    },
+    /// The update has more than [`MAX_ATTRIBUTES`] attributes.
+    #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes {
+        /// Number of attributes.
+        count: usize,
+    },
+}

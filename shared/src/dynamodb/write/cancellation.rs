@@ -1,0 +1,169 @@
+//! Explanation of a cancelled transaction by its reasons: concurrent updates, duplicates, and errors.
+
+use aws_sdk_dynamodb::{
+    error::SdkError, operation::transact_write_items::TransactWriteItemsError, types::CancellationReason,
+};
+
+use crate::{
+    domain::{Item, ledger::Marker},
+    dynamodb::{
+        client::error::{ErrorKind, ServiceError},
+        write::transaction::{OPERATION, Parts},
+    },
+};
+
+/// Reason why a transaction was cancelled, if it is not an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Race {
+    /// The latest item has changed, or another transaction is in progress.
+    Lost,
+    /// The request has a marker: it was applied before.
+    AlreadyApplied(Option<Marker>),
+    /// The latest item has not changed, but its next version exists.
+    Taken,
+}
+
+/// Explains a cancelled transaction. Its reasons are in the order of its items.
+pub(crate) fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> Option<Race> {
+    const FAILED: Option<&str> = Some("ConditionalCheckFailed");
+    match error.as_service_error()? {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+            let reasons = cancelled.cancellation_reasons();
+            let mut reasons_of_puts = reasons.iter().skip(1);
+            let marker = parts.marker_expires.and_then(|_| reasons_of_puts.next());
+            let version_item = parts.version_item.and_then(|_| reasons_of_puts.next());
+            let code =
+                |reason: Option<&CancellationReason>| reason.and_then(CancellationReason::code).map(str::to_owned);
+            let failed = |reason: Option<&CancellationReason>| code(reason).as_deref() == FAILED;
+            if failed(marker) {
+                let item = marker
+                    .and_then(CancellationReason::item)
+                    .map(|item| Item::from(item.clone()));
+                return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
+            }
+            if failed(reasons.first())
+                || reasons
+                    .iter()
+                    .any(|reason| reason.code() == Some("TransactionConflict"))
+            {
+                return Some(Race::Lost);
+            }
+            failed(version_item).then_some(Race::Taken)
+        }
+        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::Lost),
+        _ => None,
+    }
+}
+
+/// Returns the error of a request. A cancelled transaction has the kind of its first reason.
+pub(crate) fn service_error<R>(error: &SdkError<TransactWriteItemsError, R>) -> ServiceError
+where
+    R: std::fmt::Debug,
+    SdkError<TransactWriteItemsError, R>: aws_sdk_dynamodb::operation::RequestId,
+{
+    let plain = ServiceError::new(OPERATION, error);
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
+        return plain;
+    };
+    let mut reasons = cancelled
+        .cancellation_reasons()
+        .iter()
+        .filter_map(|reason| Some((reason.code()?, reason.message())));
+    match reasons.find(|(code, _)| *code != "None") {
+        Some((code @ ("ThrottlingError" | "ProvisionedThroughputExceeded"), message)) => {
+            plain.with_reason(ErrorKind::Throttled, code, message)
+        }
+        Some((code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded"), message)) => {
+            plain.with_reason(ErrorKind::Rejected, code, message)
+        }
+        Some((code, message)) => plain.with_reason(ErrorKind::Unavailable, code, message),
+        None => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        domain::{
+            keys::VersionDigits, recorded_at::RecordedAt, stamp::Stamp, time::EpochMillis, version_item::VersionItem,
+        },
+        dynamodb::write::{
+            earlier_delivery::Guard, form::Form, lifetime::Lifetime, order::Order, recent_requests::RecentRequests,
+        },
+    };
+
+    fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
+        let reasons = codes
+            .iter()
+            .map(|code| CancellationReason::builder().code(*code).build())
+            .collect();
+        let error = TransactionCanceledException::builder()
+            .set_cancellation_reasons(Some(reasons))
+            .build();
+        SdkError::service_error(TransactWriteItemsError::TransactionCanceledException(error), ())
+    }
+
+    #[test]
+    fn cancelled_transactions_are_explained() {
+        let image = serde_json::from_value(json!({"PK": {"S": "E"}, "Latest": {"N": "1"}})).unwrap();
+        let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
+        let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
+            let parts = Parts {
+                form: Form {
+                    recent_requests: RecentRequests::Marker {
+                        since: EpochMillis::new(1),
+                    },
+                    stamp: Stamp::At(RecordedAt::since_epoch(Duration::from_secs(1))),
+                    guard: Guard::None,
+                    lifetime: Lifetime::assumed(RecordedAt::since_epoch(Duration::from_secs(1))),
+                    order: Order::ByTimestamp,
+                },
+                marker_expires: ledger.then_some(1),
+                version_item: version.then_some(&version_item),
+            };
+            assert_eq!(race(&cancelled(codes), &parts), expected, "{codes:?}");
+        };
+        let both: &[(&[&str], Option<Race>)] = &[
+            (&["ConditionalCheckFailed", "None"], Some(Race::Lost)),
+            (&["ConditionalCheckFailed", "ConditionalCheckFailed"], Some(Race::Lost)),
+            (&["TransactionConflict", "None"], Some(Race::Lost)),
+            (&["None", "TransactionConflict"], Some(Race::Lost)),
+            (&["None", "ConditionalCheckFailed"], Some(Race::Taken)),
+            (&["None", "ThrottlingError"], None),
+            (&["ValidationError", "None"], None),
+        ];
+        for (codes, expected) in both {
+            check(false, true, codes, expected.clone());
+        }
+        let applied = || Some(Race::AlreadyApplied(None));
+        // A previous delivery of the same request takes precedence.
+        check(
+            true,
+            false,
+            &["ConditionalCheckFailed", "ConditionalCheckFailed"],
+            applied(),
+        );
+        check(true, false, &["None", "ConditionalCheckFailed"], applied());
+        check(true, true, &["None", "ConditionalCheckFailed", "None"], applied());
+        check(
+            true,
+            true,
+            &["None", "None", "ConditionalCheckFailed"],
+            Some(Race::Taken),
+        );
+        check(
+            true,
+            true,
+            &["ConditionalCheckFailed", "None", "ConditionalCheckFailed"],
+            Some(Race::Lost),
+        );
+        check(true, false, &["None", "TransactionConflict"], Some(Race::Lost));
+        check(true, false, &["None", "ThrottlingError"], None);
+    }
+}
