@@ -566,7 +566,7 @@ async fn repair() {
     }
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
     for (name, number) in [("move_latest", None), ("move_latest_counted", Some("7"))] {
-        let mut padded = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}}));
+        let mut padded = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "State": {"S": "OK"}}));
         if let Some(number) = number {
             padded.insert("Latest".to_owned(), crate::domain::AttributeValue::N(number.to_owned()));
         }
