@@ -29,7 +29,7 @@ use shared::{
         Store,
         maintain::table_settings::TableSettings,
         put::put_version::PutOutcome,
-        write::{WriteMode, WriteOutcome},
+        write::{WriteError, WriteMode, WriteOutcome},
     },
 };
 
@@ -130,6 +130,21 @@ impl Table {
     /// Writes an update and its version item with the library, and returns the version.
     pub fn write(&self, update: Value) -> u64 {
         self.runtime.block_on(write(&self.store, update))
+    }
+
+    /// Writes an update beside a purge. The update is rejected if the purge deleted only `v0` so far.
+    pub fn write_beside_purge(&self, update: Value) {
+        let update = database::update(update);
+        let written = self
+            .runtime
+            .block_on(self.store.write(&update, database::mode(WriteMode::Inline)));
+        assert!(
+            matches!(
+                written,
+                Ok(WriteOutcome::Written { .. }) | Err(WriteError::Uncounted { .. })
+            ),
+            "{written:?}"
+        );
     }
 
     pub fn put_version(&self, id: &str) -> PutOutcome {

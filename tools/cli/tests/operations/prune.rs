@@ -600,7 +600,7 @@ fn a_purge_reports_concurrent_updates() {
         }
         let child = table.start(&["purge", "E", "--yes", "--wait", "1s"]);
         for number in 1..=20 {
-            table.write(json!({"ID": "E", "State": number}));
+            table.write_beside_purge(json!({"ID": "E", "State": number}));
         }
         let ran = testkit::command::Run::wait(child);
         // Either the purge deleted everything, and the entity started again, or it reports a writer.
