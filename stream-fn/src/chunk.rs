@@ -45,6 +45,7 @@ pub(crate) async fn write(store: &Store, chunk: &[&RawValue], deadline: Deadline
         ProcessedRecord {
             sequence_number: record.sequence_number,
             created: record.created,
+            entity: record.entity,
             request,
             outcome,
         }

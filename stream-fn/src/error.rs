@@ -44,6 +44,12 @@ pub enum RecordFailure {
     /// A different item is stored under the key of its version. It was not changed.
     #[error("a different item is stored as this version")]
     Conflict,
+    /// DynamoDB rejects the version item: it is larger than 400 KB, for example. A retry does not help.
+    #[error("DynamoDB rejects the version item")]
+    Rejected(#[source] PutError),
+    /// The record can never become a version, and could not be put into quarantine.
+    #[error("the record can never become a version, and was not quarantined")]
+    NotQuarantined(#[source] ServiceError),
     /// The invocation ran out of time before the record was written.
     #[error("the invocation had no time left for the record")]
     NotReached,
@@ -61,10 +67,17 @@ impl RecordFailure {
         match self {
             Self::Malformed(_) => "Malformed",
             Self::Conflict => "Conflict",
+            Self::Rejected(_) => "Rejected",
+            Self::NotQuarantined(_) => "NotQuarantined",
             Self::NotReached => "NotReached",
             Self::Throttled(_) => "Throttled",
             Self::Internal(_) => "Internal",
         }
+    }
+
+    /// Returns `true` if the record can never become a version, however often it is delivered.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self, Self::Malformed(_) | Self::Conflict | Self::Rejected(_))
     }
 
     /// Returns the failure and its sources in one line.
@@ -77,6 +90,7 @@ impl From<PutError> for RecordFailure {
     fn from(error: PutError) -> Self {
         match error {
             PutError(error) if error.kind == ErrorKind::Throttled => Self::Throttled(error),
+            PutError(error) if error.kind == ErrorKind::Rejected => Self::Rejected(PutError(error)),
             error => Self::Internal(error),
         }
     }

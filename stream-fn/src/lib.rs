@@ -6,6 +6,7 @@
 mod chunk;
 pub mod error;
 mod metrics;
+mod quarantine;
 pub mod record;
 pub mod response;
 
@@ -57,6 +58,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 pub struct HistoryWriter {
     store: Store,
     log_keys: bool,
+    /// `true` if records that can never become a version are put into quarantine.
+    quarantines: bool,
 }
 
 impl HistoryWriter {
@@ -65,12 +68,18 @@ impl HistoryWriter {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
             log_keys: config.log_keys,
+            quarantines: true,
         }
     }
 
-    /// Creates a writer for records that do not come from an invocation, such as those of a redrive.
+    /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It puts nothing into
+    /// quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
-        Self { store, log_keys: false }
+        Self {
+            store,
+            log_keys: false,
+            quarantines: false,
+        }
     }
 
     /// Sends one cheap request and ignores its result. The first request sets up the connection, among others. During
@@ -79,8 +88,8 @@ impl HistoryWriter {
         let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_digits()).await;
     }
 
-    /// Processes one invocation, and returns the records that failed or were not processed in time. `request_id` is the
-    /// id that Lambda gave the invocation.
+    /// Processes one invocation, and returns the records that failed or were not processed in time. Records that can never
+    /// become a version are quarantined, and do not fail. `request_id` is the id that Lambda gave the invocation.
     pub async fn handle(
         &self,
         event: &RawValue,
@@ -113,6 +122,13 @@ impl HistoryWriter {
         deadline: Deadline,
     ) -> (usize, Vec<ProcessedRecord>) {
         let span = tracing::info_span!("part", records = chunk.len());
-        (index, chunk::write(&self.store, chunk, deadline).instrument(span).await)
+        let processed = async {
+            let mut processed = chunk::write(&self.store, chunk, deadline).await;
+            if self.quarantines {
+                quarantine::put(&self.store, chunk, &mut processed, deadline).await;
+            }
+            processed
+        };
+        (index, processed.instrument(span).await)
     }
 }

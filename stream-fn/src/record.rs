@@ -13,6 +13,7 @@ use serde::{
 use serde_json::{Number, Value, value::RawValue};
 use shared::domain::{
     AttributeValue, Item, attributes,
+    entity::EntityId,
     keys::{LATEST_KEY, VersionDigits},
     names,
     number::Decimal,
@@ -29,6 +30,8 @@ pub struct Record {
     pub sequence_number: Option<SequenceNumber>,
     /// Time of the change.
     pub created: Option<EpochMillis>,
+    /// Entity of the item that was written, if the record names a valid one.
+    pub entity: Option<EntityId>,
     /// Version that the record contains, if any.
     pub content: Result<Content, RecordFailure>,
 }
@@ -57,7 +60,7 @@ pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
 /// Parses a record of a `DynamoDB` stream, or of a Kinesis stream that captures the changes of the table. Only the members in
 /// use are read, so members of an unexpected type elsewhere are no error.
 pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
-    let not_a_record = |number| Record::new(number, None, Err(Malformed::NotARecord));
+    let not_a_record = |number| Record::new(number, None, Parsed::malformed(Malformed::NotARecord));
     let Ok(record) = serde_json::from_str::<RawRecord>(raw.get()) else {
         return not_a_record(None);
     };
@@ -73,8 +76,8 @@ pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
                 dynamodb: Some(change),
                 kinesis: None,
             }) => {
-                let content = content(event_name, &change, digits);
-                Record::new(number, change.created_by_kinesis(), content)
+                let parsed = parsed(event_name, &change, digits);
+                Record::new(number, change.created_by_kinesis(), parsed)
             }
             _ => not_a_record(number),
         };
@@ -83,8 +86,8 @@ pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
         None => not_a_record(None),
         Some(change) => {
             let number = sequence_number(change.sequence_number);
-            let content = content(record.event_name, &change, digits);
-            Record::new(number, change.created_by_stream(), content)
+            let parsed = parsed(record.event_name, &change, digits);
+            Record::new(number, change.created_by_stream(), parsed)
         }
     }
 }
@@ -92,6 +95,14 @@ pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
 /// Decodes the `data` of a Kinesis record to the JSON text of the stream record in it.
 pub fn unwrap_kinesis(data: &str) -> Option<String> {
     String::from_utf8(BASE64.decode(data).ok()?).ok()
+}
+
+/// Returns a stream record as JSON, also if it is malformed. A record of a Kinesis stream is decoded.
+pub fn to_json(raw: &str) -> Value {
+    let json: Value = serde_json::from_str(raw).unwrap_or_default();
+    let inner = json["kinesis"]["data"].as_str().and_then(unwrap_kinesis);
+    let inner = inner.and_then(|inner| serde_json::from_str(&inner).ok());
+    inner.unwrap_or(json)
 }
 
 /// Returns the table that the stream record in a Kinesis record names. `None` if it is not a Kinesis record.
@@ -110,18 +121,15 @@ pub fn kinesis_table(raw: &RawValue) -> Option<String> {
 }
 
 impl Record {
-    fn new(
-        sequence_number: Option<SequenceNumber>,
-        created_micros: Option<i64>,
-        content: Result<Content, Malformed>,
-    ) -> Self {
-        let content = content.map(|content| match content {
+    fn new(sequence_number: Option<SequenceNumber>, created_micros: Option<i64>, parsed: Parsed) -> Self {
+        let content = parsed.content.map(|content| match content {
             Content::Version(version) => Content::Version(version.with_stream_time(created_micros)),
             Content::Skipped => Content::Skipped,
         });
         Self {
             sequence_number,
             created: created_micros.map(|micros| EpochMillis::new(micros.div_euclid(1000))),
+            entity: parsed.entity,
             content: content.map_err(RecordFailure::from),
         }
     }
@@ -197,23 +205,50 @@ impl RawChange<'_> {
     }
 }
 
-fn content(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Result<Content, Malformed> {
+struct Parsed {
+    entity: Option<EntityId>,
+    content: Result<Content, Malformed>,
+}
+
+impl Parsed {
+    fn malformed(why: Malformed) -> Self {
+        Self {
+            entity: None,
+            content: Err(why),
+        }
+    }
+}
+
+fn parsed(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Parsed {
     let event_name: Option<String> = read(event_name);
     if event_name.as_deref() == Some("REMOVE") {
-        return Ok(Content::Skipped);
+        return Parsed {
+            entity: None,
+            content: Ok(Content::Skipped),
+        };
     }
-    let keys: Value = read(change.keys).ok_or(Malformed::NoKeys)?;
-    let sort_key = keys.get(names::SK).ok_or(Malformed::NoKeys)?;
-    // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create versions
-    // of versions in an endless loop.
-    if sort_key.get("S").and_then(Value::as_str) != Some(LATEST_KEY) {
-        return Ok(Content::Skipped);
+    let Some(keys) = read::<Value>(change.keys) else {
+        return Parsed::malformed(Malformed::NoKeys);
+    };
+    let key = |name: &str| Some(keys.get(name)?.get("S")?.as_str()?.to_owned());
+    Parsed {
+        entity: key(names::PK).and_then(|key| EntityId::new(key).ok()),
+        content: match keys.get(names::SK) {
+            None => Err(Malformed::NoKeys),
+            // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create
+            // versions of versions in an endless loop.
+            Some(_) if key(names::SK).as_deref() != Some(LATEST_KEY) => Ok(Content::Skipped),
+            Some(_) => version(event_name.as_deref(), change, digits).map(Content::Version),
+        },
     }
-    if !matches!(event_name.as_deref(), Some("INSERT" | "MODIFY")) {
+}
+
+fn version(event_name: Option<&str>, change: &RawChange, digits: VersionDigits) -> Result<VersionItem, Malformed> {
+    if !matches!(event_name, Some("INSERT" | "MODIFY")) {
         return Err(Malformed::EventName);
     }
     let image = image(change.new_image.ok_or(Malformed::NoNewImage)?)?;
-    Ok(Content::Version(VersionItem::from_image(image, digits)?))
+    Ok(VersionItem::from_image(image, digits)?)
 }
 
 fn image(raw: &RawValue) -> Result<Item, Malformed> {

@@ -2,7 +2,9 @@
 
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
-    domain::{request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem},
+    domain::{
+        entity::EntityId, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem,
+    },
     dynamodb::put::put_version::{PutError, PutOutcome},
 };
 
@@ -15,6 +17,8 @@ pub struct ProcessedRecord {
     pub sequence_number: Option<SequenceNumber>,
     /// Time when the latest item was written.
     pub created: Option<EpochMillis>,
+    /// Entity of the item that was written, if the record names a valid one.
+    pub entity: Option<EntityId>,
     /// Request that created the version.
     pub request: Option<RequestId>,
     /// Outcome of the record.
@@ -30,6 +34,13 @@ pub enum Outcome {
     AlreadyRecorded,
     /// It contains no version: the item is not a latest item, or it was deleted.
     Skipped,
+    /// It can never become a version, and is in quarantine.
+    Quarantined {
+        /// The version, if the record could be parsed.
+        version: Option<VersionItem>,
+        /// Reason.
+        failure: RecordFailure,
+    },
     /// Its version was not written.
     Failed {
         /// The version, if the record could be parsed.
@@ -77,19 +88,36 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
     let mut unnamed = None;
     for record in processed {
         summary.count(&record);
-        if let Outcome::Failed { version, failure } = record.outcome {
-            tracing::warn!(
-                sequence_number = record.sequence_number.as_ref().map(SequenceNumber::as_str),
-                entity = version.as_ref().map(|version| version.entity().in_logs(log_keys)),
-                request = record.request.as_ref().map(RequestId::in_logs),
-                version = version.as_ref().map(|version| version.version().get()),
-                outcome = failure.name(),
+        let sequence_number = record.sequence_number.as_ref().map(SequenceNumber::as_str);
+        let entity = record.entity.as_ref().map(|entity| entity.in_logs(log_keys));
+        let request = record.request.as_ref().map(RequestId::in_logs);
+        let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
+        match record.outcome {
+            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped => {}
+            // The highest level, so that every `LogLevel` logs it: the alarm counts these lines.
+            Outcome::Quarantined { version, failure } => tracing::error!(
+                sequence_number,
+                entity,
+                request,
+                version = number(&version),
+                outcome = "Quarantined",
                 error = failure.chain(),
                 "record",
-            );
-            match record.sequence_number {
-                Some(number) => response.batch_item_failures.push(batch_item_failure(&number)),
-                None => unnamed = Some(failure),
+            ),
+            Outcome::Failed { version, failure } => {
+                tracing::warn!(
+                    sequence_number,
+                    entity,
+                    request,
+                    version = number(&version),
+                    outcome = failure.name(),
+                    error = failure.chain(),
+                    "record",
+                );
+                match &record.sequence_number {
+                    Some(number) => response.batch_item_failures.push(batch_item_failure(number)),
+                    None => unnamed = Some(failure),
+                }
             }
         }
     }
@@ -112,6 +140,7 @@ struct Summary {
     recorded: usize,
     already_recorded: usize,
     skipped: usize,
+    quarantined: usize,
     failed: usize,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
@@ -123,6 +152,7 @@ impl Summary {
             Outcome::Recorded => &mut self.recorded,
             Outcome::AlreadyRecorded => &mut self.already_recorded,
             Outcome::Skipped => &mut self.skipped,
+            Outcome::Quarantined { .. } => &mut self.quarantined,
             Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
@@ -138,6 +168,7 @@ impl Summary {
             recorded = self.recorded,
             already_recorded = self.already_recorded,
             skipped = self.skipped,
+            quarantined = self.quarantined,
             failed = self.failed,
             outcome = if self.failed == 0 { "Recorded" } else { "PartialFailure" },
             "batch",

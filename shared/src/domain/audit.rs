@@ -12,7 +12,7 @@ use super::{
     marks::{is_marked, is_pinned},
     names,
     number::Decimal,
-    tombstone,
+    quarantine, tombstone,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -33,6 +33,8 @@ pub struct Collection {
     highest: Option<(Version, Option<AttributeValue>)>,
     /// `true` if there is a latest item at a padded key.
     has_padded: bool,
+    /// Number of records in quarantine.
+    quarantined: u64,
 }
 
 impl Collection {
@@ -59,12 +61,19 @@ impl Collection {
             }
         } else if digits.padded_latest_key().as_deref() == Some(key) {
             self.has_padded = true;
+        } else if quarantine::is_first(key) {
+            self.quarantined += 1;
         }
     }
 
-    /// Returns `true` if there is a latest item or a version.
+    /// Returns `true` if there is a latest item, a version, or a record in quarantine.
     pub fn is_entity(&self) -> bool {
-        self.latest.is_some() || !self.versions.is_empty() || self.has_padded
+        self.latest.is_some() || !self.versions.is_empty() || self.has_padded || self.quarantined > 0
+    }
+
+    /// Adds this number of records in quarantine.
+    pub fn add_quarantined(&mut self, records: u64) {
+        self.quarantined += records;
     }
 
     /// Returns the version number of the latest item, `None` without a latest item.
@@ -112,7 +121,10 @@ impl Collection {
 
     /// Returns the discrepancies, provided that all items of the entity were added and none changed while they were read.
     pub fn check(&self, digits: VersionDigits, now: Duration) -> Discrepancies {
-        let mut found = Discrepancies::default();
+        let mut found = Discrepancies {
+            quarantined: self.quarantined,
+            ..Discrepancies::default()
+        };
         let (versions, floor) = (&self.versions, self.floor().get());
         match self.latest_version() {
             None => {
@@ -176,6 +188,8 @@ pub struct Discrepancies {
     pub latest_differs: Option<Version>,
     /// Reason why the latest item has no valid version.
     pub no_version: Option<InvalidImage>,
+    /// Number of records in quarantine.
+    pub quarantined: u64,
 }
 
 impl Discrepancies {
@@ -189,6 +203,9 @@ impl Discrepancies {
         let single = [
             self.no_version.map(|why| Finding::NoVersion { why }),
             self.latest_differs.map(|version| Finding::HeadDiffers { version }),
+            (self.quarantined > 0).then_some(Finding::Quarantined {
+                records: self.quarantined,
+            }),
         ];
         let runs = runs(&self.missing, |from, to| Finding::Gap { from, to })
             .chain(runs(&self.strays, |from, to| Finding::Stray { from, to }))
@@ -244,6 +261,11 @@ pub enum Finding {
         /// Last version.
         to: Version,
     },
+    /// Stream records of the entity are in [quarantine](super::quarantine): they can never become a version.
+    Quarantined {
+        /// Number of records.
+        records: u64,
+    },
     /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
     /// them.
     Unpruned {
@@ -265,6 +287,7 @@ impl Finding {
             Self::NoVersion { .. } => "NoVersion",
             Self::Orphan { .. } => "Orphan",
             Self::Unpruned { .. } => "Unpruned",
+            Self::Quarantined { .. } => "Quarantined",
         }
     }
 
@@ -283,6 +306,7 @@ impl Finding {
             | Self::Unpruned { from, to } => {
                 json!({"ID": id, "Finding": finding, "From": from, "To": to})
             }
+            Self::Quarantined { records } => json!({"ID": id, "Finding": finding, "Records": records}),
             Self::HeadDiffers { version } => json!({"ID": id, "Finding": finding, "Version": version}),
             Self::Lagging { through, latest } => {
                 json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})

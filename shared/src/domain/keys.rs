@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{Item, attributes::text, ledger, names, time::timestamp, version::Version};
+use super::{Item, attributes::text, ledger, names, quarantine, time::timestamp, version::Version};
 
 /// Sort key of the latest item, at every width. It sorts before the keys of all versions.
 pub const LATEST_KEY: &str = "v0";
@@ -79,6 +79,7 @@ impl VersionDigits {
             "Metadata" => ItemKind::Metadata,
             key if self.version_of(key).is_some() => ItemKind::Version,
             key if key.starts_with(ledger::PREFIX) => ItemKind::Request,
+            key if key.starts_with(quarantine::PREFIX) => ItemKind::Quarantined,
             key if timestamp(key).is_ok() => ItemKind::State,
             _ => ItemKind::Other,
         }
@@ -113,6 +114,8 @@ pub enum ItemKind {
     Metadata,
     /// Marker of a request.
     Request,
+    /// Stream record that can never become a version.
+    Quarantined,
     /// State at a time, of the time-based pattern.
     State,
     /// Any other item.
@@ -207,6 +210,9 @@ mod tests {
             (1, "floor", ItemKind::Floor),
             (1, "Metadata", ItemKind::Metadata),
             (1, "request#r-1", ItemKind::Request),
+            (1, "quarantine#42", ItemKind::Quarantined),
+            (1, "quarantine#42#2", ItemKind::Quarantined),
+            (1, "quarantine", ItemKind::Other),
             (1, "2020-11-12T20:04:00", ItemKind::State),
             (1, "", ItemKind::Other),
             (1, "metadata", ItemKind::Other),

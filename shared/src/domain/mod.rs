@@ -15,6 +15,7 @@ pub mod number;
 pub mod payload;
 pub mod plain;
 pub mod prune;
+pub mod quarantine;
 pub mod recent_requests;
 pub mod recorded_at;
 pub mod repair;

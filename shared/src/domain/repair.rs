@@ -7,6 +7,7 @@ use super::{
     keys::{LATEST_KEY, VersionDigits},
     marks::unmarked,
     names,
+    quarantine::QuarantinedRecord,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -39,6 +40,13 @@ pub enum Step {
         latest: Item,
         /// Its number.
         version: Version,
+    },
+    /// Puts the version in a quarantined record, unless it is stored already, and deletes the record from quarantine.
+    Release {
+        /// Version to put.
+        version: VersionItem,
+        /// Record to delete.
+        record: QuarantinedRecord,
     },
     /// Restores a deleted latest item from the highest version.
     Revive {
@@ -92,7 +100,8 @@ pub fn plan(
                 why: InvalidImage::NoLatest,
             } if is_uncounted(latest) => {}
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
-            Finding::HeadDiffers { .. } | Finding::Lagging { .. } => {}
+            // Each record in quarantine needs its own step, or cannot be repaired.
+            Finding::HeadDiffers { .. } | Finding::Lagging { .. } | Finding::Quarantined { .. } => {}
         }
     }
     let number = latest.map(latest_of).and_then(Result::ok);
@@ -253,6 +262,7 @@ mod tests {
             Step::Raise { from, to } => format!("raise {from} to {to}"),
             Step::Adopt { to } => format!("adopt {to}"),
             Step::Move { version, .. } => format!("move {version}"),
+            Step::Release { version, .. } => format!("release {}", version.version()),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
         let steps: Vec<_> = plan.steps.iter().map(step).collect();

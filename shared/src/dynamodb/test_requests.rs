@@ -53,6 +53,8 @@ use crate::{
     },
 };
 
+mod quarantine;
+
 /// Sends one request through the real client, and returns its body.
 async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
     let replay = Replay::new([json!({})]);

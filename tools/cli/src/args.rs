@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     commands::{
         audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get, history::History,
-        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put, redrive::Redrive,
-        repair::Repair, restore::Restore, state::State, table::Table,
+        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put,
+        quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table,
     },
     connection::{Needs, Width},
     globals::Globals,
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Pin(Pin),
     /// Permanently delete an entity with all its items
     Purge(Purge),
+    /// List stream records that stream-fn can never store as a version, with the reason
+    Quarantine(Quarantine),
     /// Replay failure documents: put the version items that stream-fn could not put
     Redrive(Redrive),
     /// Restore missing versions and counters that an audit finds
@@ -84,7 +86,7 @@ impl Command {
         Needs {
             paced: matches!(
                 self,
-                Self::Audit(_) | Self::Prune(_) | Self::Backfill(_) | Self::Console(_)
+                Self::Audit(_) | Self::Quarantine(_) | Self::Prune(_) | Self::Backfill(_) | Self::Console(_)
             ),
             width: match self {
                 Self::State(_) | Self::Table(_) => Width::Unused,

@@ -70,6 +70,7 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         Command::Pin(pin) => pin.run(&connection, &output).await,
         Command::Purge(purge) => purge.run(&connection, &output).await,
         Command::Audit(audit) => audit.run(&connection, &output).await,
+        Command::Quarantine(quarantine) => quarantine.run(&connection, &output).await,
         Command::Redrive(redrive) => redrive.run(&connection, &output).await,
         Command::Repair(repair) => repair.run(&connection, &output).await,
         Command::Console(console) => console.run(connection.clone(), &output).await,

@@ -17,6 +17,7 @@ pub mod error;
 pub mod failures;
 pub mod progress;
 pub mod prune;
+pub mod quarantine;
 pub mod redrive;
 pub mod repair;
 pub mod request_error;

@@ -129,6 +129,7 @@ impl Auditor {
         let mut collection = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut collection).await?;
         self.read_versions(entity, &mut collection).await?;
+        self.read_quarantined(entity, &mut collection).await?;
         if !collection.is_entity() {
             return Ok(None);
         }
@@ -151,7 +152,13 @@ impl Auditor {
         let mut now = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut now).await?;
         self.read_item(entity, LATEST_KEY, &mut now).await?;
-        let mut found = Discrepancies::default();
+        if suspected.quarantined > 0 {
+            self.read_quarantined(entity, &mut now).await?;
+        }
+        let mut found = Discrepancies {
+            quarantined: now.check(digits, self.store.clock.now()).quarantined,
+            ..Discrepancies::default()
+        };
         match now.latest_version() {
             None => {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
@@ -274,6 +281,12 @@ impl Auditor {
                 into.add(item, digits);
             }
         }
+        Ok(())
+    }
+
+    async fn read_quarantined(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
+        let records = self.limiter.run(async || self.store.quarantined(entity).await).await?;
+        into.add_quarantined(records.len() as u64);
         Ok(())
     }
 

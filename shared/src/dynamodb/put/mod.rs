@@ -3,3 +3,4 @@
 pub mod insert_versions;
 pub mod put_version;
 pub mod put_versions;
+pub mod quarantine;

@@ -6,7 +6,7 @@
 //! | 2 | latest item | |
 //! | 3 | version items | by version |
 //! | 4 | states | by time |
-//! | 5 | floor, requests, all others | by sort key |
+//! | 5 | floor, quarantined records, requests, all others | by sort key |
 //!
 //! The order of the sort keys is another one: `v10` sorts before `v9`.
 
@@ -120,8 +120,9 @@ fn position(kind: ItemKind) -> u8 {
         ItemKind::Version => 3,
         ItemKind::State => 4,
         ItemKind::Floor => 5,
-        ItemKind::Request => 6,
-        ItemKind::Other => 7,
+        ItemKind::Quarantined => 6,
+        ItemKind::Request => 7,
+        ItemKind::Other => 8,
     }
 }
 
@@ -141,6 +142,7 @@ mod tests {
             "9",
             "Metadata",
             "floor",
+            "quarantine#42",
             "request#r-1",
             "v0",
             "v007",
@@ -165,6 +167,7 @@ mod tests {
             "2020-11-12T20:04:00Z",
             "2020-11-12T20:04:00.5",
             "floor",
+            "quarantine#42",
             "request#r-1",
             "9",
             "v007",

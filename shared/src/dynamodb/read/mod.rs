@@ -9,6 +9,7 @@ pub mod history;
 pub mod item_collection;
 pub mod latest_versions;
 pub mod newest_version;
+pub mod quarantined;
 pub mod query_items;
 pub mod scan_items;
 pub mod scan_latest;

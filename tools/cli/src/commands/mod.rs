@@ -14,6 +14,7 @@ pub(crate) mod pin;
 pub(crate) mod prune;
 pub(crate) mod purge;
 pub(crate) mod put;
+pub(crate) mod quarantine;
 pub(crate) mod redrive;
 pub(crate) mod repair;
 pub(crate) mod restore;

@@ -66,6 +66,7 @@ fn shown(tally: &ItemCounts) -> Value {
         ItemKind::Version => "versions",
         ItemKind::Floor => "floor",
         ItemKind::Metadata => "metadata",
+        ItemKind::Quarantined => "quarantined",
         ItemKind::Request => "requests",
         ItemKind::State => "states",
         ItemKind::Other => "other",

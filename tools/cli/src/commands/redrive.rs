@@ -4,7 +4,7 @@ use operations::{
     connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Feed, Replay, Resend, Tally},
+    redrive::{Dropped, Feed, Replay, Resend, Tally},
 };
 
 use super::services::ServiceOptions;
@@ -17,7 +17,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Redrive {
-    /// A failure document, a folder of them, <s3://bucket/prefix>, or the URL of a dead-letter queue
+    /// A failure document, a folder of them, <s3://bucket/prefix>, the URL of a dead-letter queue, or `quarantine:`, for one
+    /// entity `quarantine:ID`
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<Source>,
     #[command(flatten)]
@@ -25,9 +26,12 @@ pub(crate) struct Redrive {
     /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Delete a message even if records of it are in conflict with existing items, which are never overwritten
+    /// Delete a message or a quarantined record even if it is in conflict with an existing item, which is never overwritten
     #[arg(long)]
     drop_conflicts: bool,
+    /// Delete a message or a quarantined record even if it is malformed and can never become a version
+    #[arg(long)]
+    drop_malformed: bool,
     /// Replay documents of this table instead, such as the table that this one was restored from
     #[arg(long, value_name = "TABLE")]
     from_table: Option<String>,
@@ -40,7 +44,7 @@ const EXAMPLE: &str = "\
 Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
 
 A message is deleted when all of its records are in history, or when its update was sent to the source queue again. Other
-messages stay in the queue, and their records and updates are listed.";
+messages stay in the queue, and their records and updates are listed. A record leaves quarantine when it is in history.";
 
 impl Redrive {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -52,7 +56,10 @@ impl Redrive {
             is_dry: self.dry_run,
         });
         let mut replay = Replay::new(connection, &services, self.dry_run);
-        replay.drop_conflicts = self.drop_conflicts;
+        replay.drop = Dropped {
+            conflicts: self.drop_conflicts,
+            malformed: self.drop_malformed,
+        };
         if let Some(table) = &self.from_table {
             replay.reader.table.clone_from(table);
         }

@@ -104,6 +104,7 @@ fn kind(kind: ItemKind) -> &'static str {
         ItemKind::Version => "Version",
         ItemKind::State => "State",
         ItemKind::Floor => "Floor",
+        ItemKind::Quarantined => "Quarantined",
         ItemKind::Request => "Request",
         ItemKind::Other => "Other",
     }
@@ -115,6 +116,6 @@ fn title(kind: ItemKind) -> &'static str {
         ItemKind::Latest => "Latest item",
         ItemKind::Version => "Versions",
         ItemKind::State => "States",
-        ItemKind::Floor | ItemKind::Request | ItemKind::Other => "Other items",
+        ItemKind::Floor | ItemKind::Quarantined | ItemKind::Request | ItemKind::Other => "Other items",
     }
 }

@@ -10,7 +10,7 @@ use shared::domain::{
 };
 use stream_fn::{
     error::RecordFailure,
-    record::{self, Content, unwrap_kinesis},
+    record::{self, Content},
     response::{Outcome as StreamOutcome, ProcessedRecord},
 };
 
@@ -59,7 +59,7 @@ impl Outcome {
             StreamOutcome::Recorded => Self::Recorded,
             StreamOutcome::AlreadyRecorded => Self::AlreadyRecorded,
             StreamOutcome::Skipped => Self::Skipped,
-            StreamOutcome::Failed { failure, .. } => match failure {
+            StreamOutcome::Failed { failure, .. } | StreamOutcome::Quarantined { failure, .. } => match failure {
                 RecordFailure::Conflict => Self::Conflict,
                 failure => Self::Failed(failure.chain()),
             },
@@ -216,8 +216,7 @@ struct Fields {
 
 impl Fields {
     fn of(raw: &RawValue) -> Self {
-        let json: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-        let json = unwrapped(&json).unwrap_or(json);
+        let json = record::to_json(raw.get());
         let (change, text) = (&json["dynamodb"], |value: &Value| value.as_str().map(str::to_owned));
         let image = match &change["NewImage"] {
             Value::Null => Image::None,
@@ -232,11 +231,6 @@ impl Fields {
             image,
         }
     }
-}
-
-/// Returns the record inside a Kinesis record.
-fn unwrapped(json: &Value) -> Option<Value> {
-    serde_json::from_str(&unwrap_kinesis(json["kinesis"]["data"].as_str()?)?).ok()
 }
 
 #[cfg(test)]

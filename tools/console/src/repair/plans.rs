@@ -168,7 +168,7 @@ impl Planner {
 fn exists(source: &Source) -> bool {
     match source {
         Source::Path(path) => path.exists(),
-        Source::Bucket { .. } | Source::Queue(_) => true,
+        Source::Bucket { .. } | Source::Queue(_) | Source::Quarantine(_) => true,
     }
 }
 

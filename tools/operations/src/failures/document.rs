@@ -14,6 +14,8 @@ pub struct Document {
     /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<Box<RawValue>>>,
     pub context: Context,
+    /// `true` if the records come from the table itself, whatever stream they name: the table can be a restored one.
+    pub is_own: bool,
 }
 
 /// Reason for a failure. Members that are missing or have an unexpected type are `None`.
@@ -56,6 +58,7 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
             .and_then(batch),
         records: records.transpose()?,
         context: Context::of(raw.request, raw.response, raw.timestamp),
+        is_own: false,
     };
     match document {
         Document {

@@ -1,13 +1,20 @@
-//! Sources of failure documents.
+//! Sources of failure documents and of records in quarantine.
 
 use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Path(PathBuf),
-    Bucket { bucket: String, prefix: String },
+    Bucket {
+        bucket: String,
+        prefix: String,
+    },
     Queue(String),
+    /// Records in quarantine: of one partition key, or of the whole table.
+    Quarantine(Option<String>),
 }
+
+const QUARANTINE: &str = "quarantine:";
 
 impl FromStr for Source {
     type Err = Infallible;
@@ -19,6 +26,8 @@ impl FromStr for Source {
                 bucket: bucket.to_owned(),
                 prefix: prefix.to_owned(),
             }
+        } else if let Some(id) = text.strip_prefix(QUARANTINE) {
+            Self::Quarantine(Some(id.to_owned()).filter(|id| !id.is_empty()))
         } else if text.starts_with("https://") || text.starts_with("http://") {
             Self::Queue(text.to_owned())
         } else {
@@ -33,6 +42,7 @@ impl fmt::Display for Source {
             Self::Path(path) => path.display().fmt(f),
             Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
             Self::Queue(url) => f.write_str(url),
+            Self::Quarantine(id) => write!(f, "{QUARANTINE}{}", id.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -61,6 +71,9 @@ mod tests {
                 "http://127.0.0.1:5000/1/q",
                 Source::Queue("http://127.0.0.1:5000/1/q".to_owned()),
             ),
+            ("quarantine:", Source::Quarantine(None)),
+            ("quarantine:E#1", Source::Quarantine(Some("E#1".to_owned()))),
+            ("./quarantine:", Source::Path("./quarantine:".into())),
             ("failed", Source::Path("failed".into())),
             ("./s3://b", Source::Path("./s3://b".into())),
         ] {
@@ -70,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_displayed_source_is_parsed_to_the_same(text in "(s3://[a-z]{1,5}(/\\PC{0,9})?|https?://\\PC{0,9}|\\PC{1,9})") {
+        fn a_displayed_source_is_parsed_to_the_same(text in "(s3://[a-z]{1,5}(/\\PC{0,9})?|quarantine:\\PC{0,9}|https?://\\PC{0,9}|\\PC{1,9})") {
             let Ok(source) = text.parse::<Source>();
             prop_assert_eq!(source.to_string().parse(), Ok(source));
         }

@@ -40,7 +40,7 @@ pub struct Feed<'a> {
     pub(super) buckets: Buckets,
     /// `None` if updates stay in their dead-letter queue.
     pub resend: Option<Resend>,
-    progress: &'a dyn Progress,
+    pub(super) progress: &'a dyn Progress,
 }
 
 impl<'a> Feed<'a> {
@@ -62,6 +62,7 @@ impl<'a> Feed<'a> {
                 Source::Path(path) => self.path(path, sink, tally).await?,
                 Source::Bucket { bucket, prefix } => self.bucket(bucket, prefix, sink, tally).await?,
                 Source::Queue(url) => self.queue(url, sink, tally).await?,
+                Source::Quarantine(id) => self.quarantine(id.as_deref(), sink, tally).await?,
             }
         }
         Ok(())

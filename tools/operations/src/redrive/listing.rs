@@ -67,6 +67,7 @@ impl Feed<'_> {
             is_absent: false,
         };
         match source {
+            Source::Quarantine(id) => return self.quarantine_page(id.as_deref(), after, limit, map).await,
             Source::Path(path) => {
                 let Some(files) = files(path)? else {
                     listed.is_absent = true;
@@ -102,6 +103,7 @@ impl Feed<'_> {
 
     pub async fn entry(&self, source: &Source, name: &str) -> Result<Option<Entry>, OperationError> {
         match source {
+            Source::Quarantine(_) => self.quarantine_entry(name).await,
             Source::Path(path) => Ok(file(path, name)?.map(|file| file_entry(name, &file))),
             Source::Bucket { bucket, prefix } => {
                 if !self.has_key(bucket, prefix, name).await? {
@@ -134,6 +136,7 @@ impl Feed<'_> {
         tally: &mut Tally,
     ) -> Result<bool, OperationError> {
         let url = match source {
+            Source::Quarantine(_) => return self.quarantine_one(name, sink, tally).await,
             Source::Path(path) => {
                 let Some(file) = file(path, name)? else {
                     return Ok(false);

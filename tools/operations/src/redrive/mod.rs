@@ -6,12 +6,13 @@
 //! ```
 //!
 //! The records of a document without a payload are read from the table's stream. A message is deleted only if all of its
-//! records are in history, or if its update was sent. No version item is overwritten.
+//! records are in history, or if its update was sent; so is a record in quarantine. No version item is overwritten.
 
 mod bucket;
 mod feed;
 mod folder;
 mod listing;
+mod quarantine;
 mod queue;
 mod reader;
 mod replay;
@@ -27,4 +28,4 @@ pub use replay::Replay;
 pub use resend::Resend;
 pub use services::{Services, VISIBILITY_TIMEOUT};
 pub use stream::{Fetched, TableStream};
-pub use tally::Tally;
+pub use tally::{Dropped, Tally};

@@ -32,6 +32,14 @@ pub struct Read {
 impl Reader {
     pub async fn read(&self, name: &str, document: Document) -> Result<Read, OperationError> {
         match (document.records, document.batch) {
+            (Some(records), _) if document.is_own => {
+                let mut read = Read {
+                    records,
+                    ..Read::default()
+                };
+                read.tally.set_document();
+                Ok(read)
+            }
             (Some(records), batch) => {
                 let origin = batch.as_ref().map(|batch| batch.stream_arn.as_str());
                 Ok(self.own(name, records, origin))

@@ -23,7 +23,13 @@ use stream_fn::{
     response::{Outcome, ProcessedRecord},
 };
 
-use super::{feed::Sink, reader::Reader, services::Services, stream::TableStream, tally::Tally};
+use super::{
+    feed::Sink,
+    reader::Reader,
+    services::Services,
+    stream::TableStream,
+    tally::{Dropped, Tally},
+};
 use crate::{connection::Connection, error::OperationError, failures::document::Document};
 
 /// Maximum number of concurrent reads of a dry run.
@@ -32,8 +38,8 @@ const READS: usize = 32;
 pub struct Replay {
     store: Store,
     pub reader: Reader,
-    /// `true` if a message may be deleted although records of it are in conflict.
-    pub drop_conflicts: bool,
+    /// Records because of which a message or a quarantine item is not kept.
+    pub drop: Dropped,
     timeout: Duration,
     /// Version items that a dry run would have put, or `None` if it is no dry run.
     plan: Option<Plan>,
@@ -59,7 +65,7 @@ impl Sink for Replay {
     }
 
     fn may_delete(&self, tally: &Tally) -> bool {
-        self.plan.is_none() && tally.is_in(self.drop_conflicts)
+        self.plan.is_none() && tally.is_in(self.drop)
     }
 }
 
@@ -72,7 +78,7 @@ impl Replay {
                 stream: TableStream::new(connection),
                 table: connection.table.clone(),
             },
-            drop_conflicts: false,
+            drop: Dropped::default(),
             // Shorter than the visibility timeout, so that the message is still hidden.
             timeout: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
             plan: is_dry.then(Default::default),
@@ -112,6 +118,7 @@ impl Replay {
         ProcessedRecord {
             sequence_number: parsed.sequence_number,
             created: parsed.created,
+            entity: parsed.entity,
             request: None,
             outcome,
         }

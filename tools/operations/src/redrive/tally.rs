@@ -14,6 +14,15 @@ use crate::{
     failures::document::{Batch, table_of},
 };
 
+/// Records that are not in history, and whose message or quarantine item may be deleted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Dropped {
+    /// Records in conflict with an existing item.
+    pub conflicts: bool,
+    /// Records that are no version.
+    pub malformed: bool,
+}
+
 #[derive(Debug, Default)]
 pub struct Tally {
     documents: u64,
@@ -26,6 +35,9 @@ pub struct Tally {
     resent: BTreeMap<String, u64>,
     pub(super) messages_deleted: u64,
     pub(super) messages_kept: u64,
+    /// Number of records that left quarantine, and of those that stay in it.
+    pub(super) quarantine_deleted: u64,
+    pub(super) quarantine_kept: u64,
     conflicts: Vec<Value>,
     lost_records: Vec<Value>,
     malformed: Vec<Value>,
@@ -91,7 +103,7 @@ impl Tally {
                 Outcome::Recorded => self.recorded += 1,
                 Outcome::AlreadyRecorded => self.already_recorded += 1,
                 Outcome::Skipped => self.skipped += 1,
-                Outcome::Failed { version, failure } => {
+                Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
                     self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
                 }
             }
@@ -117,7 +129,7 @@ impl Tally {
             failure => {
                 named.insert("Reason".to_owned(), json!(failure.chain()));
                 match failure {
-                    RecordFailure::Malformed(_) => &mut self.malformed,
+                    RecordFailure::Malformed(_) | RecordFailure::Rejected(_) => &mut self.malformed,
                     _ => &mut self.failed,
                 }
             }
@@ -134,6 +146,8 @@ impl Tally {
         self.other_table += other.other_table;
         self.messages_deleted += other.messages_deleted;
         self.messages_kept += other.messages_kept;
+        self.quarantine_deleted += other.quarantine_deleted;
+        self.quarantine_kept += other.quarantine_kept;
         self.conflicts.extend(other.conflicts);
         self.lost_records.extend(other.lost_records);
         self.malformed.extend(other.malformed);
@@ -164,12 +178,12 @@ impl Tally {
         self.resent.values().sum()
     }
 
-    /// Returns `true` if every record is in history and every update was sent. With `but_conflicts`, records in conflict do
-    /// not count.
-    pub fn is_in(&self, but_conflicts: bool) -> bool {
-        let named = [&self.malformed, &self.failed, &self.left, &self.not_resent];
-        let conflicts = !but_conflicts && !self.conflicts.is_empty();
-        !conflicts && named.iter().all(|list| list.is_empty()) && self.lost == 0 && self.other_table == 0
+    /// Returns `true` if every record is in history and every update was sent. Records that may be dropped do not count.
+    pub fn is_in(&self, drop: Dropped) -> bool {
+        let named = [&self.failed, &self.left, &self.not_resent];
+        let conflicts = !drop.conflicts && !self.conflicts.is_empty();
+        let malformed = !drop.malformed && !self.malformed.is_empty();
+        !conflicts && !malformed && named.iter().all(|list| list.is_empty()) && self.lost == 0 && self.other_table == 0
     }
 
     fn records(&self) -> u64 {
@@ -184,7 +198,8 @@ impl Tally {
             "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
             "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
             "Resent": self.updates_resent(), "NotResent": self.not_resent.len(),
-            "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept, "DryRun": is_dry,
+            "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept,
+            "QuarantineDeleted": self.quarantine_deleted, "QuarantineKept": self.quarantine_kept, "DryRun": is_dry,
         })
     }
 
@@ -232,7 +247,7 @@ impl Tally {
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
         let message = format!("not everything was redriven: {}", parts.join(", "));
-        match (self.failed.is_empty(), self.is_in(false)) {
+        match (self.failed.is_empty(), self.is_in(Dropped::default())) {
             (false, _) => Err(OperationError::Retryable(message)),
             (true, false) => Err(OperationError::Incomplete(message)),
             (true, true) => Ok(()),

@@ -105,6 +105,13 @@ impl Done {
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
     match &planned.step {
         Step::Put(version) => put(store, version).await,
+        Step::Release { version, record } => {
+            let outcome = put(store, version).await?;
+            if !matches!(outcome, Outcome::Conflict) {
+                store.delete_quarantined(record).await?;
+            }
+            Ok(outcome)
+        }
         Step::Revive { version, latest } => Ok(
             match store
                 .revive_latest(&planned.entity, *version, latest, Window::default())

@@ -8,6 +8,7 @@ mod apply;
 mod findings;
 mod missing;
 mod plan;
+mod quarantined;
 
 pub use apply::Done;
 pub use findings::{Findings, of_entities, of_table};

@@ -18,6 +18,7 @@ use shared::{
 use super::{
     findings::Findings,
     missing::{AllFound, Missing, Search},
+    quarantined,
 };
 use crate::{
     connection::Connection,
@@ -61,6 +62,22 @@ impl Plan {
                 step,
                 source: LATEST_KEY.to_owned(),
             };
+            let mut released = VersionSet::default();
+            if findings
+                .iter()
+                .any(|finding| matches!(finding, Finding::Quarantined { .. }))
+            {
+                let (steps, left) = quarantined::plan(store, entity).await?;
+                plan.left.extend(left);
+                for (version, step) in steps {
+                    released.insert(version.get());
+                    plan.steps.push(Planned {
+                        entity: entity.clone(),
+                        step,
+                        source: "quarantine".to_owned(),
+                    });
+                }
+            }
             let padded = match (&latest, digits.padded_latest_key()) {
                 (None, Some(key)) => store.get(entity, &key, true).await?,
                 _ => None,
@@ -73,8 +90,9 @@ impl Plan {
             let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
             plan.steps.extend(own.steps.into_iter().map(planned));
             plan.left.extend(own.left.iter().map(|finding| left(entity, finding)));
-            if !own.missing.is_empty() {
-                plan.missing.insert(entity.clone(), own.missing);
+            let missing = own.missing.without(&released);
+            if !missing.is_empty() {
+                plan.missing.insert(entity.clone(), missing);
             }
         }
         Ok(plan)
@@ -158,13 +176,16 @@ impl Planned {
             Step::Move { padded, version, .. } => {
                 json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version})
             }
+            Step::Release { version, record } => {
+                json!({"ID": id, "Step": "Release", "Version": version.version(), "SequenceNumber": record.number})
+            }
             Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
         }
     }
 
     pub fn version(&self) -> Version {
         match &self.step {
-            Step::Put(version) => version.version(),
+            Step::Put(version) | Step::Release { version, .. } => version.version(),
             Step::Raise { to, .. } | Step::Adopt { to } => *to,
             Step::Move { version, .. } | Step::Revive { version, .. } => *version,
         }

@@ -1,0 +1,78 @@
+//! Quarantine of stream records that can never become a version.
+//!
+//! The event source mapping would deliver such a record again until its retries or its age end, and deliver later records of
+//! its shard only afterwards. So the record is stored beside the versions of its entity, with the reason, and counts as
+//! processed. If that fails, or if the record names no entity, it fails, and the mapping delivers it again.
+
+use futures::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+use shared::{
+    clock::Deadline,
+    domain::quarantine::QuarantinedRecord,
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+use crate::{
+    error::RecordFailure,
+    response::{Outcome, ProcessedRecord},
+};
+
+const MAX_CONCURRENT_REQUESTS: usize = 8;
+
+/// Puts the records of a chunk that can never become a version into quarantine, and replaces their outcomes. `processed` has
+/// the outcomes of the records in `chunk`.
+pub(crate) async fn put(store: &Store, chunk: &[&RawValue], processed: &mut [ProcessedRecord], deadline: Deadline) {
+    let permanent = processed.iter_mut().zip(chunk).filter_map(|(processed, raw)| {
+        let record = record_of(processed, raw)?;
+        Some((processed, record))
+    });
+    stream::iter(permanent)
+        .for_each_concurrent(MAX_CONCURRENT_REQUESTS, async |(processed, mut record)| {
+            record.at = Some(store.now());
+            let put = match deadline.allows_start() {
+                true => tokio::time::timeout_at(deadline.finish_by, store.quarantine(&record))
+                    .await
+                    .ok(),
+                false => None,
+            };
+            let outcome = std::mem::replace(&mut processed.outcome, Outcome::Skipped);
+            processed.outcome = outcome.quarantined(put);
+        })
+        .await;
+}
+
+/// Returns the quarantined form of a record, `None` if it is processed or worth a retry, or cannot be stored.
+fn record_of(processed: &ProcessedRecord, raw: &RawValue) -> Option<QuarantinedRecord> {
+    let Outcome::Failed { version, failure } = &processed.outcome else {
+        return None;
+    };
+    failure.is_permanent().then_some(())?;
+    Some(QuarantinedRecord {
+        entity: processed.entity.clone()?,
+        number: processed.sequence_number.clone()?,
+        kind: failure.name().to_owned(),
+        reason: failure.chain(),
+        version: version.as_ref().map(|version| version.version()),
+        at: None,
+        record: raw.get().to_owned(),
+    })
+}
+
+impl Outcome {
+    /// Returns the outcome of a permanent failure after the put into quarantine, `None` if that had no time.
+    fn quarantined(self, put: Option<Result<bool, ServiceError>>) -> Self {
+        match (self, put) {
+            // Also if an earlier delivery of the record is in quarantine.
+            (Self::Failed { version, failure }, Some(Ok(_))) => Self::Quarantined { version, failure },
+            (Self::Failed { version, .. }, Some(Err(error))) => Self::Failed {
+                version,
+                failure: RecordFailure::NotQuarantined(error),
+            },
+            (Self::Failed { version, .. }, None) => Self::Failed {
+                version,
+                failure: RecordFailure::NotReached,
+            },
+            (outcome, _) => outcome,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `vzero quarantine`.
+
+use std::num::NonZeroU32;
+
+use operations::{
+    connection::Connection,
+    progress::Progress as _,
+    quarantine::{QuarantinedEntities, to_json},
+};
+use shared::{
+    domain::{entity::EntityId, quarantine::QuarantinedRecord},
+    dynamodb::maintain::rate_limit::{Limits, RateLimiter},
+};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Counter,
+};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Quarantine {
+    /// Partition keys of the entities [default: all entities, which reads the whole table]
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// Maximum number of read units a second
+    #[arg(long, value_name = "UNITS")]
+    max_read_units: Option<NonZeroU32>,
+}
+
+const AFTER_HELP: &str = "\
+A record is in quarantine if stream-fn can never store it as a version. To store it after a repair, or to delete it:
+  vzero redrive quarantine:Equipment#1
+  vzero redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed";
+
+impl Quarantine {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let store = connection.store.clone();
+        let ids = self.ids.iter().map(EntityId::new).collect::<Result<Vec<_>, _>>()?;
+        let limits = Limits {
+            read: self.max_read_units,
+            write: None,
+        };
+        let mut entities = if ids.is_empty() {
+            let limiter = RateLimiter::new(connection.pace_meter.clone(), limits);
+            QuarantinedEntities::of_table(store, limiter, None)
+        } else {
+            QuarantinedEntities::named(store, ids)
+        };
+        let counter = Counter::new("items read");
+        let mut rows = Vec::new();
+        while let Some(entity) = entities.next().await? {
+            counter.at(entities.read());
+            for record in connection.store.quarantined(&entity).await? {
+                if output.is_json() {
+                    output.object(&to_json(&record))?;
+                } else {
+                    rows.push(row(&record));
+                }
+            }
+        }
+        drop(counter);
+        if output.is_json() {
+            return Ok(());
+        }
+        if rows.is_empty() {
+            return output::print_text("no record is in quarantine");
+        }
+        output::print_table(
+            &["ID", "SequenceNumber", "Kind", "Version", "QuarantinedAt", "Reason"],
+            &rows,
+        )
+    }
+}
+
+fn row(record: &QuarantinedRecord) -> Vec<String> {
+    vec![
+        record.entity.as_str().to_owned(),
+        record.number.to_string(),
+        record.kind.clone(),
+        record.version.map(|version| version.to_string()).unwrap_or_default(),
+        record.at.map(|at| at.to_string()).unwrap_or_default(),
+        record.reason.clone(),
+    ]
+}

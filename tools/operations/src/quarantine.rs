@@ -1,0 +1,85 @@
+//! Records in quarantine, and the entities that have any: those that are named, or all of the table, page by page.
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{entity::EntityId, quarantine::QuarantinedRecord},
+    dynamodb::{Store, maintain::rate_limit::RateLimiter, read::query_items::Cursor},
+};
+
+use crate::error::OperationError;
+
+/// Returns `{"ID": …, "SequenceNumber": …, "Kind": "Conflict", "Reason": …, "Version": 7, "QuarantinedAt": …, "Record": {…}}`.
+pub fn to_json(record: &QuarantinedRecord) -> Value {
+    json!({
+        "ID": record.entity.as_str(), "SequenceNumber": record.number, "Kind": record.kind, "Reason": record.reason,
+        "Version": record.version, "QuarantinedAt": record.at.map(|at| at.to_string()),
+        "Record": stream_fn::record::to_json(&record.record),
+    })
+}
+
+pub struct QuarantinedEntities {
+    store: Store,
+    limiter: RateLimiter,
+    found: VecDeque<EntityId>,
+    last: Option<EntityId>,
+    scan: Scan,
+    read: u64,
+}
+
+enum Scan {
+    Next(Option<Cursor>),
+    Done,
+}
+
+impl QuarantinedEntities {
+    /// Returns these entities, in their order. Whether they have records in quarantine is not checked.
+    pub fn named(store: Store, entities: impl IntoIterator<Item = EntityId>) -> Self {
+        Self {
+            store,
+            limiter: RateLimiter::unlimited(),
+            found: entities.into_iter().collect(),
+            last: None,
+            scan: Scan::Done,
+            read: 0,
+        }
+    }
+
+    /// Scans the table, from the start or after an item.
+    pub fn of_table(store: Store, limiter: RateLimiter, after: Option<Cursor>) -> Self {
+        Self {
+            limiter,
+            scan: Scan::Next(after),
+            ..Self::named(store, [])
+        }
+    }
+
+    /// Returns the next entity, `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<EntityId>, OperationError> {
+        loop {
+            if let Some(entity) = self.found.pop_front() {
+                // Its items can be on two pages.
+                if self.last.as_ref() != Some(&entity) {
+                    self.last = Some(entity.clone());
+                    return Ok(Some(entity));
+                }
+                continue;
+            }
+            let Scan::Next(cursor) = &self.scan else {
+                return Ok(None);
+            };
+            let limit = self.limiter.page_limit();
+            let scan = async || self.store.scan_quarantined(cursor.clone(), limit).await;
+            let page = self.limiter.run(scan).await?;
+            self.read += page.read;
+            self.found.extend(page.entities);
+            self.scan = page.next.map_or(Scan::Done, |next| Scan::Next(Some(next)));
+        }
+    }
+
+    /// Returns the number of items that were read so far.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+}
