@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
-    domain::quarantine::QuarantinedRecord,
+    domain::{quarantine::QuarantinedRecord, version_item::VersionItem},
     dynamodb::{Store, client::error::ServiceError},
 };
 
@@ -52,7 +52,7 @@ fn record_of(processed: &ProcessedRecord, raw: &RawValue) -> Option<QuarantinedR
         number: processed.sequence_number.clone()?,
         kind: failure.name().to_owned(),
         reason: failure.chain(),
-        version: version.as_ref().map(|version| version.version()),
+        version: version.as_ref().map(VersionItem::version),
         at: None,
         record: raw.get().to_owned(),
     })

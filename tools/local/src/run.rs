@@ -24,7 +24,7 @@ use crate::{
     feed::{self, FeedError, Line},
     report::{
         dump,
-        history::{self, Collections},
+        history::{self, Collection, Collections},
         screen::{Screen, TakeSnapshot},
         show,
         view::Snapshot,
@@ -205,19 +205,21 @@ async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Scree
 }
 
 /// Waits until every history is complete or the timeout has passed. Without a timeout, a failure document also ends the wait,
-/// because its record does not complete a history.
+/// and records in quarantine do not prolong it: they do not complete a history.
 async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, RunError> {
     let started = Instant::now();
     loop {
         let collections = history::collect(stack.store.scan_items().await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
         let failed = stack.mapping.counters.documents.load(Ordering::Relaxed) > 0;
+        // A version may be stored before its invocation has ended.
+        let is_idle = stack.activity.figures().waiting == 0;
+        let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| items.quarantined() > 0);
         let timed_out = match timeout {
             Some(timeout) => started.elapsed() >= timeout,
-            None => failed,
+            None => failed || (is_idle && missing.keys().all(is_quarantined)),
         };
-        // A version may be stored before its invocation has ended.
-        let settled = missing.is_empty() && stack.activity.figures().waiting == 0;
+        let settled = missing.is_empty() && is_idle;
         if settled || timed_out {
             return Ok(collections);
         }
@@ -232,6 +234,13 @@ fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
         screen.error(&format!(
             "the history of {pk} is not complete: {}",
             abbreviated(missing)
+        ));
+    }
+    let quarantined: usize = collections.values().map(Collection::quarantined).sum();
+    if quarantined > 0 {
+        screen.error(&format!(
+            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} quarantine shows them",
+            stack.dynamodb_endpoint()
         ));
     }
     let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);

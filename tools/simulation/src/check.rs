@@ -158,12 +158,11 @@ impl<'a> Check<'a> {
         images
     }
 
-    /// 5: A latest item that is not a valid version is in a failure document.
+    /// 5: A latest item that is not a valid version is in quarantine or in a failure document.
     fn check_discarded(&mut self, record: &Value) {
         let number = sequence_number(record);
-        let mut discarded = self.evidence.discarded.iter();
-        if !discarded.any(|record| sequence_number(record) == number) {
-            let description = format!("record {number} is not a valid version, and is in no failure document");
+        if !self.kept().any(|record| sequence_number(record) == number) {
+            let description = format!("record {number} is not a valid version, and is kept nowhere");
             self.add(5, description);
         }
     }
@@ -179,15 +178,21 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// 5: Failure documents contain only records of latest items.
+    /// Returns the records in quarantine and in failure documents.
+    fn kept(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+        let evidence = self.evidence;
+        evidence.quarantined.iter().chain(&evidence.discarded)
+    }
+
+    /// 5: Quarantine and failure documents contain only records of latest items.
     fn check_documents(&mut self) {
         let keys: HashMap<&str, &str> = (self.evidence.stream.iter())
             .map(|record| (sequence_number(record), text(record, "/dynamodb/Keys/SK/S")))
             .collect();
-        for record in &self.evidence.discarded {
+        for record in self.kept() {
             let number = sequence_number(record);
             if keys.get(number) != Some(&LATEST_KEY) {
-                let description = format!("record {number} of an item other than v0 is in a failure document");
+                let description = format!("record {number} of an item other than v0 failed");
                 self.add(5, description);
             }
         }
@@ -195,7 +200,8 @@ impl<'a> Check<'a> {
 
     /// 1, 2 and 5: Every image is in the history, or its record was discarded because of a fault.
     fn check_history(&mut self, entity: &str, images: &[Image]) {
-        let discarded: HashSet<&str> = (self.evidence.discarded.iter()).map(sequence_number).collect();
+        let kept: HashSet<&str> = self.kept().map(sequence_number).collect();
+        let quarantined: HashSet<&str> = self.evidence.quarantined.iter().map(sequence_number).collect();
         let items: HashMap<&str, &Value> = (self.evidence.items.iter())
             .filter(|item| text(item, "/PK/S") == entity)
             .map(|item| (text(item, "/SK/S"), item))
@@ -204,15 +210,21 @@ impl<'a> Check<'a> {
         for image in images {
             let (version, key) = (image.version, self.key(image.version));
             let stored = items.get(key.as_str());
+            let is_quarantined = quarantined.contains(image.number);
             if stored.is_some_and(|item| image.is_stored_as(item)) {
+                if is_quarantined {
+                    self.add(5, format!("{entity} v{version} is in history and in quarantine"));
+                }
                 continue;
             }
-            if !discarded.contains(image.number) {
+            if !kept.contains(image.number) {
                 let problem = match stored {
-                    Some(_) => "is a different item, and the record is in no failure document",
-                    None => "is neither in the history nor in a failure document",
+                    Some(_) => "is a different item, and the record is kept nowhere",
+                    None => "is neither in the history nor in quarantine or a failure document",
                 };
                 self.add(1, format!("{entity} v{version} {problem}"));
+            } else if stored.is_none() && is_quarantined {
+                self.add(5, format!("{entity} v{version} is in quarantine without a reason"));
             } else if stored.is_none() && !has_maximum_age && !self.evidence.faulty_records.contains(image.number) {
                 self.add(5, format!("{entity} v{version} was discarded without a fault"));
             }

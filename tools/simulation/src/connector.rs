@@ -352,10 +352,11 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         };
     };
     match operation {
-        "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
+        "UpdateItem" => Some(Point::Bump),
+        "TransactWriteItems" if caller.is_writer => Some(Point::Bump),
         "GetItem" | "BatchGetItem" => Some(Point::Read),
         "PutItem" if caller.is_writer => Some(Point::InlinePut),
-        "PutItem" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
+        "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
         _ => None,
     }
 }

@@ -11,6 +11,8 @@ pub(crate) struct Evidence {
     pub(crate) items: Vec<Value>,
     /// Stream records in failure documents.
     pub(crate) discarded: Vec<Value>,
+    /// Stream records in quarantine.
+    pub(crate) quarantined: Vec<Value>,
     /// Responses to the updates, by the index of the update.
     pub(crate) responses: Vec<(usize, UpstreamResponse)>,
     /// Number of deliveries of each update, by its index.

@@ -4,7 +4,7 @@
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use shared::domain::keys::LATEST_KEY;
+use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
 
 use crate::{
     connector::{Caller, lock},
@@ -24,6 +24,8 @@ pub(crate) enum Mutation {
     Filter,
     /// The comparison with an existing version item: any item counts as equal
     Compare,
+    /// The put into quarantine: the record is stored under another key
+    Quarantine,
     /// The splitting of a batch before it is parsed
     RawSplit,
     /// The guard of an update that is sent again after a request without a response
@@ -117,6 +119,13 @@ impl Mutation {
                 }
             }
             (Self::Condition, "PutItem") => unconditional(body),
+            (Self::Quarantine, "TransactWriteItems") => {
+                if let Some(key) = body.pointer_mut("/TransactItems/0/Put/Item/SK/S")
+                    && let Some(rest) = key.as_str().and_then(|key| key.strip_prefix(PREFIX))
+                {
+                    *key = json!(format!("lost#{rest}"));
+                }
+            }
             _ => {}
         }
     }

@@ -117,7 +117,7 @@ pub(crate) enum Point {
     Read,
     /// The writer's `PutItem`.
     InlinePut,
-    /// stream-fn's `PutItem` or `BatchExecuteStatement`.
+    /// stream-fn's `PutItem`, `BatchExecuteStatement`, or `TransactWriteItems` of a record in quarantine.
     Put,
     /// The requests of the mapping to the stream.
     Poll,

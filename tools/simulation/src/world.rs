@@ -17,7 +17,9 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     clock,
-    domain::{entity::EntityId, keys::LATEST_KEY, recorded_at::RecordedAt, sequence::SequenceNumber},
+    domain::{
+        entity::EntityId, keys::LATEST_KEY, quarantine::records_of, recorded_at::RecordedAt, sequence::SequenceNumber,
+    },
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -174,10 +176,19 @@ impl<'a> World<'a> {
                 self.source.connector.count("record-age-exceeded");
             }
         }
+        let items = self.items()?;
+        let quarantined = records_of(
+            items
+                .iter()
+                .filter_map(|item| serde_json::from_value(item.clone()).ok()),
+        );
         let records = documents.kept.iter().map(|document| &document["payload"]["Records"]);
         Ok(Evidence {
             stream: self.whole_stream()?,
-            items: self.items()?,
+            quarantined: (quarantined.iter())
+                .map(|quarantined| serde_json::from_str(&quarantined.record))
+                .collect::<Result<_, _>>()?,
+            items,
             discarded: records.filter_map(Value::as_array).flatten().cloned().collect(),
             responses: lock(&self.upstream.responses).clone(),
             deliveries: lock(&self.upstream.deliveries).clone(),

@@ -25,6 +25,8 @@ pub struct Counters {
 
 /// Receives the progress of records. The calls carry no time: an observer that needs one reads its own clock.
 pub trait RecordObserver: Debug + Send + Sync {
+    /// The filter excludes this record.
+    fn filtered(&self, _record: &Record) {}
     /// Records were read from the stream and are queued for delivery.
     fn queued(&self, records: &[&Record]);
     /// The function has processed these records.

@@ -85,6 +85,7 @@ async fn dispatch<E: Environment>(shard: &Shard<'_, E>, records: Vec<Record>, la
         if shard.mapping.settings.filters.matches(record.json()) {
             pages[record.lane(lanes.len())].push((ticket, record));
         } else {
+            shard.notify(|observer| observer.filtered(&record));
             filtered.push(ticket);
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::domain::{names, update::ID};
+use shared::domain::{names, quarantine, update::ID};
 
 use crate::{
     feed::WRITER,
@@ -37,6 +37,9 @@ struct Counts {
     /// Write time of each record in flight, by sequence number.
     waiting: HashMap<String, Duration>,
     done: u64,
+    /// Number of records that were put into quarantine, and of those that left it.
+    quarantined: u64,
+    released: u64,
     failed: u64,
     lag: Option<Duration>,
 }
@@ -51,6 +54,8 @@ pub struct Figures {
     pub versions: u64,
     /// Number of records in flight to stream-fn.
     pub waiting: u64,
+    /// Number of records in quarantine.
+    pub quarantined: u64,
     /// Number of records in failure documents.
     pub failed: u64,
     /// Time from a write to its version in history: of the last version, or of the oldest record in flight if that is more.
@@ -76,8 +81,9 @@ impl Activity {
         Figures {
             applied: counts.applied.clone(),
             rejected: counts.rejected.clone(),
-            versions: counts.done,
+            versions: counts.done.saturating_sub(counts.quarantined),
             waiting: counts.waiting.len() as u64,
+            quarantined: counts.quarantined.saturating_sub(counts.released),
             failed: counts.failed,
             lag: counts.lag.max(oldest),
         }
@@ -123,6 +129,19 @@ impl InvocationObserver for Activity {
 }
 
 impl mapping::RecordObserver for Activity {
+    /// Counts changes of quarantine, which stream-fn makes in the same table.
+    fn filtered(&self, record: &Record) {
+        let key = record.json().pointer("/dynamodb/Keys/SK/S").and_then(Value::as_str);
+        if key.is_some_and(quarantine::is_first) {
+            let mut counts = self.counts();
+            match record.json()["eventName"].as_str() {
+                Some("INSERT") => counts.quarantined += 1,
+                Some("REMOVE") => counts.released += 1,
+                _ => {}
+            }
+        }
+    }
+
     fn queued(&self, records: &[&Record]) {
         let mut counts = self.counts();
         for record in records {
@@ -219,6 +238,28 @@ mod tests {
 
     fn counted(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
         counts.iter().map(|(name, count)| (name.as_str(), *count)).collect()
+    }
+
+    #[test]
+    fn quarantined_records_are_no_versions() {
+        let activity = Activity::new(now);
+        let change = |event: &str, key: &str| {
+            let number = SequenceNumber::new("9").unwrap();
+            let change = json!({"eventName": event, "dynamodb": {"Keys": {"PK": {"S": "a"}, "SK": {"S": key}}}});
+            activity.filtered(&Record::new(number, Duration::ZERO, change));
+        };
+        activity.done(&[record(1, "a", "1", 0), record(2, "a", "2", 0), record(3, "a", "x", 0)]);
+        let figures = || (activity.figures().versions, activity.figures().quarantined);
+        for (event, key, expected) in [
+            ("INSERT", "v1", (3, 0)),
+            ("INSERT", "quarantine#2", (2, 1)),
+            ("INSERT", "quarantine#2#2", (2, 1)),
+            ("INSERT", "quarantine#3", (1, 2)),
+            ("REMOVE", "quarantine#3", (1, 1)),
+        ] {
+            change(event, key);
+            assert_eq!(figures(), expected, "{event} {key}");
+        }
     }
 
     #[test]

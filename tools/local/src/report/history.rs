@@ -6,7 +6,7 @@ use shared::domain::{
     AttributeValue, Item,
     attributes::same_item,
     keys::{LATEST_KEY, VersionDigits},
-    names,
+    names, quarantine,
     version::Version,
     version_item::VersionItem,
 };
@@ -44,6 +44,11 @@ fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
 impl Collection {
     pub fn items(&self) -> &[(String, Item)] {
         &self.items
+    }
+
+    /// Returns the number of records in quarantine.
+    pub fn quarantined(&self) -> usize {
+        self.items.iter().filter(|(sk, _)| quarantine::is_first(sk)).count()
     }
 
     /// Returns the missing or differing versions of the entity. Returns none if there is no latest item.

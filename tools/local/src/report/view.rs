@@ -48,7 +48,6 @@ impl Snapshot {
                 .collect()
         };
         let plain = |text: String| (text, Tone::Plain);
-        let bad = |text: String| (text, Tone::Bad);
         let mut rows = Vec::new();
         if let Some((sent, of)) = self.fed.filter(|(sent, of)| of.is_none_or(|of| *sent < of)) {
             let of = of.map(|of| format!(" of {}", grouped(of))).unwrap_or_default();
@@ -77,24 +76,31 @@ impl Snapshot {
                 plain(format!("{} bisected", grouped(self.bisections))),
             ],
         ));
-        rows.push((
-            "failures",
-            match self.documents {
-                0 => vec![plain("none".to_owned())],
-                documents => vec![
-                    bad(plural(documents, "document")),
-                    bad(plural(self.figures.failed, "record")),
-                ],
-            },
-        ));
+        rows.push(("failures", self.failures()));
         let rows = rows.iter().flat_map(|(name, spans)| row(name, spans, width, colours));
         rows.collect()
+    }
+
+    fn failures(&self) -> Vec<Span> {
+        let bad = |text: String| (text, Tone::Bad);
+        let mut failures = Vec::new();
+        if self.figures.quarantined > 0 {
+            failures.push(bad(format!("{} quarantined", grouped(self.figures.quarantined))));
+        }
+        if self.documents > 0 {
+            failures.push(bad(plural(self.documents, "document")));
+            failures.push(bad(plural(self.figures.failed, "record")));
+        }
+        if failures.is_empty() {
+            failures.push(("none".to_owned(), Tone::Plain));
+        }
+        failures
     }
 
     /// Returns one machine-readable line: `name=value` pairs separated by spaces.
     pub fn line(&self) -> String {
         let mut line = format!(
-            "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} failures={}",
+            "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} quarantined={} failures={}",
             self.updates(),
             self.figures.rejected.values().sum::<u64>(),
             self.figures.versions,
@@ -105,6 +111,7 @@ impl Snapshot {
             self.batches,
             self.retries,
             self.bisections,
+            self.figures.quarantined,
             self.documents,
         );
         for (name, count) in self.figures.applied.iter().chain(&self.figures.rejected) {
@@ -216,6 +223,7 @@ mod tests {
                 rejected: counts(&[("VersionConflict", 1)]),
                 versions: 1_234_560,
                 waiting: 7,
+                quarantined: 2,
                 failed: 2,
                 lag: Some(Duration::from_millis(214)),
             },
@@ -236,7 +244,7 @@ mod tests {
                 "updates   3 Duplicate · 1,234,567 Written · 1 VersionConflict",
                 "history   1,234,560 versions · 7 in flight · lag 214 ms",
                 "stream    61 batches · 12 retries · 2 bisected",
-                "failures  1 document · 2 records",
+                "failures  2 quarantined · 1 document · 2 records",
             ]
         );
         assert_eq!(
@@ -292,12 +300,12 @@ mod tests {
     fn a_line() {
         assert_eq!(
             busy().line(),
-            "updates=1234571 refused=1 versions=1234560 waiting=7 lag_ms=214 batches=61 retries=12 bisections=2 failures=1 \
+            "updates=1234571 refused=1 versions=1234560 waiting=7 lag_ms=214 batches=61 retries=12 bisections=2 quarantined=2 failures=1 \
              Duplicate=3 Written=1234567 VersionConflict=1"
         );
         assert_eq!(
             Snapshot::default().line(),
-            "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 failures=0"
+            "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 quarantined=0 failures=0"
         );
     }
 
@@ -322,7 +330,7 @@ mod tests {
             let [versions, waiting, batches, retries, bisections, documents] = numbers;
             let lag = lag.map(|lag| Duration::from_millis(lag.into()));
             let snapshot = Snapshot {
-                figures: Figures { applied, rejected, versions, waiting, failed: documents, lag },
+                figures: Figures { applied, rejected, versions, waiting, failed: documents, quarantined: documents, lag },
                 fed: Some((retries, None)),
                 batches,
                 retries,

@@ -10,6 +10,7 @@ mod kinesis;
 mod lines;
 mod logs;
 mod promises;
+mod quarantine;
 mod serving;
 mod soak;
 mod support;

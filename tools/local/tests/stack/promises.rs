@@ -337,8 +337,14 @@ async fn one_malformed_record_does_not_fail_the_rest() {
         record("1", "a", one.clone()), record("2", "b", json!({"Q": 1})), record("3", "c", one.clone()),
         record("4", "b", json!({"N": "1.5"})),
     ]});
-    let failures = json!({"batchItemFailures": [{"itemIdentifier": "2"}, {"itemIdentifier": "4"}]});
-    assert_eq!(invoke(&stack, "stream-fn", &batch).await, failures);
+    // Their records are kept in quarantine.
+    assert_eq!(
+        invoke(&stack, "stream-fn", &batch).await,
+        json!({"batchItemFailures": []})
+    );
+    for key in ["quarantine#2", "quarantine#4"] {
+        assert_eq!(item(&stack, "b", key).await["Kind"], json!({"S": "Malformed"}));
+    }
     for odd in [json!([]), json!({}), json!({"Records": 7}), json!(null), json!("x")] {
         assert_eq!(
             invoke(&stack, "stream-fn", &odd).await["errorType"],

@@ -255,14 +255,14 @@ async fn every_outcome_is_counted_once() {
     let mut removed = record("3", image("G"));
     removed["eventName"] = json!("REMOVE");
     let batch = json!({"Records": [
-        record("1", image("T")), record("2", image("G")), removed, record("4", json!({})), record("5", image("G")),
+        record("1", image("T")), record("2", image("G")), removed, record("4", json!({})), record("5", image("G")), json!({}),
     ]});
     invoke(&stack, "stream-fn", &batch).await;
     for (metric, count) in [
         ("Recorded", recorded + 1.0),
         ("AlreadyRecorded", 1.0),
         ("Skipped", 1.0),
-        ("FailedConflict", 1.0),
+        ("Quarantined", 2.0),
         ("FailedMalformed", 1.0),
     ] {
         assert!(
