@@ -3,37 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use serde_json::{Value, json};
-use shared::domain::{
-    entity::EntityId, quarantine::QuarantinedRecord, recorded_at::RecordedAt, sequence::SequenceNumber,
-    version::Version,
-};
 use testkit::table::Table;
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
-
-/// Puts a record of this image into quarantine, as stream-fn does.
-fn quarantine(table: &Table, id: &str, number: &str, kind: &str, image: &Value) -> Value {
-    let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
-    let record = json!({
-        "eventName": "MODIFY", "eventSourceARN": "arn:aws:dynamodb:eu-west-1:123456789012:table/Restored/stream/1",
-        "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number},
-    });
-    let quarantined = QuarantinedRecord {
-        entity: EntityId::new(id).unwrap(),
-        number: SequenceNumber::new(number).unwrap(),
-        kind: kind.to_owned(),
-        reason: "a reason".to_owned(),
-        version: image["Latest"]["N"]
-            .as_str()
-            .and_then(|latest| Version::new(latest.parse().unwrap())),
-        at: RecordedAt::parse("2026-11-22T06:24:48Z").ok(),
-        record: record.to_string(),
-    };
-    assert!(table.runtime.block_on(table.store.quarantine(&quarantined)).unwrap());
-    assert!(!table.runtime.block_on(table.store.quarantine(&quarantined)).unwrap());
-    record
 }
 
 fn image(id: &str, latest: &Value, state: &str) -> Value {
@@ -51,9 +24,9 @@ fn poisoned() -> (Table, [Value; 3]) {
     table.put(image("E#1", &seven(), "manual"));
     let malformed = image("E#1", &json!({"S": "seven"}), "BAD");
     let records = [
-        quarantine(&table, "E#1", "9", "Conflict", &image("E#1", &seven(), "BAD")),
-        quarantine(&table, "E#1", "10", "Malformed", &malformed),
-        quarantine(&table, "F", "11", "Conflict", &image("F", &seven(), "OK")),
+        table.quarantine("E#1", "9", "Conflict", &image("E#1", &seven(), "BAD")),
+        table.quarantine("E#1", "10", "Malformed", &malformed),
+        table.quarantine("F", "11", "Conflict", &image("F", &seven(), "OK")),
     ];
     (table, records)
 }
@@ -161,7 +134,7 @@ fn a_repair_releases_a_record_whose_version_is_missing() {
         .unwrap()
         .json()
         .clone();
-    quarantine(&table, "G", "12", "Conflict", &missing["dynamodb"]["NewImage"]);
+    table.quarantine("G", "12", "Conflict", &missing["dynamodb"]["NewImage"]);
     let mut lines = table.lines(&["repair", "--all", "--yes", "--lag", "0"], 4);
     let summary = lines.pop().unwrap();
     lines.sort_by_key(|line| (line["ID"].to_string(), line["SequenceNumber"].to_string()));

@@ -1,10 +1,11 @@
-//! Page of an entity: its latest version, its metadata, and its history page by page.
+//! Page of an entity: its latest version, its metadata, its history page by page, and its records in quarantine.
 
 mod history;
 
 use std::collections::HashMap;
 
 use maud::{Markup, html};
+use operations::{error::OperationError, quarantine::to_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
@@ -15,7 +16,9 @@ use shared::{
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         marks::is_expired,
-        names, plain, size,
+        names, plain,
+        quarantine::QuarantinedRecord,
+        size,
         version::Version,
         version_item::latest_of,
         view::VersionView,
@@ -27,6 +30,7 @@ use self::history::History;
 use super::{
     address,
     app::App,
+    failures::quarantine,
     page::{Section, View},
     query::Param,
     record, timeline,
@@ -68,8 +72,16 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             });
         }
     };
-    let entity = read(app, &id).await?;
-    let mut entity = entity.ok_or_else(|| PageError::NotFound(format!("there is no {}", id.as_str())))?;
+    let quarantined = app.store().quarantined(&id).await?;
+    let mut entity = match read(app, &id).await {
+        Ok(Some(entity)) => entity,
+        // The latest item can be the reason for the quarantine.
+        Ok(None) | Err(PageError::Operation(OperationError::Read(_))) if !quarantined.is_empty() => {
+            return Ok(only_quarantine(app, &id, &quarantined));
+        }
+        Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
+        Err(error) => return Err(error),
+    };
     let history = History::read(app, &entity.latest, entity.floor, to).await?;
     // The version item of another program has a time, but its latest item has none.
     match history.record_of_latest() {
@@ -82,9 +94,29 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     Ok(View {
         title: id.as_str().to_owned(),
         section: Section::Entities,
-        body: body(app, &entity, &history, by_time),
-        json: json(&entity, &history),
+        body: html! {
+            (body(app, &entity, &history, by_time))
+            (quarantine::section(&quarantined, app.store().digits()))
+        },
+        json: json(&entity, &history, &quarantined),
     })
+}
+
+/// Returns the page of an entity without a valid version.
+fn only_quarantine(app: &App, id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
+    View {
+        title: id.as_str().to_owned(),
+        section: Section::Entities,
+        body: html! {
+            p.crumbs { a href="/" { "Entities" } }
+            h1.key { (value::word(id.as_str())) }
+            p.note { "No version of this entity can be read." }
+            (quarantine::section(quarantined, app.store().digits()))
+        },
+        json: json!({
+            "ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined.iter().map(to_json).collect::<Vec<_>>(),
+        }),
+    }
 }
 
 /// Reads the latest item, the metadata and the floor, with one request.
@@ -125,7 +157,7 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     }))
 }
 
-fn json(entity: &Entity, history: &History) -> Value {
+fn json(entity: &Entity, history: &History, quarantined: &[QuarantinedRecord]) -> Value {
     json!({
         "ID": entity.latest.entity.as_str(),
         "Latest": record::view_json(&entity.latest),
@@ -135,6 +167,7 @@ fn json(entity: &Entity, history: &History) -> Value {
         "From": history.from,
         "To": history.to,
         "Versions": history.rows.iter().map(history::Row::to_json).collect::<Vec<_>>(),
+        "Quarantined": quarantined.iter().map(to_json).collect::<Vec<_>>(),
     })
 }
 

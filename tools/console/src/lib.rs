@@ -120,7 +120,8 @@ impl Console {
         let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits);
         let Ok(failures) = table.failures.parse();
         let options = Options {
-            sources: vec![failures],
+            // The table of a local stack is small enough to be scanned for each page.
+            sources: vec![failures, Source::Quarantine(None)],
             services: Services {
                 s3_endpoint_url: table.s3_endpoint_url.map(str::to_owned),
                 ..Services::default()

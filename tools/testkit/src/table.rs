@@ -22,9 +22,12 @@ use local::{
     },
     template,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::{
-    domain::{Item, keys::VersionDigits, number::Decimal},
+    domain::{
+        Item, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord, recorded_at::RecordedAt,
+        sequence::SequenceNumber, version::Version,
+    },
     dynamodb::{
         Store,
         maintain::table_settings::TableSettings,
@@ -160,6 +163,29 @@ impl Table {
     pub fn delete(&self, pk: &str, sk: &str) {
         self.runtime
             .block_on(database::delete_item(&self.client, &self.name, pk, sk));
+    }
+
+    /// Puts a record of this image into quarantine, as stream-fn does, and returns the record.
+    pub fn quarantine(&self, id: &str, number: &str, kind: &str, image: &Value) -> Value {
+        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
+        let record = json!({
+            "eventName": "MODIFY", "eventSourceARN": "arn:aws:dynamodb:eu-west-1:123456789012:table/Restored/stream/1",
+            "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number},
+        });
+        let latest = image["Latest"]["N"].as_str();
+        let quarantined = QuarantinedRecord {
+            entity: database::entity(id),
+            number: SequenceNumber::new(number).unwrap(),
+            kind: kind.to_owned(),
+            reason: "a reason".to_owned(),
+            version: latest.and_then(|latest| Version::new(latest.parse().unwrap())),
+            at: RecordedAt::parse("2026-11-22T06:24:48Z").ok(),
+            record: record.to_string(),
+        };
+        assert!(self.runtime.block_on(self.store.quarantine(&quarantined)).unwrap());
+        // An earlier delivery of the same record.
+        assert!(!self.runtime.block_on(self.store.quarantine(&quarantined)).unwrap());
+        record
     }
 
     fn scan(&self) -> Vec<(String, String, Value)> {

@@ -9,6 +9,7 @@ mod http;
 mod large;
 mod listening;
 mod pages;
+mod quarantine;
 mod records;
 mod served;
 

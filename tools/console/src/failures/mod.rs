@@ -1,6 +1,7 @@
 //! Failure documents of the on-failure destination: causes and records.
 
 mod document_view;
+pub(super) mod quarantine;
 mod show;
 
 use maud::{Markup, html};

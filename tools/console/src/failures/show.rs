@@ -219,7 +219,7 @@ pub(super) fn next(index: usize, source: &Source, listed: &Listed<DocumentView>)
     }
 }
 
-fn image(image: &Image) -> Markup {
+pub(super) fn image(image: &Image) -> Markup {
     let short = |text: &str| text.chars().take(MAX_INVALID_IMAGE).collect::<String>();
     match image {
         Image::None => html! { span.muted { "None" } },

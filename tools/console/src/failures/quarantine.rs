@@ -1,0 +1,40 @@
+//! Records of one entity that are in quarantine.
+
+use maud::{Markup, html};
+use serde_json::value::RawValue;
+use shared::domain::{keys::VersionDigits, quarantine::QuarantinedRecord};
+
+use super::{document_view::RecordView, show};
+use crate::{time, value};
+
+/// Renders the records with their reasons and images, nothing if there are none.
+pub(crate) fn section(records: &[QuarantinedRecord], digits: VersionDigits) -> Markup {
+    html! {
+        @if !records.is_empty() {
+            h2 #quarantine { "Quarantine" }
+            p.note { "These changes can never become a version. " code { "vzero repair" } " stores those that can be stored after a repair, "
+                code { "vzero redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them." }
+            div.scroll role="region" aria-label="Records in quarantine" tabindex="0" {
+                table {
+                    caption { "Records in quarantine" }
+                    thead { tr { @for name in ["Sequence number", "Kind", "Version", "Time (UTC)", "Reason", "Image"] { th scope="col" { (name) } } } }
+                    tbody { @for record in records { (row(record, digits)) } }
+                }
+            }
+        }
+    }
+}
+
+fn row(record: &QuarantinedRecord, digits: VersionDigits) -> Markup {
+    let raw = RawValue::from_string(record.record.clone()).ok();
+    html! {
+        tr {
+            td { (value::word(record.number.as_str())) }
+            td { span.bad { (value::word(&record.kind)) } }
+            td { @if let Some(version) = record.version { (version) } }
+            td { @if let Some(at) = record.at { (time::recorded(at)) } }
+            td { (value::word(&record.reason)) }
+            td { @if let Some(raw) = raw { (show::image(&RecordView::new(&raw, digits).image)) } }
+        }
+    }
+}
