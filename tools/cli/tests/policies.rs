@@ -5,6 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use shared::{
+    domain::{entity::EntityId, quarantine::QuarantinedRecord, sequence::SequenceNumber},
+    dynamodb::Store,
+};
 use testkit::{endpoint::sdk_config, pages::policy_actions, table, tap::Tap};
 
 /// The commands of each policy, by the `Sid` of its statement. They run in this order, so that later commands find items.
@@ -48,10 +52,14 @@ const COMMANDS: [(&str, &[&str]); 7] = [
         &["--table Factory table create", "--table Factory table create"],
     ),
     ("Load", &["state load STATES"]),
-    ("Audit", &["audit E --lag 0", "audit --all --lag 0"]),
+    (
+        "Audit",
+        &["audit E --lag 0", "audit --all --lag 0", "quarantine E", "quarantine"],
+    ),
     (
         "Maintain",
         &[
+            "redrive quarantine:",
             "repair --all --lag 0 --yes",
             "pin E 2",
             "prune E --keep 2",
@@ -103,7 +111,21 @@ fn document() -> Value {
     })
 }
 
-async fn needed(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
+/// A record in quarantine whose version is missing.
+fn quarantined() -> QuarantinedRecord {
+    let record = &document()["payload"]["Records"][0];
+    QuarantinedRecord {
+        entity: EntityId::new("R").unwrap(),
+        number: SequenceNumber::new("1").unwrap(),
+        kind: "Conflict".to_owned(),
+        reason: "a reason".to_owned(),
+        version: None,
+        at: None,
+        record: record.to_string(),
+    }
+}
+
+async fn needed(tap: &Tap, store: &Store, digits: &str) -> BTreeMap<&'static str, BTreeSet<String>> {
     let mut found = BTreeMap::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("document.json");
@@ -111,6 +133,9 @@ async fn needed(tap: &Tap, digits: &str) -> BTreeMap<&'static str, BTreeSet<Stri
     let states = folder.path().join("states.jsonl");
     std::fs::write(&states, r#"{"ID": "S", "Time": "2020-11-12T20:04:00"}"#).unwrap();
     for (sid, commands) in COMMANDS {
+        if sid == "Maintain" {
+            store.quarantine(&quarantined()).await.unwrap();
+        }
         tap.clear();
         for command in commands {
             let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
@@ -139,7 +164,8 @@ async fn operators_need_exactly_the_documented_actions() {
         let tap = Tap::embedded();
         let client = aws_sdk_dynamodb::Client::new(&sdk_config(&tap.endpoint).await);
         table::create(&client, "VersionControl").await.unwrap();
-        for (sid, actions) in needed(&tap, digits).await {
+        let store = Store::new(client, "VersionControl", digits.parse().unwrap());
+        for (sid, actions) in needed(&tap, &store, digits).await {
             found.entry(sid).or_default().extend(actions);
         }
     }
