@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json, value::RawValue};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
@@ -159,4 +160,20 @@ async fn a_replay_quarantines_nothing() {
         "{processed:?}"
     );
     assert!(replay.requests().is_empty());
+}
+
+/// The record is kept as Kinesis delivered it, so that a redrive reads it in the same way.
+#[tokio::test]
+async fn a_record_of_a_kinesis_stream_is_quarantined() {
+    let replay = Replay::new([json!({})]);
+    let writer = HistoryWriter::new(replay.client(), &replay::settings());
+    let mut change = record("42", &json!({"S": "7"}));
+    change["dynamodb"]["SequenceNumber"] = Value::Null;
+    let kinesis = json!({"kinesis": {"data": BASE64.encode(change.to_string()), "sequenceNumber": "43"}});
+    assert_eq!(failed(&writer, &[kinesis.clone()], LEFT).await, Ok(vec![]));
+    let item = replay.requests().pop().unwrap().1["TransactItems"][0]["Put"]["Item"].clone();
+    assert_eq!(item["SK"], json!({"S": "quarantine#43"}));
+    let stored = item["Record"]["S"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(stored).unwrap(), kinesis);
+    assert_eq!(stream_fn::record::to_json(stored), change);
 }
