@@ -6,6 +6,7 @@
 mod chunk;
 pub mod error;
 mod metrics;
+mod purged;
 pub mod record;
 pub mod response;
 
@@ -16,7 +17,7 @@ use futures::{StreamExt as _, stream};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{
-    clock::Deadline,
+    clock::{Clock, Deadline},
     config::Config,
     dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
     logging::{self, chain},
@@ -25,7 +26,7 @@ use shared::{
 };
 use tracing::Instrument as _;
 
-use crate::{error::Error, response::ProcessedRecord};
+use crate::{error::Error, purged::Checked, response::ProcessedRecord};
 
 /// Maximum time that initialization waits for the response to the warm-up request.
 const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -57,6 +58,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 pub struct HistoryWriter {
     store: Store,
     log_keys: bool,
+    checked: Checked,
 }
 
 impl HistoryWriter {
@@ -65,12 +67,25 @@ impl HistoryWriter {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
             log_keys: config.log_keys,
+            checked: Checked::Old,
         }
     }
 
-    /// Creates a writer for records that do not come from an invocation, such as those of a redrive.
+    /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It reads the purge
+    /// marker of each entity.
     pub fn from_store(store: Store) -> Self {
-        Self { store, log_keys: false }
+        Self {
+            store,
+            log_keys: false,
+            checked: Checked::All,
+        }
+    }
+
+    /// Replaces the clock, by which the age of a record is known.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.store = self.store.with_clock(clock);
+        self
     }
 
     /// Sends one cheap request and ignores its result. The first request sets up the connection, among others. During
@@ -113,6 +128,7 @@ impl HistoryWriter {
         deadline: Deadline,
     ) -> (usize, Vec<ProcessedRecord>) {
         let span = tracing::info_span!("part", records = chunk.len());
-        (index, chunk::write(&self.store, chunk, deadline).instrument(span).await)
+        let written = chunk::write(&self.store, chunk, self.checked, deadline);
+        (index, written.instrument(span).await)
     }
 }

@@ -20,6 +20,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("Recorded", Unit::Count),
     ("AlreadyRecorded", Unit::Count),
     ("Skipped", Unit::Count),
+    ("Purged", Unit::Count),
     ("FailedMalformed", Unit::Count),
     ("FailedConflict", Unit::Count),
     ("FailedNotReached", Unit::Count),
@@ -53,6 +54,7 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Recorded => "Recorded",
         Outcome::AlreadyRecorded => "AlreadyRecorded",
         Outcome::Skipped => "Skipped",
+        Outcome::Purged => "Purged",
         Outcome::Failed { failure, .. } => match failure {
             RecordFailure::Malformed(_) => "FailedMalformed",
             RecordFailure::Conflict => "FailedConflict",

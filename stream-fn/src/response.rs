@@ -30,6 +30,8 @@ pub enum Outcome {
     AlreadyRecorded,
     /// It contains no version: the item is not a latest item, or it was deleted.
     Skipped,
+    /// Its version was purged, and is not written again.
+    Purged,
     /// Its version was not written.
     Failed {
         /// The version, if the record could be parsed.
@@ -112,6 +114,7 @@ struct Summary {
     recorded: usize,
     already_recorded: usize,
     skipped: usize,
+    purged: usize,
     failed: usize,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
@@ -123,6 +126,7 @@ impl Summary {
             Outcome::Recorded => &mut self.recorded,
             Outcome::AlreadyRecorded => &mut self.already_recorded,
             Outcome::Skipped => &mut self.skipped,
+            Outcome::Purged => &mut self.purged,
             Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
@@ -138,6 +142,7 @@ impl Summary {
             recorded = self.recorded,
             already_recorded = self.already_recorded,
             skipped = self.skipped,
+            purged = self.purged,
             failed = self.failed,
             outcome = if self.failed == 0 { "Recorded" } else { "PartialFailure" },
             "batch",

@@ -83,6 +83,11 @@ impl Collection {
         tombstone::is_past(expiry.as_ref()?, now).then_some(*version)
     }
 
+    /// Returns the highest version that was added.
+    pub fn highest(&self) -> Option<Version> {
+        self.highest.as_ref().map(|(version, _)| *version)
+    }
+
     /// Returns `true` if there is a latest item at a padded key, and none at its own.
     pub fn is_padded(&self) -> bool {
         self.has_padded && self.latest.is_none()
@@ -182,6 +187,15 @@ impl Discrepancies {
     /// Returns `true` if there are no discrepancies.
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns `true` if the counter of the latest item does not fit the versions, or is missing: a repair gives it another
+    /// number. That must be above every version whose stream record is not processed yet.
+    pub fn is_counter_doubtful(&self) -> bool {
+        !self.strays.is_empty()
+            || !self.orphans.is_empty()
+            || self.latest_differs.is_some()
+            || self.no_version == Some(InvalidImage::NoLatest)
     }
 
     /// Returns one finding for each range of versions. Missing versions are reported as gaps.

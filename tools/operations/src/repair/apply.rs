@@ -103,6 +103,13 @@ impl Done {
 }
 
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
+    if planned.step.is_numbering() {
+        // A stream record that was under way may have been processed since the plan.
+        let newest = store.newest_in_history(&planned.entity, true).await?;
+        if newest.map(|(version, _)| version) > planned.highest {
+            return Ok(Outcome::Conflict);
+        }
+    }
     match &planned.step {
         Step::Put(version) => put(store, version).await,
         Step::Revive { version, latest } => Ok(
