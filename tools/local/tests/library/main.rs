@@ -15,6 +15,7 @@ mod limits;
 mod modes;
 mod optimistic_lock;
 mod patterns;
+mod purge;
 mod requests;
 mod time_series;
 mod tombstones;
