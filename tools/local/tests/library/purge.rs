@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json, value::RawValue};
 use shared::{
     clock::{Clock, Deadline},
-    config::Settings,
+    config::Config,
     domain::{
         keys::{LATEST_KEY, VersionDigits},
         update::Ordering,
@@ -28,7 +28,7 @@ fn clock(second: u64) -> Clock {
     Clock::new(move || Duration::from_secs(second))
 }
 
-/// Applies an update at this second, and returns the stream record, which nobody has read yet.
+/// Applies an update at this second, and returns the stream record, which is not processed yet.
 async fn write(store: &Store, state: &str, second: u64) -> Box<RawValue> {
     let store = at_second(store, second);
     let written = store
@@ -59,7 +59,7 @@ async fn purge(store: &Store, second: u64) -> ItemCounts {
 
 /// Returns the function at this second, and a redrive.
 fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2] {
-    let settings = Settings {
+    let settings = Config {
         table: database.table_name("Table"),
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
