@@ -6,9 +6,9 @@ use std::{
     path::Path,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{
-    command::{Run, members},
+    command::members,
     table::{Document, Record, Table},
 };
 
