@@ -280,6 +280,16 @@ async fn a_lost_response_to_the_deletion_of_the_latest_item() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
+    let responses = [
+        begun(v0(2, NOW)),
+        vec![keys(&["v0"]), none(), keys(&[]), condition_failed()],
+        gone(),
+    ];
+    assert_eq!(purge(DEFAULT_WAIT, &responses).await.done, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_latest_item_every_version_up_to_now_is_purged() {
     let responses = [begun(none()), vec![keys(&["v7"]), json!({})], gone()];
     let purged = purge(ZERO, &responses).await;

@@ -409,18 +409,39 @@ fn a_step_is_not_executed_after_a_higher_version_arrived() {
 
 /// Plans a repair, puts the version, and executes the plan.
 fn check_conflict(table: &Table, id: &str, late: &Value) {
+    let plan = plan(table, id);
+    table.put(late.clone());
+    let before = table.items();
+    assert_eq!(execute(table, plan)["Conflict"], 1);
+    assert_eq!(table.items(), before);
+}
+
+fn plan(table: &Table, id: &str) -> Plan {
     let ids = [id.to_owned()];
-    let planned = table.runtime.block_on(async {
+    let plan = table.runtime.block_on(async {
         let (found, _) = of_entities(&table.store, &ids, Duration::ZERO, &Silent).await.unwrap();
         Plan::of(&table.store, &found, true).await.unwrap()
     });
-    assert_eq!(planned.steps.len(), 1, "{planned:?}");
-    table.put(late.clone());
-    let before = table.items();
+    assert_eq!(plan.steps.len(), 1, "{plan:?}");
+    plan
+}
+
+fn execute(table: &Table, plan: Plan) -> Value {
     let mut done = Done::default();
-    table
-        .runtime
-        .block_on(done.execute(&table.store, planned.steps, &Silent));
-    assert_eq!(done.counts()["Conflict"], 1, "{}", done.counts());
-    assert_eq!(table.items(), before);
+    table.runtime.block_on(done.execute(&table.store, plan.steps, &Silent));
+    done.counts()
+}
+
+#[test]
+fn a_plan_from_before_a_purge_brings_nothing_back() {
+    let deleted = |table: &Table, _| table.delete("E", "v0");
+    let unchanged = |_: &Table, _| {};
+    // The steps revive the latest item, and put version 7.
+    for ((table, _), outcome) in [(behind(deleted), "Conflict"), (behind(unchanged), "Purged")] {
+        let plan = plan(&table, "E");
+        table.json(&["purge", "E", "--yes", "--wait", "0s"], 0);
+        let done = execute(&table, plan);
+        assert_eq!(done[outcome], 1, "{done}");
+        assert!(table.items().is_empty(), "{:?}", table.items());
+    }
 }

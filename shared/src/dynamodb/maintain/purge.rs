@@ -246,13 +246,10 @@ pub fn latest_request(entity: &EntityId, seen: &Item, table: &str) -> DeleteItem
     request.condition_expression(conditions.join(" AND "))
 }
 
-/// Returns `true` if a latest item is the same version as before, or if there still is none.
+/// Returns `true` if there is no latest item, or if it is the same version as before. An expired one can be deleted meanwhile.
 fn is_unchanged(before: Option<&Item>, now: Option<&Item>) -> bool {
-    let version = |latest: Option<&Item>| {
-        let latest = latest?;
-        Some([names::LATEST, names::RECORDED_AT].map(|name| latest.get(name).cloned()))
-    };
-    version(before) == version(now)
+    let version = |latest: &Item| [names::LATEST, names::RECORDED_AT].map(|name| latest.get(name).cloned());
+    now.is_none_or(|now| before.is_some_and(|before| version(before) == version(now)))
 }
 
 /// Returns how far the time of the latest item is ahead of the operator's clock. Versions of a later entity must have later
