@@ -201,7 +201,12 @@ async fn the_times_of_a_marker_never_decrease() {
         let responses = [
             vec![v0(1, NOW - 5)],
             // Another purge writes the marker in between.
-            vec![markers(&[]), condition_failed(), markers(&[stored.clone()]), json!({})],
+            vec![
+                markers(&[]),
+                condition_failed(),
+                markers(std::slice::from_ref(&stored)),
+                json!({}),
+            ],
             vec![keys(&["v0"]), json!({})],
             gone(),
         ];

@@ -81,7 +81,7 @@ async fn a_fresh_record_needs_no_other_request() {
 #[tokio::test(start_paused = true)]
 async fn a_late_version_of_a_purged_entity_is_not_put() {
     let purged = marker("E", NOW - 100).await;
-    let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &[markers(&[purged.clone()])]).await;
+    let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
     assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
     let keys = &requests[0].1["RequestItems"]["Table"];
     assert_eq!(keys["ConsistentRead"], true);

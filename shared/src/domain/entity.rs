@@ -1,6 +1,6 @@
 //! Entities: one partition key with all its items.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -52,7 +52,7 @@ impl EntityId {
     pub(crate) fn of_purge_marker(&self) -> Self {
         let mut key = format!("{RESERVED}#purged#");
         for byte in Sha256::digest(self.0.as_bytes()) {
-            key.push_str(&format!("{byte:02x}"));
+            let _ = write!(key, "{byte:02x}");
         }
         Self(key)
     }

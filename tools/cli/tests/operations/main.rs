@@ -1,9 +1,10 @@
-//! `vzero audit`, `backfill`, `prune` and `purge` on a table.
+//! `vzero audit`, `backfill`, `prune`, `purge` and `repair` on a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod audit;
 mod backfill;
+mod behind;
 mod prune;
 mod purge;
 
