@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shared::{
     domain::{
         entity::EntityId,
-        keys::{ItemKind, VersionDigits},
+        keys::VersionDigits,
         ledger::{Marker, Retention},
         recent_requests::Window,
         request_id::{RequestHash, RequestId},
@@ -16,7 +16,6 @@ use shared::{
     dynamodb::{
         Store,
         client::error::ErrorKind,
-        maintain::purge::{ItemCounts, PurgeError},
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
     logging::chain,
@@ -378,67 +377,4 @@ async fn unprocessed_keys_are_requested_again() {
     let (store, _) = replaying(&vec![nothing; 20]);
     let error = store.batch_get(&entity, &keys[..1], true).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Throttled);
-}
-
-/// Returns the responses of one round of a purge: the latest item, the keys, and the results of the deletions.
-fn round(latest: Option<&str>, keys: &[&str], then: &[Value]) -> Vec<Value> {
-    let read = latest.map_or_else(|| json!({}), |latest| json!({"Item": v0(latest, "r")}));
-    let keys: Vec<_> = keys.iter().map(|key| json!({"SK": {"S": key}})).collect();
-    let mut responses = vec![read, json!({"Items": keys})];
-    responses.extend_from_slice(then);
-    responses
-}
-
-async fn purged(rounds: &[Vec<Value>]) -> (Result<(), PurgeError>, Vec<u64>, Vec<String>) {
-    let (store, replay) = replaying(&rounds.concat());
-    let mut deleted = ItemCounts::new();
-    let done = store.purge(&EntityId::new("E").unwrap(), &mut deleted).await;
-    let counts = [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default());
-    (done, counts.to_vec(), replay.operations())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_purge_retries_unprocessed_items() {
-    let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
-    let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
-    let first = round(
-        Some("2"),
-        &["v0", "v1", "v2"],
-        &[unprocessed.clone(), json!({}), json!({})],
-    );
-    let (done, counts, operations) = purged(&[first, round(None, &[], &[])]).await;
-    assert_eq!((done, counts), (Ok(()), vec![1, 2]));
-    let expected = [
-        "GetItem",
-        "Query",
-        "BatchWriteItem",
-        "BatchWriteItem",
-        "DeleteItem",
-        "GetItem",
-        "Query",
-    ];
-    assert_eq!(operations, expected);
-    // Items that stay unprocessed are throttled, and the latest item is kept.
-    let never = vec![unprocessed; 20];
-    let (done, counts, operations) = purged(&[round(Some("2"), &["v0", "v2"], &never)]).await;
-    assert!(matches!(done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
-    assert_eq!(counts, [0, 0]);
-    assert!(!operations.contains(&"DeleteItem".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_purge_concurrent_with_a_writer() {
-    let incremented = json!({"__type": "ConditionalCheckFailedException"});
-    // Another writer added a version: it is deleted too, before the latest item.
-    let first = round(Some("2"), &["v0", "v1", "v2"], &[json!({}), incremented.clone()]);
-    let second = round(Some("3"), &["v0", "v3"], &[json!({}), json!({})]);
-    let (done, counts, _) = purged(&[first, second, round(None, &[], &[])]).await;
-    assert_eq!((done, counts), (Ok(()), vec![1, 3]));
-    // An entity that is created again after the purge is kept.
-    let first = round(Some("1"), &["v0", "v1"], &[json!({}), json!({})]);
-    let (done, counts, _) = purged(&[first, round(Some("1"), &[], &[])]).await;
-    assert_eq!((done, counts), (Err(PurgeError::WrittenAgain), vec![1, 1]));
-    // Another writer adds a version in each round.
-    let rounds = vec![round(Some("1"), &["v0"], &[incremented]); 9];
-    assert_eq!(purged(&rounds).await.0, Err(PurgeError::WrittenAgain));
 }

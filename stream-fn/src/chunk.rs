@@ -16,6 +16,7 @@ use shared::{
 
 use crate::{
     error::RecordFailure,
+    purged::{self, Checked},
     record::{self, Content},
     response::{Outcome, ProcessedRecord},
 };
@@ -23,24 +24,32 @@ use crate::{
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Writes the versions of these stream records, and returns the outcome of each record, in their order.
-pub(crate) async fn write(store: &Store, chunk: &[&RawValue], deadline: Deadline) -> Vec<ProcessedRecord> {
+pub(crate) async fn write(
+    store: &Store,
+    chunk: &[&RawValue],
+    checked: Checked,
+    deadline: Deadline,
+) -> Vec<ProcessedRecord> {
     let records: Vec<_> = chunk.iter().map(|raw| record::parse(raw, store.digits())).collect();
+    let not_put = purged::outcomes(store, &records, checked, deadline).await;
     let versions: Vec<_> = records
         .iter()
-        .filter_map(|record| match &record.content {
-            Ok(Content::Version(version)) => Some(version),
+        .zip(&not_put)
+        .filter_map(|(record, not_put)| match (&record.content, not_put) {
+            (Ok(Content::Version(version)), None) => Some(version),
             _ => None,
         })
         .collect();
     let mut outcomes = write_versions(store, &versions, deadline).await.into_iter();
-    let processed = records.into_iter().map(|record| {
+    let processed = records.into_iter().zip(not_put).map(|(record, not_put)| {
         let (request, outcome) = match record.content {
             Ok(Content::Skipped) => (None, Outcome::Skipped),
             Ok(Content::Version(version)) => {
-                let outcome = outcomes.next().unwrap_or(RecordFailure::NotReached.into());
+                let outcome = not_put.or_else(|| outcomes.next());
+                let outcome = outcome.unwrap_or(RecordFailure::NotReached.into());
                 (version.request_id(), outcome.with_version(version))
             }
-            Err(failure) => (None, failure.into()),
+            Err(failure) => (None, not_put.unwrap_or(failure.into())),
         };
         ProcessedRecord {
             sequence_number: record.sequence_number,

@@ -6,6 +6,7 @@
 mod chunk;
 pub mod error;
 mod metrics;
+mod purged;
 mod quarantine;
 pub mod record;
 pub mod response;
@@ -17,7 +18,7 @@ use futures::{StreamExt as _, stream};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{
-    clock::Deadline,
+    clock::{Clock, Deadline},
     config::Config,
     dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
     logging::{self, chain},
@@ -26,7 +27,7 @@ use shared::{
 };
 use tracing::Instrument as _;
 
-use crate::{error::Error, response::ProcessedRecord};
+use crate::{error::Error, purged::Checked, response::ProcessedRecord};
 
 /// Maximum time that initialization waits for the response to the warm-up request.
 const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -58,6 +59,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 pub struct HistoryWriter {
     store: Store,
     log_keys: bool,
+    checked: Checked,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
 }
@@ -68,18 +70,27 @@ impl HistoryWriter {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
             log_keys: config.log_keys,
+            checked: Checked::Old,
             quarantines: true,
         }
     }
 
-    /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It puts nothing into
-    /// quarantine: the records are kept elsewhere.
+    /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It reads the purge
+    /// marker of each entity, and puts nothing into quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
         Self {
             store,
             log_keys: false,
+            checked: Checked::All,
             quarantines: false,
         }
+    }
+
+    /// Replaces the clock, by which the age of a record is known.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.store = self.store.with_clock(clock);
+        self
     }
 
     /// Sends one cheap request and ignores its result. The first request sets up the connection, among others. During
@@ -123,7 +134,7 @@ impl HistoryWriter {
     ) -> (usize, Vec<ProcessedRecord>) {
         let span = tracing::info_span!("part", records = chunk.len());
         let processed = async {
-            let mut processed = chunk::write(&self.store, chunk, deadline).await;
+            let mut processed = chunk::write(&self.store, chunk, self.checked, deadline).await;
             if self.quarantines {
                 quarantine::put(&self.store, chunk, &mut processed, deadline).await;
             }

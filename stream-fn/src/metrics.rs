@@ -22,6 +22,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("Skipped", Unit::Count),
     ("Quarantined", Unit::Count),
     ("FailedNotQuarantined", Unit::Count),
+    ("Purged", Unit::Count),
     ("FailedMalformed", Unit::Count),
     ("FailedConflict", Unit::Count),
     ("FailedRejected", Unit::Count),
@@ -57,6 +58,7 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::AlreadyRecorded => "AlreadyRecorded",
         Outcome::Skipped => "Skipped",
         Outcome::Quarantined { .. } => "Quarantined",
+        Outcome::Purged => "Purged",
         Outcome::Failed { failure, .. } => match failure {
             RecordFailure::NotQuarantined(_) => "FailedNotQuarantined",
             RecordFailure::Malformed(_) => "FailedMalformed",

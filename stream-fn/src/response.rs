@@ -41,6 +41,8 @@ pub enum Outcome {
         /// Reason.
         failure: RecordFailure,
     },
+    /// Its version was purged, and is not written again.
+    Purged,
     /// Its version was not written.
     Failed {
         /// The version, if the record could be parsed.
@@ -93,7 +95,7 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
         let request = record.request.as_ref().map(RequestId::in_logs);
         let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
         match record.outcome {
-            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped => {}
+            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped | Outcome::Purged => {}
             // The highest level, so that every `LogLevel` logs it: the alarm counts these lines.
             Outcome::Quarantined { version, failure } => tracing::error!(
                 sequence_number,
@@ -141,6 +143,7 @@ struct Summary {
     already_recorded: usize,
     skipped: usize,
     quarantined: usize,
+    purged: usize,
     failed: usize,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
@@ -153,6 +156,7 @@ impl Summary {
             Outcome::AlreadyRecorded => &mut self.already_recorded,
             Outcome::Skipped => &mut self.skipped,
             Outcome::Quarantined { .. } => &mut self.quarantined,
+            Outcome::Purged => &mut self.purged,
             Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
@@ -169,6 +173,7 @@ impl Summary {
             already_recorded = self.already_recorded,
             skipped = self.skipped,
             quarantined = self.quarantined,
+            purged = self.purged,
             failed = self.failed,
             outcome = if self.failed == 0 { "Recorded" } else { "PartialFailure" },
             "batch",

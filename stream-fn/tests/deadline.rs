@@ -20,7 +20,10 @@ fn batch(records: usize) -> Box<RawValue> {
         let mut image = keys.clone();
         image["Latest"] = json!({"N": "1"});
         image["A"] = json!({"S": "secret"});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": n.to_string()}})
+        let mut change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": n.to_string()});
+        // Older records need the purge marker.
+        change["ApproximateCreationDateTime"] = json!(shared::clock::since_epoch().as_secs());
+        json!({"eventName": "INSERT", "dynamodb": change})
     };
     let event = json!({"Records": (1..=records).map(record).collect::<Vec<_>>()});
     RawValue::from_string(event.to_string()).unwrap()

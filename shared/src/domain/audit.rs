@@ -71,6 +71,11 @@ impl Collection {
         self.latest.is_some() || !self.versions.is_empty() || self.has_padded || self.quarantined > 0
     }
 
+    /// Returns the number of records in quarantine.
+    pub fn quarantined(&self) -> u64 {
+        self.quarantined
+    }
+
     /// Adds this number of records in quarantine.
     pub fn add_quarantined(&mut self, records: u64) {
         self.quarantined += records;
@@ -90,6 +95,11 @@ impl Collection {
     pub fn expired(&self, now: Duration) -> Option<Version> {
         let (version, expiry) = self.highest.as_ref()?;
         tombstone::is_past(expiry.as_ref()?, now).then_some(*version)
+    }
+
+    /// Returns the highest version that was added.
+    pub fn highest(&self) -> Option<Version> {
+        self.highest.as_ref().map(|(version, _)| *version)
     }
 
     /// Returns `true` if there is a latest item at a padded key, and none at its own.
@@ -196,6 +206,15 @@ impl Discrepancies {
     /// Returns `true` if there are no discrepancies.
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns `true` if the counter of the latest item does not fit the versions, or is missing: a repair gives it another
+    /// number. That must be above every version whose stream record is not processed yet.
+    pub fn is_counter_doubtful(&self) -> bool {
+        !self.strays.is_empty()
+            || !self.orphans.is_empty()
+            || self.latest_differs.is_some()
+            || self.no_version == Some(InvalidImage::NoLatest)
     }
 
     /// Returns one finding for each range of versions. Missing versions are reported as gaps.

@@ -1,11 +1,12 @@
 //! Entities: one partition key with all its items.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// Partition key of the library's own items, such as the table's settings. No entity has it.
+/// Partition key of the table's settings. No entity has it, or a key that begins with it and `#`: these are the keys of the
+/// library's own items.
 pub const RESERVED: &str = "#vzero";
 /// Maximum length of a partition key in bytes of UTF-8, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
@@ -31,12 +32,12 @@ impl EntityId {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidEntityId`] if the key is empty, too long or [`RESERVED`].
+    /// Returns [`InvalidEntityId`] if the key is empty, too long or [reserved](is_reserved).
     pub fn new(id: impl Into<String>) -> Result<Self, InvalidEntityId> {
         let id = id.into();
         match id.len() {
             0 => Err(InvalidEntityId::Empty),
-            _ if id == RESERVED => Err(InvalidEntityId::Reserved),
+            _ if is_reserved(&id) => Err(InvalidEntityId::Reserved),
             1..=MAX_ENTITY_ID_BYTES => Ok(Self(id)),
             bytes => Err(InvalidEntityId::TooLong { bytes }),
         }
@@ -45,6 +46,15 @@ impl EntityId {
     /// Returns the partition key of the library's own items.
     pub(crate) fn reserved() -> Self {
         Self(RESERVED.to_owned())
+    }
+
+    /// Returns the partition key of the entity's [purge marker](super::purge_marker), which does not contain its key.
+    pub(crate) fn of_purge_marker(&self) -> Self {
+        let mut key = format!("{RESERVED}#purged#");
+        for byte in Sha256::digest(self.0.as_bytes()) {
+            let _ = write!(key, "{byte:02x}");
+        }
+        Self(key)
     }
 
     /// Returns the partition key.
@@ -74,14 +84,20 @@ impl fmt::Debug for EntityId {
     }
 }
 
+/// Returns `true` if the partition key is [`RESERVED`], or begins with it and `#`.
+pub fn is_reserved(partition_key: &str) -> bool {
+    let rest = partition_key.strip_prefix(RESERVED);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
 /// Reason why a text is not a valid partition key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidEntityId {
     /// The key is empty.
     #[error("the partition key is empty")]
     Empty,
-    /// The key is [`RESERVED`].
-    #[error("the partition key {RESERVED} is reserved")]
+    /// The key is [reserved](is_reserved).
+    #[error("the partition key {RESERVED}, and keys that begin with {RESERVED}#, are reserved")]
     Reserved,
     /// The key is longer than [`MAX_ENTITY_ID_BYTES`].
     #[error("the partition key has {bytes} bytes, and {MAX_ENTITY_ID_BYTES} are allowed")]
@@ -98,7 +114,12 @@ mod tests {
     #[test]
     fn a_partition_key_has_1_to_2048_bytes() {
         assert_eq!(EntityId::new(""), Err(InvalidEntityId::Empty));
-        assert_eq!(EntityId::new("#vzero"), Err(InvalidEntityId::Reserved));
+        for reserved in ["#vzero", "#vzero#", "#vzero#purged#00"] {
+            assert_eq!(EntityId::new(reserved), Err(InvalidEntityId::Reserved));
+        }
+        for allowed in ["#", "#vzer", "#vzero1", "vzero#", "##vzero"] {
+            assert!(EntityId::new(allowed).is_ok(), "{allowed}");
+        }
         assert!(EntityId::new("x".repeat(2048)).is_ok());
         assert_eq!(
             EntityId::new("x".repeat(2049)),
@@ -106,6 +127,13 @@ mod tests {
         );
         // Bytes count, not characters.
         assert!(EntityId::new("é".repeat(1025)).is_err());
+    }
+
+    #[test]
+    fn the_key_of_a_purge_marker_is_a_hash() {
+        let marker = EntityId::new("abc").unwrap().of_purge_marker();
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(marker.as_str(), format!("#vzero#purged#{hash}"));
     }
 
     #[test]

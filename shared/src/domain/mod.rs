@@ -15,6 +15,7 @@ pub mod number;
 pub mod payload;
 pub mod plain;
 pub mod prune;
+pub mod purge_marker;
 pub mod quarantine;
 pub mod recent_requests;
 pub mod recorded_at;
@@ -69,6 +70,8 @@ pub mod names {
     pub const RESTORED_FROM: &str = "RestoredFrom";
     /// Time at which a version was [recorded](super::recorded_at).
     pub const RECORDED_AT: &str = "RecordedAt";
+    /// Time of a purge, on a [purge marker](super::purge_marker).
+    pub const PURGED_AT: &str = "PurgedAt";
     /// `stream` on a version item whose `RecordedAt` comes from its stream record: another program wrote the version.
     pub const RECORDED_BY: &str = "RecordedBy";
     /// Ticks after the `RecordedAt` of the latest item.

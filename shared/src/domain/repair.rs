@@ -57,6 +57,14 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Returns `true` if the step gives a version number to a latest item. It must then be checked again that there is no
+    /// higher version.
+    pub fn is_numbering(&self) -> bool {
+        !matches!(self, Self::Put(_))
+    }
+}
+
 /// Repair plan of an entity.
 #[derive(Debug, Default)]
 pub struct Plan {

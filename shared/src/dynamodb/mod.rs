@@ -57,6 +57,11 @@ impl Store {
         self
     }
 
+    /// Returns the clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Returns the time of the writer's clock.
     pub fn now(&self) -> RecordedAt {
         RecordedAt::since_epoch(self.clock.now())

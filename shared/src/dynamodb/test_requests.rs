@@ -1,5 +1,7 @@
 //! A snapshot of every request, as it goes over the wire.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
 use testkit::replay::Replay;
@@ -11,6 +13,7 @@ use crate::{
         decision::apply,
         entity::EntityId,
         keys::VersionDigits,
+        purge_marker::PurgeMarker,
         recent_requests::Window,
         recorded_at::RecordedAt,
         stamp::Stamp,
@@ -22,7 +25,7 @@ use crate::{
     dynamodb::{
         Store,
         maintain::{
-            backfill, create_table, move_latest, prune, purge,
+            backfill, create_table, move_latest, prune, purge, purge_marker,
             raise_latest::{self, Raised},
             revive_latest,
             table_settings::TableSettings,
@@ -226,12 +229,27 @@ async fn pruning() {
     let batch = purge::batch_request(deletions, "Table");
     insta::assert_json_snapshot!("purge_batch", sent(async |client| batch.send_with(&client).await).await);
     for (name, seen) in [
-        ("purge_latest", json!({"Latest": {"N": "7"}})),
+        (
+            "purge_latest",
+            json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}}),
+        ),
         ("purge_latest_uncounted", json!({})),
     ] {
         let delete = purge::latest_request(&equipment(), &item(seen), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
     }
+    let marker = PurgeMarker::new(None, now());
+    let raised = marker.max(PurgeMarker::new(None, now().after(Duration::from_secs(60))));
+    for (name, marker, seen) in [
+        ("purge_marker", marker, None),
+        ("purge_marker_raised", raised, Some(marker)),
+    ] {
+        let put = purge_marker::request(&equipment(), marker, seen, "Table");
+        insta::assert_json_snapshot!(name, sent(async |client| put.send_with(&client).await).await);
+    }
+    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    let read = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
+    insta::assert_json_snapshot!("purge_markers", sent(read).await);
 }
 
 #[tokio::test]

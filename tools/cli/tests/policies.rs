@@ -66,7 +66,7 @@ const COMMANDS: [(&str, &[&str]); 7] = [
             "prune --all --keep 1",
             "pin E 2 --unpin",
             "backfill --mode transaction",
-            "purge E --yes",
+            "purge E --yes --wait 0s",
         ],
     ),
     // Single versions and batches, new and existing ones.

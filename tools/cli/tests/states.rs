@@ -166,7 +166,7 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         ),
         (
             r##"{"ID": "#vzero", "Time": "2023-01-01"}"##,
-            "line 2: ID: the partition key #vzero is reserved",
+            "line 2: ID: the partition key #vzero, and keys that begin with #vzero#, are reserved",
         ),
         (
             r#"{"ID": "E", "Time": "soon"}"#,

@@ -56,6 +56,11 @@ impl EntitiesAudit {
         })
     }
 
+    /// Returns `true` if all entities were read, and the next step waits for the lag.
+    pub fn is_waiting(&self) -> bool {
+        self.ids.len() == 0 && self.auditor.waiting() > 0 && !self.auditor.is_due()
+    }
+
     /// Audits the next entity. Returns `None` at the end.
     pub async fn step(&mut self) -> Result<Option<EntityStep>, ServiceError> {
         let Some(entity) = self.ids.next() else {

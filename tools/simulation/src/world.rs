@@ -144,7 +144,10 @@ impl<'a> World<'a> {
                 manual_versions: Mutex::default(),
             },
             clock,
-            function: StreamFunction::new(HistoryWriter::new(client.clone(), &config), connector.clone()),
+            function: StreamFunction::new(
+                HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0)),
+                connector.clone(),
+            ),
             source: FaultySource {
                 stream: TableStream::new(streams_client(&connector), stream_arn.clone()),
                 connector,

@@ -25,8 +25,8 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        Item, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord, recorded_at::RecordedAt,
-        sequence::SequenceNumber, version::Version,
+        Item, entity::is_reserved, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord,
+        recorded_at::RecordedAt, sequence::SequenceNumber, version::Version,
     },
     dynamodb::{
         Store,
@@ -199,9 +199,15 @@ impl Table {
         items.collect()
     }
 
-    /// Returns the items in DynamoDB JSON, by `"{PK} {SK}"`, without the table's settings.
+    /// Returns the partition keys of items that belong to no entity: the table's settings and purge markers.
+    pub fn reserved_items(&self) -> Vec<String> {
+        let keys = self.scan().into_iter().map(|(pk, ..)| pk);
+        keys.filter(|pk| is_reserved(pk)).collect()
+    }
+
+    /// Returns the items of entities in DynamoDB JSON, by `"{PK} {SK}"`.
     pub fn items(&self) -> BTreeMap<String, Value> {
-        let items = self.scan().into_iter().filter(|(pk, ..)| pk != "#vzero");
+        let items = self.scan().into_iter().filter(|(pk, ..)| !is_reserved(pk));
         items.map(|(pk, sk, item)| (format!("{pk} {sk}"), item)).collect()
     }
 

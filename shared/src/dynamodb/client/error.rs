@@ -86,6 +86,17 @@ impl ServiceError {
         }
     }
 
+    /// Creates the error of a request whose result is not usable. `detail` follows the name of the operation.
+    pub(crate) fn unusable(operation: &'static str, detail: &str) -> Self {
+        Self {
+            operation,
+            kind: ErrorKind::Unavailable,
+            is_unsupported: false,
+            detail: detail.to_owned(),
+            source: None,
+        }
+    }
+
     /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
     pub(crate) fn unprocessed(operation: &'static str) -> Self {
         Self {

@@ -1,5 +1,10 @@
-//! Audit of entities. Discrepancies are read again with strongly consistent reads before they are reported, and missing
-//! versions once more after the lag, since their stream records may not be processed yet.
+//! Audit of entities. Discrepancies are read again with strongly consistent reads before they are reported.
+//!
+//! Stream records may not be processed yet, so two kinds of discrepancies are read once more after the lag:
+//!
+//! - Missing versions are gaps only if they are still missing.
+//! - If the counter does not fit the versions, or there is none, a repair continues from the highest version. That is known
+//!   only when no higher version arrived during the lag. Otherwise the entity is read again after another lag.
 //!
 //! ```no_run
 //! # async fn example(store: shared::dynamodb::Store) -> Result<(), Box<dyn std::error::Error>> {
@@ -16,8 +21,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+
+mod deferred;
+
+use deferred::entity_of;
+pub use deferred::{DeferredCheck, DoubtfulCounter, MissingVersions};
 
 use crate::{
     domain::{
@@ -39,7 +48,10 @@ use crate::{
 /// Maximum number of versions that are read by key. For more, all versions of the entity are read.
 const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
-/// Audits entities of a table. Missing versions are deferred for the lag, and then read again.
+/// Maximum number of times that an entity is read again because its highest version changes.
+const MAX_ROUNDS: u32 = 5;
+
+/// Audits entities of a table. What can change while the stream is behind is deferred for the lag, and then read again.
 #[derive(Debug)]
 pub struct Auditor {
     store: Store,
@@ -50,19 +62,17 @@ pub struct Auditor {
 
 #[derive(Debug, Clone)]
 struct Deferred {
-    missing: MissingVersions,
+    check: DeferredCheck,
     due: Instant,
 }
 
-/// Missing versions of an entity, which may still arrive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct MissingVersions {
-    #[serde(rename = "ID")]
-    id: String,
-    #[serde(rename = "Head")]
-    latest: Version,
-    versions: VersionSet,
+/// Discrepancies that were confirmed with strongly consistent reads.
+struct Confirmed {
+    found: Discrepancies,
+    /// Highest version item.
+    highest: Option<Version>,
+    /// Version of the latest item, `None` without a valid one.
+    latest: Option<Version>,
 }
 
 /// Findings of an entity.
@@ -75,7 +85,8 @@ pub struct EntityFindings {
 }
 
 impl Store {
-    /// Audits one entity. `None` if it does not exist. If versions are missing, it takes as long as the lag.
+    /// Audits one entity. `None` if it does not exist. If versions are missing, or the counter does not fit them, it takes as
+    /// long as the lag; longer, if higher versions arrive.
     ///
     /// # Errors
     ///
@@ -93,10 +104,10 @@ impl Store {
 }
 
 impl Auditor {
-    /// Creates an auditor that continues with the deferred versions of an earlier one.
-    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, deferred: Vec<MissingVersions>) -> Self {
+    /// Creates an auditor that continues with the deferred checks of an earlier one.
+    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, deferred: Vec<DeferredCheck>) -> Self {
         let due = Instant::now() + lag;
-        let deferred = deferred.into_iter().map(|missing| Deferred { missing, due });
+        let deferred = deferred.into_iter().map(|check| Deferred { check, due });
         Self {
             store,
             limiter,
@@ -105,17 +116,17 @@ impl Auditor {
         }
     }
 
-    /// Returns the deferred versions.
-    pub fn missing(&self) -> Vec<MissingVersions> {
-        self.deferred.iter().map(|deferred| deferred.missing.clone()).collect()
+    /// Returns the deferred checks.
+    pub fn deferred(&self) -> Vec<DeferredCheck> {
+        self.deferred.iter().map(|deferred| deferred.check.clone()).collect()
     }
 
-    /// Returns the number of deferred entities.
+    /// Returns the number of deferred checks.
     pub fn waiting(&self) -> usize {
         self.deferred.len()
     }
 
-    /// Returns `true` if the first deferred entity can be settled without waiting.
+    /// Returns `true` if the first deferred check can be settled without waiting.
     pub fn is_due(&self) -> bool {
         self.deferred.front().is_some_and(|first| first.due <= Instant::now())
     }
@@ -137,17 +148,47 @@ impl Auditor {
         Ok(Some((collection.versions().len(), findings)))
     }
 
-    /// Audits an entity from items that were read with eventually consistent reads. Missing versions are deferred, see
-    /// [`Self::settle`].
+    /// Audits an entity from items that were read with eventually consistent reads. What may change within the lag is
+    /// deferred, see [`Self::settle`].
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
+        let Confirmed {
+            mut found,
+            highest,
+            latest,
+        } = self.confirm(entity, seen).await?;
+        if self.lag.is_zero() {
+            return Ok(found.findings());
+        }
+        if found.is_counter_doubtful() {
+            self.defer(DeferredCheck::Counter(DoubtfulCounter {
+                id: entity.as_str().to_owned(),
+                highest,
+                missing: found.missing,
+                rounds: 0,
+            }));
+            return Ok(Vec::new());
+        }
+        if let Some(latest) = latest {
+            self.defer_missing(entity, latest, std::mem::take(&mut found.missing));
+        }
+        Ok(found.findings())
+    }
+
+    /// Reads suspected discrepancies again, with strongly consistent reads.
+    async fn confirm(&self, entity: &EntityId, seen: &Collection) -> Result<Confirmed, ServiceError> {
         let digits = self.store.digits();
         let suspected = seen.check(digits, self.store.clock.now());
+        let mut found = Discrepancies::default();
         if suspected.is_clean() && !seen.is_uncompared() {
-            return Ok(Vec::new());
+            return Ok(Confirmed {
+                found,
+                highest: seen.highest(),
+                latest: None,
+            });
         }
         let mut now = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut now).await?;
@@ -155,11 +196,9 @@ impl Auditor {
         if suspected.quarantined > 0 {
             self.read_quarantined(entity, &mut now).await?;
         }
-        let mut found = Discrepancies {
-            quarantined: now.check(digits, self.store.clock.now()).quarantined,
-            ..Discrepancies::default()
-        };
-        match now.latest_version() {
+        found.quarantined = now.quarantined();
+        let latest = now.latest_version();
+        match latest {
             None => {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
                 self.read_selected(entity, &suspected.missing, &mut now).await?;
@@ -192,25 +231,29 @@ impl Auditor {
                 found.strays = strays.and(now.versions());
                 found.unpruned = unpruned.and(&now.unsettled());
                 found.latest_differs = now.check(digits, self.store.clock.now()).latest_differs;
-                if !self.lag.is_zero() && !found.missing.is_empty() {
-                    self.defer(entity, latest, std::mem::take(&mut found.missing));
-                }
             }
         }
-        Ok(found.findings())
+        Ok(Confirmed {
+            found,
+            highest: seen.highest().max(now.highest()),
+            latest: latest.and_then(Result::ok),
+        })
     }
 
-    fn defer(&mut self, entity: &EntityId, latest: u64, versions: VersionSet) {
-        let Some(latest) = Version::new(latest) else { return };
-        let id = entity.as_str().to_owned();
-        self.deferred.push_back(Deferred {
-            missing: MissingVersions { id, latest, versions },
-            due: Instant::now() + self.lag,
-        });
+    fn defer_missing(&mut self, entity: &EntityId, latest: Version, versions: VersionSet) {
+        if !versions.is_empty() {
+            let id = entity.as_str().to_owned();
+            self.defer(DeferredCheck::Missing(MissingVersions { id, latest, versions }));
+        }
     }
 
-    /// Waits for the lag, and reads the missing versions that were deferred first: those that are still missing are gaps.
-    /// `None` if nothing is deferred.
+    fn defer(&mut self, check: DeferredCheck) {
+        let due = Instant::now() + self.lag;
+        self.deferred.push_back(Deferred { check, due });
+    }
+
+    /// Waits for the lag, and decides the check that was deferred first. There are no findings if it is deferred again. `None`
+    /// if nothing is deferred.
     ///
     /// # Errors
     ///
@@ -220,15 +263,17 @@ impl Auditor {
             return Ok(None);
         };
         tokio::time::sleep_until(first.due).await;
-        let audited = self.settle_now(first.missing).await?;
+        let audited = match first.check {
+            DeferredCheck::Missing(missing) => self.settle_missing(missing).await?,
+            DeferredCheck::Counter(counter) => self.settle_counter(counter).await?,
+        };
         self.deferred.pop_front();
         Ok(Some(audited))
     }
 
-    async fn settle_now(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
+    async fn settle_missing(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
         let MissingVersions { id, latest, versions } = missing;
-        // The id was valid when it was deferred.
-        let entity = EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))?;
+        let entity = entity_of(&id)?;
         let mut now = Collection::default();
         self.read_item(&entity, FLOOR_KEY, &mut now).await?;
         self.read_item(&entity, LATEST_KEY, &mut now).await?;
@@ -249,6 +294,40 @@ impl Auditor {
             }
         }
         Ok(EntityFindings { entity, findings })
+    }
+
+    async fn settle_counter(&mut self, before: DoubtfulCounter) -> Result<EntityFindings, ServiceError> {
+        let entity = entity_of(&before.id)?;
+        let mut seen = Collection::default();
+        self.read_item(&entity, FLOOR_KEY, &mut seen).await?;
+        self.read_versions(&entity, &mut seen).await?;
+        self.read_quarantined(&entity, &mut seen).await?;
+        let Confirmed {
+            mut found,
+            highest,
+            latest,
+        } = self.confirm(&entity, &seen).await?;
+        if found.is_counter_doubtful() && highest != before.highest && before.rounds < MAX_ROUNDS {
+            let (missing, rounds) = (found.missing, before.rounds + 1);
+            self.defer(DeferredCheck::Counter(DoubtfulCounter {
+                highest,
+                missing,
+                rounds,
+                ..before
+            }));
+            let findings = Vec::new();
+            return Ok(EntityFindings { entity, findings });
+        }
+        if let Some(latest) = latest {
+            let missing = std::mem::take(&mut found.missing);
+            found.missing = missing.and(&before.missing);
+            // A writer has added them since.
+            self.defer_missing(&entity, latest, missing.without(&before.missing));
+        }
+        Ok(EntityFindings {
+            entity,
+            findings: found.findings(),
+        })
     }
 
     async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {

@@ -10,7 +10,7 @@ use crate::{
         Store,
         client::error::ServiceError,
         maintain::{
-            audit::{Auditor, EntityFindings, MissingVersions},
+            audit::{Auditor, DeferredCheck, EntityFindings},
             rate_limit::RateLimiter,
             segment_entities::{ItemKey, SeenEntity, SegmentEntities},
         },
@@ -29,7 +29,8 @@ pub struct Progress {
     after: Option<ItemKey>,
     /// `true` if the whole segment was read.
     read: bool,
-    missing: Vec<MissingVersions>,
+    #[serde(rename = "Missing")]
+    deferred: Vec<DeferredCheck>,
     /// Counts so far.
     pub counts: Counts,
 }
@@ -92,7 +93,7 @@ impl SegmentAudit {
     pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
         Self {
             entities: SegmentEntities::new(store.clone(), limiter.clone(), segment, progress.after.as_ref()),
-            auditor: Auditor::new(store, limiter, lag, progress.missing.clone()),
+            auditor: Auditor::new(store, limiter, lag, progress.deferred.clone()),
             progress,
         }
     }
@@ -120,7 +121,7 @@ impl SegmentAudit {
         for audited in &audited {
             self.progress.counts.add(audited);
         }
-        self.progress.missing = self.auditor.missing();
+        self.progress.deferred = self.auditor.deferred();
         Ok(Some(Step {
             audited,
             progress: self.progress.clone(),

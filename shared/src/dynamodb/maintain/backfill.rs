@@ -16,7 +16,7 @@ use crate::{
         Item,
         attributes::text,
         backfill::{Mapping, REQUEST_PREFIX, Refusal},
-        entity::EntityId,
+        entity::{EntityId, is_reserved},
         keys::{ItemKind, LATEST_KEY, partition_key_of, sort_key_of},
         names,
         recorded_at::RecordedAt,
@@ -32,7 +32,7 @@ use crate::{
         maintain::rate_limit::{RateLimiter, Throttling},
         n,
         put::put_version::{PutError, PutOutcome},
-        read::{query_items::Cursor, scan_segment::Segment, table_config},
+        read::{query_items::Cursor, scan_segment::Segment},
         s,
         write::{
             modes::{WriteMode, WriteOptions},
@@ -160,7 +160,7 @@ impl Backfill {
     pub async fn item(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
         if self.is_same_table() {
             let kind = match (partition_key_of(item), sort_key_of(item)) {
-                (Some(table_config::PARTITION_KEY), _) => ItemKind::Metadata,
+                (Some(key), _) if is_reserved(key) => ItemKind::Metadata,
                 (_, Some(key)) => self.target.digits.kind_of(key),
                 _ => ItemKind::Other,
             };

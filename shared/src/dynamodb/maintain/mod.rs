@@ -7,6 +7,7 @@ pub mod create_table;
 pub mod move_latest;
 pub mod prune;
 pub mod purge;
+pub mod purge_marker;
 pub mod raise_latest;
 pub mod rate_limit;
 mod requests_from_history;

@@ -1,7 +1,14 @@
 //! Purge: deletes an entity with all its items. Nothing else deletes versions or a latest item.
 //!
-//! The latest item is deleted last, on condition that it has not changed since it was read first: an interrupted purge keeps
-//! the counter and can be repeated, and no concurrent update is lost unnoticed.
+//! ```text
+//! read v0 ─▶ purge marker ─▶ delete all other items ─▶ wait ─▶ delete what arrived ─▶ delete v0, if it has not changed
+//! ```
+//!
+//! The [marker](crate::domain::purge_marker) makes stream-fn and redrives reject the purged versions. stream-fn does not read
+//! it for a record that is younger than [`MAX_UNCHECKED_AGE`]; during the wait, the records of that age are processed.
+//!
+//! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is
+//! lost unnoticed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,6 +22,7 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, DeleteRequest, WriteRequest},
 };
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::{
     domain::{
@@ -22,6 +30,8 @@ use crate::{
         entity::EntityId,
         keys::{ItemKind, LATEST_KEY},
         names,
+        purge_marker::PurgeMarker,
+        recorded_at::RecordedAt,
     },
     dynamodb::{
         Store,
@@ -34,8 +44,13 @@ use crate::{
 /// Maximum number of deletions in a request, see
 /// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
 pub const MAX_DELETIONS: usize = 25;
-/// Maximum number of rounds, if the entity is written concurrently.
-const MAX_ROUNDS: u32 = 5;
+/// Maximum age of a stream record that stream-fn puts without reading the purge marker.
+pub const MAX_UNCHECKED_AGE: Duration = Duration::from_secs(20);
+/// Wait of a purge, by default: the age of a record that is put without a check, the longest invocation of stream-fn (60 s),
+/// and the difference between clocks.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(90);
+/// Maximum number of checks after the latest item is deleted, while items of a slow writer arrive.
+const MAX_CHECKS: u32 = 5;
 /// Maximum number of consecutive responses without a deletion before the request counts as throttled.
 const MAX_EMPTY_RESPONSES: u32 = 6;
 /// Wait before unprocessed deletions are requested again; it doubles.
@@ -58,38 +73,63 @@ impl Store {
         Ok(counts)
     }
 
-    /// Deletes every item of an entity, and adds the deleted items to `deleted`. A version whose stream record is not
-    /// processed yet can still be put afterwards.
+    /// Deletes every item of an entity, and adds the deleted items to `deleted`. `wait` is the time between the purge marker
+    /// and the last check: [`DEFAULT_WAIT`], or zero if nothing reads the table's stream. `on_wait` is called when the wait
+    /// begins, with its remaining duration.
     ///
     /// # Errors
     ///
     /// Returns [`PurgeError::Service`] if a request fails, [`PurgeError::WrittenAgain`] if the entity is written concurrently.
-    pub async fn purge(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<(), PurgeError> {
-        let mut is_gone = false;
-        for _ in 0..MAX_ROUNDS {
-            let latest = self.get(entity, LATEST_KEY, true).await?;
-            if is_gone && latest.is_some() {
+    pub async fn purge(
+        &self,
+        entity: &EntityId,
+        wait: Duration,
+        on_wait: impl FnOnce(Duration),
+        deleted: &mut ItemCounts,
+    ) -> Result<(), PurgeError> {
+        let latest = self.get(entity, LATEST_KEY, true).await?;
+        let now = self.now();
+        self.mark_purged(entity, PurgeMarker::new(latest.as_ref(), now)).await?;
+        let marked = Instant::now();
+        self.delete_others(entity, deleted).await?;
+        if !wait.is_zero() {
+            let end = marked + wait + ahead(latest.as_ref(), now);
+            on_wait(end.saturating_duration_since(Instant::now()));
+            tokio::time::sleep_until(end).await;
+            // The versions that arrived may belong to an update after the marker.
+            if !is_unchanged(latest.as_ref(), self.get(entity, LATEST_KEY, true).await?.as_ref()) {
                 return Err(PurgeError::WrittenAgain);
             }
-            let mut keys = self.sort_keys(entity).await?;
-            if keys.is_empty() {
+            self.delete_others(entity, deleted).await?;
+        }
+        if let Some(latest) = &latest
+            && self.delete_latest(entity, latest).await?
+        {
+            *deleted.entry(ItemKind::Latest).or_default() += 1;
+        }
+        for _ in 0..MAX_CHECKS {
+            // If the condition failed, the latest item exists, unless the response to the deletion was lost.
+            if self.get(entity, LATEST_KEY, true).await?.is_some() {
+                return Err(PurgeError::WrittenAgain);
+            }
+            if self.delete_others(entity, deleted).await? == 0 {
                 return Ok(());
-            }
-            keys.retain(|key| key != LATEST_KEY);
-            for keys in keys.chunks(MAX_DELETIONS) {
-                self.batch_delete(entity, keys).await?;
-                for key in keys {
-                    *deleted.entry(self.digits.kind_of(key)).or_default() += 1;
-                }
-            }
-            if let Some(latest) = latest
-                && self.delete_latest(entity, &latest).await?
-            {
-                is_gone = true;
-                *deleted.entry(ItemKind::Latest).or_default() += 1;
             }
         }
         Err(PurgeError::WrittenAgain)
+    }
+
+    /// Deletes all items except the latest item, and returns their number.
+    async fn delete_others(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<usize, ServiceError> {
+        let mut keys = self.sort_keys(entity).await?;
+        keys.retain(|key| key != LATEST_KEY);
+        for keys in keys.chunks(MAX_DELETIONS) {
+            self.batch_delete(entity, keys).await?;
+            for key in keys {
+                *deleted.entry(self.digits.kind_of(key)).or_default() += 1;
+            }
+        }
+        Ok(keys.len())
     }
 
     async fn sort_keys(&self, entity: &EntityId) -> Result<Vec<String>, ServiceError> {
@@ -187,19 +227,36 @@ pub fn batch_request(deletions: Vec<WriteRequest>, table: &str) -> BatchWriteIte
     BatchWriteItemInputBuilder::default().request_items(table, deletions)
 }
 
-/// Builds the request that deletes the latest item, if it still has the version that was read.
+/// Builds the request that deletes the latest item, if it is still the version that was read.
 pub fn latest_request(entity: &EntityId, seen: &Item, table: &str) -> DeleteItemInputBuilder {
-    let request = DeleteItemInputBuilder::default()
+    let mut request = DeleteItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(LATEST_KEY))
-        .expression_attribute_names("#latest", names::LATEST);
-    match seen.get(names::LATEST) {
-        Some(latest) => request
-            .condition_expression("#latest = :seen")
-            .expression_attribute_values(":seen", latest.clone().into()),
-        None => request.condition_expression("attribute_not_exists(#latest)"),
+        .key(names::SK, s(LATEST_KEY));
+    let mut conditions = Vec::new();
+    for (placeholder, name) in [("latest", names::LATEST), ("recorded", names::RECORDED_AT)] {
+        request = request.expression_attribute_names(format!("#{placeholder}"), name);
+        if let Some(value) = seen.get(name) {
+            conditions.push(format!("#{placeholder} = :{placeholder}"));
+            request = request.expression_attribute_values(format!(":{placeholder}"), value.clone().into());
+        } else {
+            conditions.push(format!("attribute_not_exists(#{placeholder})"));
+        }
     }
+    request.condition_expression(conditions.join(" AND "))
+}
+
+/// Returns `true` if there is no latest item, or if it is the same version as before. An expired one can be deleted meanwhile.
+fn is_unchanged(before: Option<&Item>, now: Option<&Item>) -> bool {
+    let version = |latest: &Item| [names::LATEST, names::RECORDED_AT].map(|name| latest.get(name).cloned());
+    now.is_none_or(|now| before.is_some_and(|before| version(before) == version(now)))
+}
+
+/// Returns how far the time of the latest item is ahead of the operator's clock. Versions of a later entity must have later
+/// times.
+fn ahead(latest: Option<&Item>, now: RecordedAt) -> Duration {
+    let recorded = latest.and_then(RecordedAt::of_latest).unwrap_or(now);
+    recorded.to_duration().saturating_sub(now.to_duration())
 }
 
 /// Reason why an entity was not purged.
@@ -210,7 +267,8 @@ pub enum PurgeError {
     Service(#[from] ServiceError),
     /// Another client is writing the entity.
     #[error(
-        "it is being written: its items were deleted, and another client created it again; stop its writers, and purge it again"
+        "it is being written: the versions that it had when the purge began are deleted, and another client wrote it since; \
+         stop its writers, and purge it again"
     )]
     WrittenAgain,
 }

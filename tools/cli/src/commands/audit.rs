@@ -31,7 +31,7 @@ pub(crate) struct Audit {
     /// Audit all entities of the table
     #[arg(long)]
     all: bool,
-    /// Seconds to wait for a missing version before it counts as a gap
+    /// Seconds to wait for versions that may still be in the stream, before a finding counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
     /// Maximum number of read units a second

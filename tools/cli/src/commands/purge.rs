@@ -29,8 +29,8 @@ pub(crate) struct Purge {
     /// Print what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
-    /// Wait this long for versions that are still in the stream, and delete them too: 1m
-    #[arg(long, value_name = "AGE", default_value = "0s", value_parser = age)]
+    /// Wait this long for versions that are still in the stream; 0s if nothing reads the stream
+    #[arg(long, value_name = "AGE", default_value = "90s", value_parser = age)]
     wait: Duration,
 }
 
@@ -48,16 +48,18 @@ impl Purge {
             confirm(&self.id, &existing)?;
         }
         let mut deleted = ItemCounts::new();
-        let mut done = store.purge(&entity, &mut deleted).await;
-        if done.is_ok() && !self.wait.is_zero() {
-            tokio::time::sleep(self.wait).await;
-            // Versions that were still in the stream.
-            done = store.purge(&entity, &mut deleted).await;
-        }
+        let done = store.purge(&entity, self.wait, waiting, &mut deleted).await;
         // Also after an error.
         output.object(&json!({"ID": self.id, "Deleted": shown(&deleted)}))?;
         Ok(done?)
     }
+}
+
+fn waiting(wait: Duration) {
+    let seconds = wait.as_secs_f64().ceil();
+    output::note(&format!(
+        "waiting {seconds} s for versions that are still in the stream"
+    ));
 }
 
 fn shown(tally: &ItemCounts) -> Value {

@@ -42,7 +42,7 @@ pub(crate) struct Repair {
     /// Execute the plan without confirmation
     #[arg(long)]
     yes: bool,
-    /// Seconds to wait for a missing version before it counts as missing
+    /// Seconds to wait for versions that may still be in the stream, before a version counts as missing or as the highest one
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
     #[command(flatten)]
@@ -66,7 +66,7 @@ impl Repair {
         let (store, lag) = (&connection.store, Duration::from_secs(self.lag));
         let (found, not_found) = match self.all {
             true => (of_table(store, lag, &Counter::new("items read")).await?, None),
-            false => of_entities(store, &self.ids, lag).await?,
+            false => of_entities(store, &self.ids, lag, &Counter::new("entities")).await?,
         };
         let mut plan = Plan::of(store, &found, self.revive).await?;
         let (services, counter) = (self.services.to_services(), Counter::new("documents"));

@@ -1,10 +1,12 @@
-//! `vzero audit`, `backfill` and `prune` on a table.
+//! `vzero audit`, `backfill`, `prune`, `purge` and `repair` on a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod audit;
 mod backfill;
+mod behind;
 mod prune;
+mod purge;
 
 use serde_json::{Value, json};
 use testkit::table::Table;

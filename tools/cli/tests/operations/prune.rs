@@ -1,4 +1,4 @@
-//! `vzero prune`, `pin` and `purge`.
+//! `vzero prune` and `pin`.
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use testkit::{
 use crate::{latest, new_table, version, with_digits};
 
 /// Writes versions 1 to `count`, one for each day, the last one today.
-fn days(table: &Table, count: i64) {
+pub(crate) fn days(table: &Table, count: i64) {
     let now = i64::try_from(shared::clock::since_epoch().as_millis()).unwrap();
     for number in 1..=count {
         let time = now - (count - number) * 86_400_000;
@@ -56,7 +56,7 @@ fn numbers(lines: &[Value]) -> Vec<u64> {
     lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
 }
 
-fn line(table: &Table, arguments: &[&str]) -> Value {
+pub(crate) fn line(table: &Table, arguments: &[&str]) -> Value {
     let ran = table.run(arguments);
     assert_eq!((ran.code, ran.lines.len()), (0, 1), "{arguments:?} {ran:?}");
     ran.lines[0].clone()
@@ -550,69 +550,6 @@ fn the_next_prune_completes_a_killed_one() {
     let left = line(&table, &["prune", "E", "--keep", "1"])["Marked"].as_u64().unwrap();
     assert!(0 < left && left <= 399 - marked as u64, "{left} and {marked}");
     assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
-}
-
-#[test]
-fn a_purge_deletes_everything_after_asking() {
-    let table = new_table();
-    days(&table, 60);
-    table.write(json!({"ID": "F", "State": 1}));
-    for key in ["Metadata", "2020-01-01T00:00:00", "request#1", "mine"] {
-        table.put(json!({"PK": {"S": "E"}, "SK": {"S": key}}));
-    }
-    line(&table, &["prune", "E", "--keep", "1"]);
-    let all = json!({"v0": 1, "versions": 60, "floor": 1, "metadata": 1, "requests": 1, "states": 1, "other": 1});
-    let planned = line(&table, &["purge", "E", "--dry-run"]);
-    assert_eq!(planned, json!({"ID": "E", "WouldDelete": all}));
-    let refused = table.run(&["purge", "E"]);
-    assert_eq!(refused.code, 2);
-    // The item of the table's settings is no entity.
-    for command in [&["purge", "#vzero", "--yes"][..], &["put", "#vzero", "--set", "A=1"]] {
-        let refused = table.run(command);
-        assert_eq!(refused.code, 2);
-        assert!(refused.stderr.contains("reserved"), "{}", refused.stderr);
-    }
-    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
-    assert_eq!(table.items_of("E").len(), 66);
-    assert_eq!(
-        line(&table, &["purge", "E", "--yes"]),
-        json!({"ID": "E", "Deleted": all})
-    );
-    assert!(table.items_of("E").is_empty());
-    assert_eq!(table.items_of("F").len(), 2);
-    assert_eq!(table.run(&["purge", "E", "--yes"]).code, 3);
-    // The items that a killed purge leaves, without a latest item or with one.
-    table.put(version("G", 7));
-    assert_eq!(
-        line(&table, &["purge", "G", "--yes"])["Deleted"],
-        json!({"versions": 1})
-    );
-    table.put(json!({"PK": {"S": "H"}, "SK": {"S": "v0"}}));
-    assert_eq!(line(&table, &["purge", "H", "--yes"])["Deleted"], json!({"v0": 1}));
-}
-
-#[test]
-fn a_purge_reports_concurrent_updates() {
-    let table = new_table();
-    for _ in 0..3 {
-        for number in 1..=40 {
-            table.write(json!({"ID": "E", "State": number}));
-        }
-        let child = table.start(&["purge", "E", "--yes", "--wait", "1s"]);
-        for number in 1..=20 {
-            table.write_beside_purge(json!({"ID": "E", "State": number}));
-        }
-        let ran = testkit::command::Run::wait(child);
-        // Either the purge deleted everything, and the entity started again, or it reports a writer.
-        assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
-        if ran.code == 4 {
-            assert!(ran.stderr.contains("it is being written"), "{}", ran.stderr);
-        }
-        let head = table.items_of("E").get("v0").map(|item| item["Latest"]["N"].clone());
-        assert!(ran.code == 4 || head.is_none(), "{ran:?} {head:?}");
-        table.run(&["purge", "E", "--yes"]);
-        assert!(table.items_of("E").is_empty());
-    }
 }
 
 #[test]

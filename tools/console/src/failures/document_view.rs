@@ -50,6 +50,7 @@ pub(crate) enum Outcome {
     AlreadyRecorded,
     Conflict,
     Skipped,
+    Purged,
     Failed(String),
 }
 
@@ -59,6 +60,7 @@ impl Outcome {
             StreamOutcome::Recorded => Self::Recorded,
             StreamOutcome::AlreadyRecorded => Self::AlreadyRecorded,
             StreamOutcome::Skipped => Self::Skipped,
+            StreamOutcome::Purged => Self::Purged,
             StreamOutcome::Failed { failure, .. } | StreamOutcome::Quarantined { failure, .. } => match failure {
                 RecordFailure::Conflict => Self::Conflict,
                 failure => Self::Failed(failure.chain()),
@@ -72,6 +74,7 @@ impl Outcome {
             Self::AlreadyRecorded => "AlreadyRecorded",
             Self::Conflict => "Conflict",
             Self::Skipped => "Skipped",
+            Self::Purged => "Purged",
             Self::Failed(_) => "Failed",
         }
     }

@@ -147,7 +147,7 @@ impl Planner {
         let found = match (self.scope.findings, &self.scope.id) {
             (None, Some(id)) => {
                 let ids = std::slice::from_ref(id);
-                match of_entities(&connection.store, ids, self.lag).await? {
+                match of_entities(&connection.store, ids, self.lag, &Silent).await? {
                     (_, Some(entity)) => return Err(OperationError::NoEntity(entity.as_str().to_owned())),
                     (found, None) => found,
                 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod audit;
 mod browsing;
 mod conformance;
 mod consistency;
@@ -15,6 +16,7 @@ mod limits;
 mod modes;
 mod optimistic_lock;
 mod patterns;
+mod purge;
 mod requests;
 mod time_series;
 mod tombstones;

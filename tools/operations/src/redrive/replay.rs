@@ -110,10 +110,7 @@ impl Replay {
         let outcome = match parsed.content {
             Ok(Content::Skipped) => Outcome::Skipped,
             Err(failure) => failure.into(),
-            Ok(Content::Version(version)) => {
-                let found = self.store.preview_put(&version).await;
-                planned(&version, found, plan).with_version(version)
-            }
+            Ok(Content::Version(version)) => self.preview(&version, plan).await.with_version(version),
         };
         ProcessedRecord {
             sequence_number: parsed.sequence_number,
@@ -121,6 +118,17 @@ impl Replay {
             entity: parsed.entity,
             request: None,
             outcome,
+        }
+    }
+}
+
+impl Replay {
+    /// Returns the outcome that a replay would have now. Nothing is written.
+    async fn preview(&self, version: &VersionItem, plan: &Plan) -> Outcome {
+        match self.store.purge_markers([version.entity()]).await {
+            Ok(markers) if markers.covers(version) => Outcome::Purged,
+            Ok(_) => planned(version, self.store.preview_put(version).await, plan),
+            Err(error) => RecordFailure::from(PutError(error)).into(),
         }
     }
 }

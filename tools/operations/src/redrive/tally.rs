@@ -29,6 +29,8 @@ pub struct Tally {
     recorded: u64,
     already_recorded: u64,
     skipped: u64,
+    /// Records of purged versions, which are not put.
+    purged: u64,
     lost: u64,
     other_table: u64,
     /// Number of updates that were sent, by the URL of the queue.
@@ -103,6 +105,7 @@ impl Tally {
                 Outcome::Recorded => self.recorded += 1,
                 Outcome::AlreadyRecorded => self.already_recorded += 1,
                 Outcome::Skipped => self.skipped += 1,
+                Outcome::Purged => self.purged += 1,
                 Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
                     self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
                 }
@@ -142,6 +145,7 @@ impl Tally {
         self.recorded += other.recorded;
         self.already_recorded += other.already_recorded;
         self.skipped += other.skipped;
+        self.purged += other.purged;
         self.lost += other.lost;
         self.other_table += other.other_table;
         self.messages_deleted += other.messages_deleted;
@@ -178,7 +182,8 @@ impl Tally {
         self.resent.values().sum()
     }
 
-    /// Returns `true` if every record is in history and every update was sent. Records that may be dropped do not count.
+    /// Returns `true` if every record is in history, or was purged, and every update was sent. Records that may be dropped do
+    /// not count.
     pub fn is_in(&self, drop: Dropped) -> bool {
         let named = [&self.failed, &self.left, &self.not_resent];
         let conflicts = !drop.conflicts && !self.conflicts.is_empty();
@@ -188,13 +193,15 @@ impl Tally {
 
     fn records(&self) -> u64 {
         let named = self.conflicts.len() + self.malformed.len() + self.failed.len();
-        named as u64 + self.recorded + self.already_recorded + self.skipped + self.lost + self.other_table
+        let done = self.recorded + self.already_recorded + self.skipped + self.purged;
+        named as u64 + done + self.lost + self.other_table
     }
 
     pub fn counts(&self, is_dry: bool) -> Value {
         json!({
             "Documents": self.documents, "Records": self.records(),
             "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
+            "Purged": self.purged,
             "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
             "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
             "Resent": self.updates_resent(), "NotResent": self.not_resent.len(),

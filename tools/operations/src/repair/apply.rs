@@ -20,7 +20,9 @@ enum Outcome {
     Raised,
     Adopted,
     Revived,
-    /// A different item exists. It was not overwritten.
+    /// The version was purged after the plan, and is not put.
+    Purged,
+    /// A different item exists, which was not overwritten, or the highest version has changed.
     Conflict,
 }
 
@@ -31,6 +33,7 @@ pub struct Done {
     raised: u64,
     adopted: u64,
     revived: u64,
+    purged: u64,
     conflicts: Vec<Value>,
     failed: Vec<Value>,
 }
@@ -52,6 +55,7 @@ impl Done {
                 Ok(Outcome::Raised) => self.raised += 1,
                 Ok(Outcome::Adopted) => self.adopted += 1,
                 Ok(Outcome::Revived) => self.revived += 1,
+                Ok(Outcome::Purged) => self.purged += 1,
                 Ok(Outcome::Conflict) => self.conflicts.push(named),
                 Err(error) => {
                     let mut named = named;
@@ -67,7 +71,8 @@ impl Done {
     pub fn counts(&self) -> Value {
         json!({
             "Entities": 0, "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Raised": self.raised,
-            "Adopted": self.adopted, "Revived": self.revived, "Conflict": self.conflicts.len(), "Failed": self.failed.len(), "Left": 0, "DryRun": false,
+            "Adopted": self.adopted, "Revived": self.revived, "Purged": self.purged, "Conflict": self.conflicts.len(),
+            "Failed": self.failed.len(), "Left": 0, "DryRun": false,
         })
     }
 
@@ -85,7 +90,7 @@ impl Done {
     /// Returns an error if anything is not repaired. `left` is the number of findings without a step.
     pub fn verdict(&self, left: usize) -> Result<(), OperationError> {
         let parts = [
-            (self.conflicts.len(), "met a different item"),
+            (self.conflicts.len(), "met a different item or another highest version"),
             (self.failed.len(), "failed, can be retried"),
             (left, "cannot be repaired"),
         ];
@@ -103,10 +108,17 @@ impl Done {
 }
 
 async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationError> {
+    if planned.step.is_numbering() {
+        // A stream record that was under way may have been processed since the plan, or the entity was purged.
+        let newest = store.newest_in_history(&planned.entity, true).await?;
+        if newest.map(|(version, _)| version) != planned.highest {
+            return Ok(Outcome::Conflict);
+        }
+    }
     match &planned.step {
-        Step::Put(version) => put(store, version).await,
+        Step::Put(version) => put_unpurged(store, version).await,
         Step::Release { version, record } => {
-            let outcome = put(store, version).await?;
+            let outcome = put_unpurged(store, version).await?;
             if !matches!(outcome, Outcome::Conflict) {
                 store.delete_quarantined(record).await?;
             }
@@ -149,6 +161,14 @@ async fn raise(store: &Store, planned: &Planned, from: Option<Version>, to: Vers
 /// Puts a version item, since the table may have no reader of its stream. Returns `false` if a different item exists.
 async fn is_stored(store: &Store, version: &VersionItem) -> Result<bool, OperationError> {
     Ok(!matches!(put(store, version).await?, Outcome::Conflict))
+}
+
+/// Puts a version item, unless its entity was purged.
+async fn put_unpurged(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {
+    match store.purge_markers([version.entity()]).await?.covers(version) {
+        true => Ok(Outcome::Purged),
+        false => put(store, version).await,
+    }
 }
 
 async fn put(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {

@@ -19,15 +19,23 @@ use crate::{
 
 pub type Findings = BTreeMap<EntityId, Vec<Finding>>;
 
-/// Audits entities. Returns their findings, and the last entity that does not exist.
+/// Audits entities. Returns their findings, and the last entity that does not exist. Notes that it waits for the lag.
 pub async fn of_entities(
     store: &Store,
     ids: &[String],
     lag: Duration,
+    progress: &dyn Progress,
 ) -> Result<(Findings, Option<EntityId>), OperationError> {
     let (mut findings, mut not_found) = (Findings::new(), None);
     let mut audit = EntitiesAudit::new(store.clone(), RateLimiter::unlimited(), lag, ids)?;
+    let mut is_noted = false;
     while let Some(step) = audit.step().await? {
+        if audit.is_waiting() && !std::mem::replace(&mut is_noted, true) {
+            let seconds = lag.as_secs();
+            progress.note(&format!(
+                "waiting {seconds} s for versions that may still be in the stream"
+            ));
+        }
         match step {
             EntityStep::Examined(_, audited) | EntityStep::Settled(audited) => add(&mut findings, audited),
             EntityStep::NotFound(entity) => not_found = Some(entity),

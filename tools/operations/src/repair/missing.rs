@@ -6,9 +6,12 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use shared::domain::{
-    attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
-    version_set::VersionSet,
+use shared::{
+    domain::{
+        attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
+        version_set::VersionSet,
+    },
+    dynamodb::put::purged::PurgeMarkers,
 };
 use stream_fn::record::{self, Content};
 
@@ -32,15 +35,18 @@ pub(super) type AllFound = BTreeMap<(EntityId, Version), Found>;
 
 pub(super) struct Search<'a> {
     missing: &'a Missing,
+    /// Markers of the entities with missing versions. A purged version is not used.
+    purged: PurgeMarkers,
     digits: VersionDigits,
     reader: Reader,
     found: Mutex<AllFound>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(missing: &'a Missing, digits: VersionDigits, reader: Reader) -> Self {
+    pub(super) fn new(missing: &'a Missing, purged: PurgeMarkers, digits: VersionDigits, reader: Reader) -> Self {
         Self {
             missing,
+            purged,
             digits,
             reader,
             found: Mutex::default(),
@@ -61,7 +67,8 @@ impl<'a> Search<'a> {
             return;
         };
         let missing = self.missing.get(version.entity());
-        if !missing.is_some_and(|missing| missing.contains(version.version().get())) {
+        let is_missing = missing.is_some_and(|missing| missing.contains(version.version().get()));
+        if !is_missing || self.purged.covers(&version) {
             return;
         }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,6 +34,8 @@ pub const NOWHERE: &str = "it is in none of the sources";
 pub struct Planned {
     pub(super) entity: EntityId,
     pub(super) step: Step,
+    /// Highest version of the entity when the step was planned, `None` if there was none.
+    pub(super) highest: Option<Version>,
     source: String,
 }
 
@@ -53,13 +55,15 @@ impl Plan {
         let mut plan = Self::default();
         for (entity, findings) in findings {
             let latest = store.get(entity, LATEST_KEY, true).await?;
-            let top = match repair::highest(findings) {
+            let number = repair::highest(findings);
+            let top = match number {
                 Some(highest) => store.get(entity, &digits.version_key(highest), true).await?,
                 None => None,
             };
             let planned = |step| Planned {
                 entity: entity.clone(),
                 step,
+                highest: number,
                 source: LATEST_KEY.to_owned(),
             };
             let mut released = VersionSet::default();
@@ -75,6 +79,7 @@ impl Plan {
                         entity: entity.clone(),
                         step,
                         source: "quarantine".to_owned(),
+                        highest: None,
                     });
                 }
             }
@@ -82,14 +87,23 @@ impl Plan {
                 (None, Some(key)) => store.get(entity, &key, true).await?,
                 _ => None,
             };
-            let highest = repair::highest(findings).zip(top.clone());
+            let highest = number.zip(top.clone());
             if let Some(step) = padded.and_then(|padded| repair::move_padded(&padded, highest.as_ref(), digits)) {
                 plan.steps.push(planned(step));
                 continue;
             }
+            let is_purged = match (&latest, &top) {
+                (None, Some(top)) if revive => {
+                    let markers = store.purge_markers([entity]).await?;
+                    markers.of(entity).is_some_and(|marker| marker.covers_item(top))
+                }
+                _ => false,
+            };
+            let revive = revive && !is_purged;
             let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
             plan.steps.extend(own.steps.into_iter().map(planned));
-            plan.left.extend(own.left.iter().map(|finding| left(entity, finding)));
+            plan.left
+                .extend(own.left.iter().map(|finding| left(entity, finding, is_purged)));
             let missing = own.missing.without(&released);
             if !missing.is_empty() {
                 plan.missing.insert(entity.clone(), missing);
@@ -110,7 +124,9 @@ impl Plan {
             stream: TableStream::new(connection),
             table: connection.table.clone(),
         };
-        let search = Search::new(&self.missing, connection.store.digits(), reader);
+        let store = &connection.store;
+        let purged = store.purge_markers(self.missing.keys()).await?;
+        let search = Search::new(&self.missing, purged, store.digits(), reader);
         if !self.missing.is_empty() {
             feed.all(sources, &search, &mut Tally::default()).await?;
             if stream {
@@ -136,6 +152,7 @@ impl Plan {
             self.steps.push(Planned {
                 entity,
                 step: Step::Put(found.version),
+                highest: None,
                 source: found.source,
             });
         }
@@ -192,9 +209,10 @@ impl Planned {
     }
 }
 
-fn left(entity: &EntityId, finding: &Finding) -> Value {
+fn left(entity: &EntityId, finding: &Finding, is_purged: bool) -> Value {
     let mut left = finding.to_json(entity);
     let why = match finding {
+        Finding::Orphan { .. } if is_purged => "the entity was purged; vzero purge deletes these versions",
         Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
         Finding::Unpruned { .. } => "vzero prune removes them",
         _ => "the latest item contains no valid version",

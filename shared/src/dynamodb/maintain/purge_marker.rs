@@ -1,0 +1,64 @@
+//! Writes a purge marker: `PutItem` on condition that the marker has not changed since it was read. Its times never
+//! decrease.
+
+use aws_sdk_dynamodb::operation::put_item::{PutItemError, builders::PutItemInputBuilder};
+
+use crate::{
+    domain::{
+        entity::EntityId,
+        names,
+        purge_marker::{PurgeMarker, SORT_KEY},
+    },
+    dynamodb::{Store, client::error::ServiceError, s},
+};
+
+const OPERATION: &str = "PutItem";
+/// Maximum number of attempts, if the entity is purged concurrently.
+const MAX_ATTEMPTS: u32 = 5;
+
+impl Store {
+    /// Writes the marker of an entity, or raises the existing one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails, or if the existing item is not a valid marker.
+    pub(crate) async fn mark_purged(&self, entity: &EntityId, marker: PurgeMarker) -> Result<(), ServiceError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let seen = self.purge_markers([entity]).await?.of(entity).copied();
+            let raised = seen.map_or(marker, |seen| seen.max(marker));
+            let request = request(entity, raised, seen, &self.table);
+            match request.send_with(&self.client).await {
+                Ok(_) => return Ok(()),
+                Err(error) => match error.as_service_error() {
+                    // The response to an earlier attempt was lost, or another purge changed it.
+                    Some(PutItemError::ConditionalCheckFailedException(_)) => {}
+                    _ => return Err(ServiceError::new(OPERATION, &error)),
+                },
+            }
+        }
+        let reason = "did not write the purge marker: other purges of the entity change it";
+        Err(ServiceError::unusable(OPERATION, reason))
+    }
+}
+
+/// Builds the request. `seen` is the existing marker.
+pub fn request(entity: &EntityId, marker: PurgeMarker, seen: Option<PurgeMarker>, table: &str) -> PutItemInputBuilder {
+    let mut request = PutItemInputBuilder::default()
+        .table_name(table)
+        .item(names::PK, s(entity.of_purge_marker().as_str()))
+        .item(names::SK, s(SORT_KEY));
+    for (name, value) in marker.attributes() {
+        request = request.item(name, value.into());
+    }
+    let Some(seen) = seen else {
+        return request
+            .condition_expression("attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", names::PK);
+    };
+    request
+        .condition_expression("#purged = :purged AND #recorded = :recorded")
+        .expression_attribute_names("#purged", names::PURGED_AT)
+        .expression_attribute_names("#recorded", names::RECORDED_AT)
+        .expression_attribute_values(":purged", seen.purged_at.value().into())
+        .expression_attribute_values(":recorded", seen.recorded_at.value().into())
+}

@@ -1,0 +1,304 @@
+//! Requests of a purge to a DynamoDB that fails, or that other clients write, with replayed responses and paused time.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::{cell::Cell, time::Duration};
+
+use serde_json::{Value, json};
+use shared::{
+    clock::Clock,
+    domain::{
+        entity::EntityId,
+        keys::{ItemKind, VersionDigits},
+    },
+    dynamodb::{
+        Store,
+        client::error::ErrorKind,
+        maintain::purge::{DEFAULT_WAIT, ItemCounts, PurgeError},
+    },
+};
+use testkit::replay::Replay;
+use tokio::time::Instant;
+
+/// Time of the operator's clock.
+const NOW: u64 = 1_795_328_688;
+const ZERO: Duration = Duration::ZERO;
+
+/// Result of a purge with replayed responses.
+struct Purged {
+    done: Result<(), PurgeError>,
+    /// Deleted latest items and versions.
+    deleted: [u64; 2],
+    requests: Vec<(String, Value)>,
+    /// Announced and actual duration of the wait.
+    waited: (Option<Duration>, Duration),
+}
+
+impl Purged {
+    fn operations(&self) -> Vec<&str> {
+        self.requests.iter().map(|(operation, _)| operation.as_str()).collect()
+    }
+}
+
+async fn purge(wait: Duration, responses: &[Vec<Value>]) -> Purged {
+    let replay = Replay::new(responses.concat());
+    let clock = Clock::new(|| Duration::from_secs(NOW));
+    let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
+    let (start, announced) = (Instant::now(), Cell::new(None));
+    let mut deleted = ItemCounts::new();
+    let entity = EntityId::new("E").unwrap();
+    let done = store
+        .purge(&entity, wait, |wait| announced.set(Some(wait)), &mut deleted)
+        .await;
+    Purged {
+        done,
+        deleted: [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default()),
+        requests: replay.requests(),
+        waited: (announced.get(), start.elapsed()),
+    }
+}
+
+fn time(second: u64) -> String {
+    let time = shared::domain::recorded_at::RecordedAt::since_epoch(Duration::from_secs(second));
+    time.to_string()
+}
+
+/// Returns a latest item that was recorded this many seconds after 1970.
+fn v0(latest: u64, second: u64) -> Value {
+    json!({"Item": {
+        "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RecordedAt": {"S": time(second)},
+    }})
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+fn keys(keys: &[&str]) -> Value {
+    let keys: Vec<_> = keys.iter().map(|key| json!({"SK": {"S": key}})).collect();
+    json!({ "Items": keys })
+}
+
+fn markers(markers: &[Value]) -> Value {
+    json!({"Responses": {"Table": markers}, "UnprocessedKeys": {}})
+}
+
+fn condition_failed() -> Value {
+    json!({"__type": "ConditionalCheckFailedException"})
+}
+
+/// Returns the responses until the marker is written.
+fn begun(latest: Value) -> Vec<Value> {
+    vec![latest, markers(&[]), json!({})]
+}
+
+/// Returns the responses to the last check.
+fn gone() -> Vec<Value> {
+    vec![none(), keys(&[])]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_waits_for_the_stream_and_checks_again() {
+    let before = v0(2, NOW - 5);
+    let purged = purge(
+        DEFAULT_WAIT,
+        &[
+            begun(before.clone()),
+            vec![keys(&["v0", "v1"]), json!({})],
+            // The stream was behind: version 2 arrived during the wait.
+            vec![before, keys(&["v0", "v2"]), json!({}), json!({})],
+            gone(),
+        ],
+    )
+    .await;
+    assert_eq!((&purged.done, purged.deleted), (&Ok(()), [1, 2]));
+    assert_eq!(
+        purged.operations(),
+        [
+            "GetItem",
+            "BatchGetItem",
+            "PutItem",
+            "Query",
+            "BatchWriteItem",
+            "GetItem",
+            "Query",
+            "BatchWriteItem",
+            "DeleteItem",
+            "GetItem",
+            "Query"
+        ]
+    );
+    assert_eq!(purged.waited, (Some(DEFAULT_WAIT), DEFAULT_WAIT));
+    let marker = &purged.requests[2].1["Item"];
+    assert_eq!(marker["PurgedAt"]["S"], time(NOW));
+    assert_eq!(marker["RecordedAt"]["S"], time(NOW - 5));
+    assert_eq!(marker.as_object().unwrap().len(), 4, "{marker}");
+    assert!(!marker["PK"].to_string().contains("\"E\""), "{marker}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_is_longer_if_a_writer_s_clock_is_ahead() {
+    let before = v0(1, NOW + 600);
+    let responses = [
+        begun(before.clone()),
+        vec![keys(&["v0"]), before, keys(&["v0"]), json!({})],
+        gone(),
+    ];
+    let waited = Duration::from_secs(690);
+    assert_eq!(purge(DEFAULT_WAIT, &responses).await.waited, (Some(waited), waited));
+    let responses = [begun(v0(1, NOW + 600)), vec![keys(&["v0"]), json!({})], gone()];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((purged.done, purged.waited), (Ok(()), (None, ZERO)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_before_the_marker_is_written() {
+    let lost = json!({"__type": "InternalServerError"});
+    let invalid = markers(&[json!({"PK": {"S": hash_of_e()}, "SK": {"S": "purged"}, "PurgedAt": {"N": "1"}})]);
+    for marker in [
+        vec![lost.clone(); 9],
+        [vec![markers(&[])], vec![lost; 9]].concat(),
+        vec![invalid],
+        // Other purges change it at the same time.
+        vec![[markers(&[]), condition_failed()]; 9].concat(),
+    ] {
+        let purged = purge(ZERO, &[vec![v0(2, NOW)], marker]).await;
+        let unavailable = |error: &PurgeError| match error {
+            PurgeError::Service(error) => error.kind == ErrorKind::Unavailable,
+            PurgeError::WrittenAgain => false,
+        };
+        assert!(purged.done.as_ref().is_err_and(unavailable), "{:?}", purged.done);
+        let is_read_or_put = |operation: &&str| ["GetItem", "BatchGetItem", "PutItem"].contains(operation);
+        assert!(
+            purged.operations().iter().all(is_read_or_put),
+            "{:?}",
+            purged.operations()
+        );
+    }
+}
+
+fn hash_of_e() -> String {
+    // printf E | sha256sum
+    format!(
+        "#vzero#purged#{}",
+        "a9f51566bd6705f7ea6ad54bb9deb449f795582d6529a0e22207b8981233ec58"
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_times_of_a_marker_never_decrease() {
+    let marker = |purged: u64, recorded: u64| {
+        json!({
+            "PK": {"S": hash_of_e()}, "SK": {"S": "purged"},
+            "PurgedAt": {"S": time(purged)}, "RecordedAt": {"S": time(recorded)},
+        })
+    };
+    for (stored, expected) in [
+        (marker(NOW - 9, NOW - 9), marker(NOW, NOW - 5)),
+        (marker(NOW + 9, NOW - 9), marker(NOW + 9, NOW - 5)),
+        (marker(NOW - 9, NOW - 1), marker(NOW, NOW - 1)),
+    ] {
+        let responses = [
+            vec![v0(1, NOW - 5)],
+            // Another purge writes the marker in between.
+            vec![
+                markers(&[]),
+                condition_failed(),
+                markers(std::slice::from_ref(&stored)),
+                json!({}),
+            ],
+            vec![keys(&["v0"]), json!({})],
+            gone(),
+        ];
+        let purged = purge(ZERO, &responses).await;
+        assert_eq!(purged.done, Ok(()));
+        let put = &purged.requests[4].1;
+        assert_eq!(put["Item"], expected);
+        assert_eq!(
+            put["ConditionExpression"],
+            "#purged = :purged AND #recorded = :recorded"
+        );
+        assert_eq!(put["ExpressionAttributeValues"][":recorded"], stored["RecordedAt"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_retries_unprocessed_items() {
+    let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
+    let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
+    let responses = [
+        begun(v0(2, NOW)),
+        vec![keys(&["v0", "v1", "v2"]), unprocessed.clone(), json!({}), json!({})],
+        gone(),
+    ];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 2]));
+    // Items that stay unprocessed are throttled, and the latest item is kept.
+    let responses = [begun(v0(2, NOW)), vec![keys(&["v0", "v2"])], vec![unprocessed; 20]];
+    let purged = purge(ZERO, &responses).await;
+    assert!(matches!(&purged.done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
+    assert_eq!(purged.deleted, [0, 0]);
+    assert!(!purged.operations().contains(&"DeleteItem"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
+    // During the wait: a later version, the same version of a new entity, a first version.
+    for (before, after) in [
+        (v0(2, NOW - 5), v0(3, NOW + 1)),
+        (v0(1, NOW - 5), v0(1, NOW + 1)),
+        (none(), v0(1, NOW + 1)),
+    ] {
+        let purged = purge(DEFAULT_WAIT, &[begun(before), vec![keys(&["v1"]), json!({}), after]]).await;
+        assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 1]));
+        assert_eq!(purged.operations().last(), Some(&"GetItem"));
+    }
+    // Between the last check and the deletion of the latest item.
+    let responses = [
+        begun(v0(2, NOW)),
+        vec![keys(&["v0"]), condition_failed(), v0(3, NOW + 1)],
+    ];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [0, 0]));
+    // After the deletion.
+    let responses = [begun(v0(2, NOW)), vec![keys(&["v0"]), json!({}), v0(1, NOW + 1)]];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [1, 0]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_check_deletes_versions_of_a_slow_writer() {
+    let responses = [
+        begun(v0(2, NOW)),
+        vec![keys(&["v0"]), json!({}), none(), keys(&["v2"]), json!({})],
+        gone(),
+    ];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_response_to_the_deletion_of_the_latest_item() {
+    let lost = json!({"__type": "InternalServerError"});
+    let responses = [begun(v0(2, NOW)), vec![keys(&["v0"]), lost, condition_failed()], gone()];
+    assert_eq!(purge(ZERO, &responses).await.done, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
+    let responses = [
+        begun(v0(2, NOW)),
+        vec![keys(&["v0"]), none(), keys(&[]), condition_failed()],
+        gone(),
+    ];
+    assert_eq!(purge(DEFAULT_WAIT, &responses).await.done, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_latest_item_every_version_up_to_now_is_purged() {
+    let responses = [begun(none()), vec![keys(&["v7"]), json!({})], gone()];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!((&purged.done, purged.deleted), (&Ok(()), [0, 1]));
+    assert_eq!(purged.requests[2].1["Item"]["RecordedAt"]["S"], time(NOW + 10));
+    assert!(!purged.operations().contains(&"DeleteItem"));
+}

@@ -1,0 +1,146 @@
+//! Requests of stream-fn for versions of purged entities, with replayed responses.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json, value::RawValue};
+use shared::{
+    clock::{Clock, Deadline},
+    domain::{entity::EntityId, keys::VersionDigits, recorded_at::RecordedAt},
+    dynamodb::{Store, maintain::purge::ItemCounts},
+};
+use stream_fn::HistoryWriter;
+use testkit::replay::{self, Replay};
+
+/// Time of the function's clock, in seconds since 1970.
+const NOW: u64 = 1_795_328_688;
+
+fn time(second: u64) -> String {
+    RecordedAt::since_epoch(Duration::from_secs(second)).to_string()
+}
+
+/// Returns the record of an update that was recorded at this second.
+fn record(number: u64, entity: &str, second: u64) -> Value {
+    let keys = json!({"PK": {"S": entity}, "SK": {"S": "v0"}});
+    let mut image = keys.clone();
+    image["Latest"] = json!({"N": number.to_string()});
+    image["RecordedVersion"] = image["Latest"].clone();
+    image["RecordedAt"] = json!({"S": time(second)});
+    let change = json!({
+        "Keys": keys, "NewImage": image, "SequenceNumber": number.to_string(), "ApproximateCreationDateTime": second,
+    });
+    json!({"eventName": "MODIFY", "dynamodb": change})
+}
+
+/// Returns the marker of a purge at this second, whose last version was recorded 10 s before.
+async fn marker(entity: &str, purged: u64) -> Value {
+    let latest = json!({"Item": {
+        "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(purged - 10)},
+    }});
+    let replay = Replay::new([latest, json!({}), json!({})]);
+    let clock = Clock::new(move || Duration::from_secs(purged));
+    let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
+    let entity = EntityId::new(entity).unwrap();
+    // It stops after the marker, because there are no more responses.
+    let _ = store
+        .purge(&entity, Duration::ZERO, |_| {}, &mut ItemCounts::new())
+        .await;
+    replay.bodies()[2]["Item"].clone()
+}
+
+/// Handles records at `NOW`, and returns the failed ones and the requests.
+async fn handle(records: &[Value], responses: &[Value]) -> (Vec<String>, Vec<(String, Value)>) {
+    let replay = Replay::new(responses.iter().cloned());
+    let clock = Clock::new(|| Duration::from_secs(NOW));
+    let writer = HistoryWriter::new(replay::client(replay.http()), &replay::settings()).with_clock(clock);
+    let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let response = writer.handle(&event, "lambda", deadline).await.unwrap();
+    let failures = response.batch_item_failures.into_iter();
+    let failed = failures.map(|failure| failure.item_identifier.unwrap()).collect();
+    (failed, replay.requests())
+}
+
+fn operations(requests: &[(String, Value)]) -> Vec<&str> {
+    requests.iter().map(|(operation, _)| operation.as_str()).collect()
+}
+
+fn markers(markers: &[Value]) -> Value {
+    json!({"Responses": {"Table": markers}, "UnprocessedKeys": {}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_record_needs_no_other_request() {
+    for age in [0, 19] {
+        let (failed, requests) = handle(&[record(1, "E", NOW - age)], &[json!({})]).await;
+        assert_eq!((failed.len(), operations(&requests)), (0, vec!["PutItem"]), "{age}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_version_of_a_purged_entity_is_not_put() {
+    let purged = marker("E", NOW - 100).await;
+    let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
+    assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
+    let keys = &requests[0].1["RequestItems"]["Table"];
+    assert_eq!(keys["ConsistentRead"], true);
+    assert_eq!(keys["Keys"], json!([{"PK": purged["PK"], "SK": purged["SK"]}]));
+    // A later entity with the same key, and entities that were never purged.
+    for (record, found) in [
+        (record(1, "E", NOW - 50), markers(&[purged])),
+        (record(1, "F", NOW - 110), markers(&[])),
+    ] {
+        let (failed, requests) = handle(&[record], &[found, json!({})]).await;
+        assert_eq!(
+            (failed.len(), operations(&requests)),
+            (0, vec!["BatchGetItem", "PutItem"])
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_markers_of_a_chunk_are_read_once() {
+    let purged = marker("E", NOW - 100).await;
+    let records = [
+        record(1, "E", NOW - 110),
+        record(2, "E", NOW - 110),
+        record(3, "F", NOW - 110),
+        record(4, "G", NOW),
+    ];
+    let put = json!({"Responses": [{"TableName": "Table"}, {"TableName": "Table"}]});
+    let (failed, requests) = handle(&records, &[markers(&[purged]), put]).await;
+    assert_eq!(
+        (failed.len(), operations(&requests)),
+        (0, vec!["BatchGetItem", "BatchExecuteStatement"])
+    );
+    let keys = &requests[0].1["RequestItems"]["Table"]["Keys"];
+    assert_eq!(keys.as_array().unwrap().len(), 2);
+    assert_eq!(requests[1].1["Statements"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_marker_the_record_fails_and_is_retried() {
+    let invalid = json!({"PK": marker("E", NOW).await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
+    for response in [
+        json!({"__type": "InternalServerError"}),
+        json!({"__type": "AccessDeniedException"}),
+        json!({"__type": "ThrottlingException"}),
+        markers(&[invalid]),
+    ] {
+        let mut responses = vec![response.clone(); 9];
+        responses.insert(0, json!({"__type": "InternalServerError"}));
+        let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &responses).await;
+        assert_eq!(failed, ["7"], "{response}");
+        let is_read = |operation: &&str| *operation == "BatchGetItem";
+        assert!(operations(&requests).iter().all(is_read), "{requests:?}");
+    }
+    // A fresh record of the same batch is put.
+    let lost = vec![json!({"__type": "AccessDeniedException"})];
+    let records = [record(7, "E", NOW - 110), record(8, "F", NOW)];
+    let (failed, requests) = handle(&records, &[lost, vec![json!({})]].concat()).await;
+    assert_eq!(
+        (failed, operations(&requests)),
+        (vec!["7".to_owned()], vec!["BatchGetItem", "PutItem"])
+    );
+}
