@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use testkit::{
     server::Server,
-    stack::{RunningStack, item, options, settled, table, template},
+    stack::{RunningStack, invoke, item, options, settled, table, template},
     wait::eventually,
 };
 
@@ -69,10 +69,14 @@ fn url<'a>(stack: &'a RunningStack, name: &str) -> &'a str {
 }
 
 async fn send(stack: &RunningStack, body: &str) -> String {
+    send_to(stack, "Updates", body).await
+}
+
+async fn send_to(stack: &RunningStack, name: &str, body: &str) -> String {
     let sqs = queue::client(&moto()).await;
     let sent = sqs
         .send_message()
-        .queue_url(url(stack, "Updates"))
+        .queue_url(url(stack, name))
         .message_body(body)
         .send()
         .await;
@@ -221,6 +225,59 @@ async fn a_redriven_update_keeps_its_request_id() {
     settled(&stack).await;
     assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": id}));
     assert_eq!(waiting(&stack, "UpdatesDeadLetterQueue").await, (0, 0));
+}
+
+/// An asynchronous invocation applied its update, but Lambda did not receive the response, and all later attempts failed.
+#[tokio::test]
+async fn an_asynchronous_update_that_was_applied_is_a_duplicate_after_its_redrive() {
+    let stack = start().await;
+    let update = json!({"ID": "E", "State": "OK"});
+    assert_eq!(invoke(&stack, "writer-fn", &update).await["Version"], 1);
+    let request = item(&stack, "E", "v0").await["RequestId"]["S"].clone();
+    // The recent requests of `v0` do not reach back to the first attempt.
+    for number in 2..=31 {
+        invoke(&stack, "writer-fn", &json!({"ID": "E", "State": "OK", "N": number})).await;
+    }
+    settled(&stack).await;
+    let bridge = json!({
+        "version": "0", "id": "11111111-0000-4000-8000-000000000000", "detail-type": "State", "source": "plant",
+        "time": "2026-11-22T12:00:00Z", "detail": {"ID": "F", "State": "OK"},
+    });
+    assert_eq!(invoke(&stack, "writer-fn", &bridge).await["Version"], 1);
+    // The last attempt failed hours after the first.
+    let recorded_at = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(5);
+    for (request, event) in [(&request, &update), (&json!("another"), &bridge)] {
+        let record = json!({
+            "version": "1.0", "timestamp": recorded_at.to_string(),
+            "requestContext": {"requestId": request, "condition": "RetriesExhausted", "approximateInvokeCount": 3},
+            "requestPayload": event,
+            "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
+            "responsePayload": {"errorType": "Throttled"},
+        });
+        send_to(&stack, "UpdatesDeadLetterQueue", &record.to_string()).await;
+    }
+    let dead = url(&stack, "UpdatesDeadLetterQueue").to_owned();
+    let output = redrive(&stack, &dead).await;
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&summary["Resent"], &summary["MessagesDeleted"]),
+        (&json!(2), &json!(2)),
+        "{summary}"
+    );
+    eventually("an empty queue", async || {
+        (waiting(&stack, "Updates").await == (0, 0)).then_some(())
+    })
+    .await;
+    settled(&stack).await;
+    assert_eq!(waiting(&stack, "UpdatesDeadLetterQueue").await, (0, 0));
+    assert_eq!(item(&stack, "E", "v0").await["Latest"], json!({"N": "31"}));
+    assert_eq!(item(&stack, "F", "v0").await["Latest"], json!({"N": "1"}));
 }
 
 #[tokio::test]

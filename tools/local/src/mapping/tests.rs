@@ -1,6 +1,7 @@
 //! The mapping in virtual time, against recordings made on AWS and the decisions of the ADR.
 
 mod fakes;
+mod outages;
 
 use std::{collections::HashMap, time::Duration};
 

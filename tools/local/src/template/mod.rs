@@ -1,5 +1,6 @@
 //! `template.yaml`: the only source of the stack's settings.
 
+pub mod alarms;
 mod error;
 mod parse;
 pub mod policies;

@@ -186,6 +186,40 @@ mod tests {
     }
 
     #[test]
+    fn failed_asynchronous_updates_go_to_the_queue_that_is_redriven() {
+        let document = yaml::parse(TEMPLATE).unwrap();
+        let config = &document["Resources"]["WriterFunction"]["Properties"]["EventInvokeConfig"];
+        // Lambda's maximum.
+        assert_eq!(
+            (&config["MaximumRetryAttempts"], &config["MaximumEventAgeInSeconds"]),
+            (&json!(2), &json!(21_600))
+        );
+        let destination = json!({"Type": "SQS", "Destination": {"Fn::GetAtt": ["UpdatesDeadLetterQueue", "Arn"]}});
+        assert_eq!(config["DestinationConfig"]["OnFailure"], destination);
+        let found = all();
+        let may_send = |statement: &&Statement| {
+            statement.owner == "WriterRole" && statement.allows() && statement.actions() == ["sqs:SendMessage"]
+        };
+        let sends: Vec<_> = found.iter().filter(may_send).collect();
+        assert_eq!(sends.len(), 1);
+        assert_eq!(sends[0].resources(), [arn("UpdatesDeadLetterQueue")]);
+    }
+
+    #[test]
+    fn rules_of_this_account_send_to_the_queue_of_updates() {
+        let found = all();
+        let rules = found
+            .iter()
+            .find(|statement| statement.body["Sid"] == "RulesOfThisAccount");
+        let rules = rules.expect("a statement for rules");
+        assert!(rules.allows() && rules.actions() == ["sqs:SendMessage"]);
+        assert_eq!(rules.body["Principal"], json!({"Service": "events.amazonaws.com"}));
+        assert_eq!(rules.resources(), [arn("Updates"), arn("UpdatesDeadLetterQueue")]);
+        let condition = json!({"StringEquals": {"aws:SourceAccount": "000000000000"}});
+        assert_eq!(rules.body["Condition"], condition);
+    }
+
+    #[test]
     fn everything_at_rest_is_encrypted_and_nothing_is_public() {
         let document = yaml::parse(TEMPLATE).unwrap();
         let resources = document["Resources"].as_object().unwrap();

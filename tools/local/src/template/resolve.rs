@@ -151,10 +151,15 @@ impl<'a> Resolver<'a> {
         })
     }
 
+    /// SAM generates an event source mapping for an event, with the ids of the function and the event as its id. See
+    /// <https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-specification-generated-resources.html>.
     fn has_resource(&self, name: &str) -> bool {
-        self.document
-            .get("Resources")
-            .is_some_and(|resources| resources.get(name).is_some())
+        let resources = self.document.get("Resources").and_then(Value::as_object);
+        let is_generated = |(id, resource): (&String, &Value)| {
+            let event = name.strip_prefix(id.as_str());
+            event.is_some_and(|event| resource.pointer(&format!("/Properties/Events/{event}")).is_some())
+        };
+        resources.is_some_and(|resources| resources.contains_key(name) || resources.iter().any(is_generated))
     }
 
     fn substitute(&self, operand: &Value) -> Result<String, Unresolved> {
@@ -273,12 +278,13 @@ mod tests {
                 "Both": {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]},
                 "Either": {"Fn::Or": [{"Condition": "Yes"}, {"Condition": "No"}]},
             },
-            "Resources": {"R": {}},
+            "Resources": {"R": {}, "F": {"Properties": {"Events": {"E": {}}}}},
         });
         let resolver = Resolver::new(&document, &[]).unwrap();
         for (value, expected) in [
             (json!({"Ref": "P"}), json!("p")),
             (json!({"Ref": "R"}), json!("R")),
+            (json!({"Ref": "FE"}), json!("FE")),
             (json!({"Ref": "AWS::Region"}), json!("us-east-1")),
             (
                 json!({"Fn::GetAtt": ["R", "Arn"]}),
@@ -308,6 +314,7 @@ mod tests {
         for bad in [
             json!({"Ref": 7}),
             json!({"Ref": "Nothing"}),
+            json!({"Ref": "FX"}),
             json!({"Fn::GetAtt": ["Nothing", "Arn"]}),
             json!({"Fn::Sub": "${P"}),
             json!({"Fn::Sub": 7}),

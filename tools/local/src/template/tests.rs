@@ -96,7 +96,8 @@ fn the_projects_own_template() {
     assert!(bucket.versioned);
     let mapping = template.mapping;
     assert_eq!(mapping.batch_size, 100);
-    assert_eq!(mapping.maximum_retry_attempts, Some(10));
+    // Only the age limits retries: a throttle of minutes must not use them up.
+    assert_eq!(mapping.maximum_retry_attempts, None);
     assert_eq!(mapping.maximum_record_age, Some(Duration::from_secs(43_200)));
     assert_eq!(mapping.parallelization_factor, 2);
     assert!(mapping.bisect_on_function_error && mapping.report_batch_item_failures);
@@ -232,7 +233,7 @@ fn both_change_streams_are_delivered_alike() {
 fn errors_name_their_cause() {
     for (from, to, message) in [
         (
-            "MaximumRetryAttempts: 10",
+            "MaximumRetryAttempts: -1",
             "MaximumRetryAttempts: ten",
             "invalid value of MaximumRetryAttempts in StreamFunction.Events.NewImages",
         ),

@@ -14,8 +14,8 @@ use testkit::{endpoint::is_skipped, stack::options, tap::Tap};
 
 use crate::support::{PROGRAM, eventually, invoke, root, settled, template};
 
-/// Actions that Lambda itself performs with a role: it writes logs, polls the queue, stores failure documents, lists the
-/// table's streams, and sends traces (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB",
+/// Actions that Lambda itself performs with a role: it writes logs, polls the queue, sends records of failed
+/// asynchronous invocations, stores failure documents, lists the table's streams, and sends traces (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB",
 /// "Capturing records in Amazon S3", and the managed policies named there).
 const BY_LAMBDA: [(&str, &[&str]); 2] = [
     (
@@ -26,6 +26,7 @@ const BY_LAMBDA: [(&str, &[&str]); 2] = [
             "sqs:DeleteMessage",
             "sqs:GetQueueAttributes",
             "sqs:ReceiveMessage",
+            "sqs:SendMessage",
             "xray:PutTelemetryRecords",
             "xray:PutTraceSegments",
         ],

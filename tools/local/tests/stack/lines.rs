@@ -73,7 +73,20 @@ fn the_lines_count_retries_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let (data, failed) = (folder.path().join("data"), folder.path().join("failed"));
     let (data, failed) = (data.to_string_lossy(), failed.to_string_lossy());
-    let mut stack = Serving::start(&["--data-dir", &data, "--feed", "/dev/null", "--failed", &failed]);
+    // The template retries a record until it is 12 h old.
+    let template = std::fs::read_to_string(crate::support::root().join("template.yaml")).unwrap();
+    let template = template.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 10");
+    let template = file(folder.path(), "template.yaml", &template);
+    let mut stack = Serving::start(&[
+        "--data-dir",
+        &data,
+        "--feed",
+        "/dev/null",
+        "--failed",
+        &failed,
+        "--template",
+        &template,
+    ]);
     stack.write(&json!({"ID": "Taken#1"}));
     stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
     stack.write(&json!({"ID": "Taken#1"}));

@@ -3,7 +3,18 @@
 //! An update without a `RequestId` is identified by the innermost of its envelopes that has an id, or by the message that
 //! carries it. A message that is sent again gets a new id and a new time, so both are written into the update first. The
 //! rules for envelopes are those of [`writer_fn::request`], which a test compares.
+//!
+//! After an asynchronous invocation that failed for good, Lambda sends [a
+//! record](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html) of it with the event:
+//!
+//! ```json
+//! {"version": "1.0", "timestamp": "…", "requestContext": {"requestId": "…", "condition": "RetriesExhausted", …},
+//!  "requestPayload": {"ID": "E", …}, "responseContext": {…}, "responsePayload": {…}}
+//! ```
+//!
+//! The event is sent again instead of the record, with the id of the invocation in place of that of the message.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use shared::domain::{
     names,
@@ -15,9 +26,45 @@ use writer_fn::{
     request::{Carrier, Envelope},
 };
 
-/// The body of a message: an update, or envelopes around one.
+/// The body of a message, an update or envelopes around one, or the event of an invocation with such a body.
 #[derive(Debug)]
-pub struct UpdateMessage(Value);
+pub struct UpdateMessage {
+    body: Value,
+    /// The asynchronous invocation with this event.
+    invocation: Option<FailedInvocation>,
+}
+
+#[derive(Debug)]
+struct FailedInvocation {
+    request_id: String,
+    /// Time of the record, in ISO 8601.
+    recorded_at: Option<String>,
+}
+
+/// Maximum time between the first attempt of an asynchronous invocation and its record: Lambda keeps an event for [up to six
+/// hours](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html), and an attempt lasts up to 15
+/// minutes.
+const MAX_INVOCATION_AGE: SignedDuration = SignedDuration::from_hours(7);
+
+impl FailedInvocation {
+    /// Returns the event in the record of an invocation and what identifies it, or `None` if the body is no such record.
+    fn find(body: &Value) -> Option<(Value, Self)> {
+        let members = body.as_object().filter(|members| !members.contains_key(ID))?;
+        let invocation = Self {
+            request_id: text(members.get("requestContext")?.as_object()?, "requestId")?.to_owned(),
+            recorded_at: text(members, "timestamp").map(str::to_owned),
+        };
+        Some((members.get("requestPayload")?.clone(), invocation))
+    }
+
+    /// Returns a time before the first attempt, in ISO 8601, or `None` if neither the record nor its message has a time.
+    fn sent_at(&self, message_sent_at: Option<&str>) -> Option<String> {
+        let recorded: Option<Timestamp> = self.recorded_at.as_deref().and_then(|time| time.parse().ok());
+        let latest = recorded.or_else(|| message_sent_at?.parse().ok())?;
+        let earliest = latest.checked_sub(MAX_INVOCATION_AGE).ok()?;
+        Some(format!("{earliest:.3}"))
+    }
+}
 
 /// Identity of a message in the queue that it was sent to first.
 #[derive(Debug, Clone, Copy)]
@@ -30,16 +77,28 @@ pub struct Origin<'a> {
 impl UpdateMessage {
     /// Returns `None` if the body contains no update: a value with the member `ID`.
     pub fn find(body: &Value) -> Option<Self> {
-        let mut body = body.clone();
+        let (mut body, invocation) = match FailedInvocation::find(body) {
+            Some((event, invocation)) => (event, Some(invocation)),
+            None => (body.clone(), None),
+        };
         identify(&mut body, Named::default(), None)?;
-        Some(Self(body))
+        Some(Self { body, invocation })
     }
 
     /// Returns the body of a message with another id that writer-fn recognizes as the same request, or `None` if it
     /// recognizes the body as it is.
     pub fn identified(mut self, origin: Origin) -> Option<String> {
-        let is_changed = identify(&mut self.0, Named::default(), Some(origin))?;
-        is_changed.then(|| self.0.to_string())
+        let Some(invocation) = self.invocation else {
+            let is_changed = identify(&mut self.body, Named::default(), Some(origin))?;
+            return is_changed.then(|| self.body.to_string());
+        };
+        let sent_at = invocation.sent_at(origin.sent_at);
+        let origin = Origin {
+            message_id: &invocation.request_id,
+            sent_at: sent_at.as_deref(),
+        };
+        identify(&mut self.body, Named::default(), Some(origin))?;
+        Some(self.body.to_string())
     }
 }
 
@@ -120,198 +179,4 @@ fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const TIME: &str = "2026-01-02T03:04:05.678Z";
-    const ORIGIN: Origin = Origin {
-        message_id: "message",
-        sent_at: Some(TIME),
-    };
-
-    /// Body to send, or the same body if it is not changed.
-    fn sent(body: &Value) -> Value {
-        let message = UpdateMessage::find(body).unwrap_or_else(|| panic!("no update: {body}"));
-        match message.identified(ORIGIN) {
-            Some(text) => serde_json::from_str(&text).unwrap(),
-            None => body.clone(),
-        }
-    }
-
-    fn request_id(body: &Value, message_id: &str) -> Option<String> {
-        let update = Envelope::parse(&body.to_string())
-            .unwrap()
-            .open(&Carrier::invocation(message_id), Ordering::Arrival);
-        update.ok().map(|update| update.request_id.as_str().to_owned())
-    }
-
-    fn bridge(detail: &Value) -> Value {
-        json!({"id": "bridge", "time": "2026-01-01T00:00:00Z", "detail-type": "t", "source": "s", "detail": detail})
-    }
-
-    fn sns(message: &Value) -> Value {
-        json!({"Type": "Notification", "MessageId": "sns", "Timestamp": "2026-01-01T00:00:00.000Z", "Message": message.to_string()})
-    }
-
-    fn without(mut body: Value, name: &str) -> Value {
-        body.as_object_mut().unwrap().remove(name);
-        body
-    }
-
-    #[test]
-    fn an_update_is_sent_with_what_identifies_it() {
-        let plain = json!({"ID": "E", "A": 1});
-        let both = json!({"ID": "E", "A": 1, "RequestId": "message", "RequestSentAt": TIME});
-        let timed = json!({"ID": "E", "A": 1, "RequestSentAt": TIME});
-        let own = json!({"ID": "E", "RequestId": "own", "RequestSentAt": "2020-01-01T00:00:00Z"});
-        for (body, expected) in [
-            (plain.clone(), both.clone()),
-            (own.clone(), own.clone()),
-            (
-                json!({"ID": "E", "RequestId": "own"}),
-                json!({"ID": "E", "RequestId": "own", "RequestSentAt": TIME}),
-            ),
-            (
-                json!({"RequestId": null, "ID": "E", "RequestSentAt": null, "A": null}),
-                json!({"RequestId": "message", "ID": "E", "RequestSentAt": TIME, "A": null}),
-            ),
-            // The envelope has an id and a time.
-            (bridge(&plain), bridge(&plain)),
-            (sns(&plain), sns(&plain)),
-            (sns(&bridge(&plain)), sns(&bridge(&plain))),
-            (sns(&without(bridge(&plain), "id")), sns(&without(bridge(&plain), "id"))),
-            // It has no id: its time is that of another request.
-            (without(bridge(&plain), "id"), without(bridge(&both), "id")),
-            (without(sns(&plain), "MessageId"), without(sns(&both), "MessageId")),
-            (
-                without(sns(&without(bridge(&plain), "id")), "MessageId"),
-                without(sns(&without(bridge(&both), "id")), "MessageId"),
-            ),
-            // It has an id and no time.
-            (without(bridge(&plain), "time"), without(bridge(&timed), "time")),
-            (without(sns(&plain), "Timestamp"), without(sns(&timed), "Timestamp")),
-            // An update with attributes that look like an envelope, or like a failure document.
-            (
-                json!({"ID": "E", "detail-type": "t", "detail": {"ID": "F"}, "id": "x"}),
-                json!({"ID": "E", "detail-type": "t", "detail": {"ID": "F"}, "id": "x", "RequestId": "message", "RequestSentAt": TIME}),
-            ),
-        ] {
-            assert_eq!(sent(&body), expected, "{body}");
-        }
-        let unchanged = UpdateMessage::find(&own).unwrap().identified(ORIGIN);
-        assert_eq!(unchanged, None);
-    }
-
-    #[test]
-    fn writer_fn_recognizes_every_update_again() {
-        let plain = json!({"ID": "E"});
-        let empty = |mut body: Value, name: &str| {
-            body[name] = json!("");
-            body
-        };
-        let odd = |mut body: Value, name: &str| {
-            body[name] = json!(7);
-            body
-        };
-        for body in [
-            plain.clone(),
-            json!({"ID": "E", "RequestId": "own"}),
-            bridge(&plain),
-            without(bridge(&plain), "id"),
-            empty(bridge(&plain), "id"),
-            odd(bridge(&plain), "id"),
-            bridge(&bridge(&plain)),
-            sns(&plain),
-            without(sns(&plain), "MessageId"),
-            empty(sns(&plain), "MessageId"),
-            odd(sns(&plain), "MessageId"),
-            sns(&bridge(&plain)),
-            sns(&without(bridge(&plain), "id")),
-            without(sns(&bridge(&plain)), "MessageId"),
-            bridge(&sns(&plain)),
-            without(bridge(&without(sns(&plain), "MessageId")), "id"),
-            json!({"ID": "E", "Records": [], "Type": "Notification", "Message": "{\"ID\": \"F\"}", "MessageId": "x"}),
-        ] {
-            let before = request_id(&body, "message");
-            assert!(before.is_some(), "{body}");
-            assert_eq!(request_id(&sent(&body), "another message"), before, "{body}");
-        }
-    }
-
-    #[test]
-    fn other_bodies_contain_no_update() {
-        for body in [
-            json!({}),
-            json!([]),
-            json!(7),
-            json!(null),
-            json!("text"),
-            json!([{"ID": "E"}]),
-            bridge(&json!(null)),
-            bridge(&json!({"bucket": {}})),
-            json!({"Type": "Notification", "Message": "text"}),
-            json!({"Type": "Notification", "Message": ""}),
-            json!({"Type": "Notification", "Message": {"ID": "E"}}),
-            json!({"Type": "SubscriptionConfirmation", "Message": "{\"ID\": \"E\"}"}),
-            json!({"detail": {"ID": "E"}}),
-            json!({"Records": [{"body": "{\"ID\": \"E\"}"}]}),
-        ] {
-            assert!(UpdateMessage::find(&body).is_none(), "{body}");
-            assert_eq!(request_id(&body, "message"), None, "{body}");
-        }
-    }
-
-    #[test]
-    fn numbers_keep_all_digits_and_members_their_order() {
-        let members = r#""Z":12345678901234567890.123456789012345678,"A":0.10,"B":[1e100,-0],"C":{"b":1,"a":2}"#;
-        let body = serde_json::from_str(&format!(r#"{{"ID":"E",{members}}}"#)).unwrap();
-        let text = UpdateMessage::find(&body).unwrap().identified(ORIGIN).unwrap();
-        let body = body.to_string();
-        let unchanged = body.trim_end_matches('}');
-        assert_eq!(
-            text,
-            format!(r#"{unchanged}}},"RequestId":"message","RequestSentAt":"{TIME}"}}"#)
-        );
-        assert!(
-            text.contains("12345678901234567890.123456789012345678,\"A\":0.10"),
-            "{text}"
-        );
-        // In the text inside a notification, too.
-        let envelope = without(sns(&serde_json::from_str(&body).unwrap()), "MessageId");
-        let inner = sent(&envelope)["Message"].as_str().unwrap().to_owned();
-        assert_eq!(inner, text);
-    }
-
-    #[test]
-    fn updates_that_can_never_be_applied() {
-        let check = |body: Value| check(&body.to_string(), "message").map_err(|error| error.to_string());
-        for body in [
-            json!({"ID": "E"}),
-            json!({"ID": "E", "Timestamp": 1, "A": null}),
-            bridge(&json!({"ID": "E"})),
-        ] {
-            assert_eq!(check(body), Ok(()));
-        }
-        for (body, reason) in [
-            (json!({"ID": 7}), "ID is not a string"),
-            (json!({"ID": "E", "Latest": 7}), "Latest is reserved"),
-            (sns(&json!({"ID": "E", "RequestId": 7})), "RequestId is not a string"),
-        ] {
-            assert_eq!(check(body).unwrap_err(), reason);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_accepted_without_a_panic(text in "\\PC{0,64}", name in "(ID|detail|Message|Type|\\PC{0,9})") {
-            for body in [json!(text), json!({&name: text}), sns(&json!({&name: text})), bridge(&json!({&name: text}))] {
-                if let Some(message) = UpdateMessage::find(&body) {
-                    message.identified(ORIGIN);
-                }
-            }
-            let _ = check(&text, "message");
-        }
-    }
-}
+mod tests;

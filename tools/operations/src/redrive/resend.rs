@@ -52,19 +52,19 @@ impl<'a> Resender<'a> {
         let Some(resend) = self.resend else {
             return stays("it is an update, which only `vzero redrive` sends again");
         };
-        if let Err(error) = update::check(&message.body, &message.id) {
-            return stays(&chain(&error));
-        }
-        let destination = self
-            .destination
-            .get_or_try_init(|| self.find_destination(resend))
-            .await?;
         let sent_at = message.sent_millis.and_then(iso);
         let origin = Origin {
             message_id: &message.id,
             sent_at: sent_at.as_deref(),
         };
         let body = update.identified(origin).unwrap_or_else(|| message.body.clone());
+        if let Err(error) = update::check(&body, &message.id) {
+            return stays(&chain(&error));
+        }
+        let destination = self
+            .destination
+            .get_or_try_init(|| self.find_destination(resend))
+            .await?;
         if !resend.is_dry
             && let Sent::Rejected(error) = destination.send(message, body).await?
         {

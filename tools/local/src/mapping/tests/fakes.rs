@@ -61,6 +61,8 @@ pub(super) struct FakeSource {
     shards: Shards,
     /// Errors of the first reads.
     errors: Mutex<Vec<SourceError>>,
+    /// Start of the run, if a record can be read only after its creation.
+    in_time: Option<Instant>,
 }
 
 impl FakeSource {
@@ -93,6 +95,10 @@ impl Source for FakeSource {
             .find(shard)
             .iter()
             .skip(index.parse().unwrap())
+            .take_while(|record| {
+                self.in_time
+                    .is_none_or(|began| record.created() <= START + began.elapsed())
+            })
             .take(1000)
             .cloned()
             .collect();
@@ -203,6 +209,8 @@ pub(super) struct Run {
     pub(super) positions: InMemory,
     pub(super) down: usize,
     pub(super) lasts: Duration,
+    /// `true` if a record can be read only after its creation.
+    pub(super) in_time: bool,
 }
 
 impl Run {
@@ -218,6 +226,7 @@ impl Run {
             positions: InMemory::default(),
             down: 0,
             lasts: Duration::from_secs(600),
+            in_time: false,
         }
     }
 
@@ -247,6 +256,7 @@ impl Run {
             source: FakeSource {
                 shards: self.shards,
                 errors: Mutex::new(self.errors),
+                in_time: self.in_time.then_some(began),
             },
             invoker: FakeFunction {
                 response: Box::new(response),

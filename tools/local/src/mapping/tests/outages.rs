@@ -1,0 +1,234 @@
+//! Outages of writes to the table, in virtual time, with the settings of the template. `docs/reliability.md` has the results.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::*;
+use crate::template::{
+    Template,
+    alarms::{
+        Monitoring, Values,
+        faults::{FAILED, ITERATOR_AGE, Of, POLLED, VISIBLE, metric},
+    },
+};
+
+const TEMPLATE: &str = include_str!("../../../../../template.yaml");
+const RELIABILITY: &str = include_str!("../../../../../docs/reliability.md");
+/// The outage starts after the first minute.
+const OUTAGE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// An invocation of stream-fn.
+struct Attempt {
+    at: Duration,
+    records: Vec<usize>,
+    is_failed: bool,
+}
+
+struct Outage {
+    attempts: Vec<Attempt>,
+    /// Records that became versions, with the delay of each.
+    recorded: BTreeMap<usize, Duration>,
+    /// Records in failure documents, with the time of the document.
+    moved: BTreeMap<usize, Duration>,
+    updates: usize,
+}
+
+fn created(number: usize) -> Duration {
+    MINUTE * u32::try_from(number - 1).unwrap()
+}
+
+/// Runs the mapping with one update a minute until ten minutes after an outage in which stream-fn cannot put items.
+async fn outage(lasts: Duration) -> Outage {
+    let settings = Template::parse(TEMPLATE, &[]).unwrap().mapping;
+    let settings = Settings {
+        filters: Filters::default(),
+        ..settings
+    };
+    let end = OUTAGE + lasts + 10 * MINUTE;
+    let updates = usize::try_from(end.as_secs() / 60).unwrap() - 1;
+    let at = |number| {
+        let item = record(number, &format!("item-{}", number % 7));
+        Record::new(
+            item.sequence_number().clone(),
+            START + created(number),
+            item.json().clone(),
+        )
+    };
+    let mut run = Run::new(settings, (1..=updates).map(at).collect());
+    (run.in_time, run.lasts) = (true, end);
+    let began = Instant::now();
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let log = attempts.clone();
+    let result = run
+        .with(move |numbers, _| {
+            let at = began.elapsed();
+            let is_failed = (OUTAGE..OUTAGE + lasts).contains(&at);
+            let records = numbers.iter().map(|number| number.parse().unwrap()).collect();
+            log.lock().unwrap().push(Attempt { at, records, is_failed });
+            match is_failed {
+                true => failing(&numbers.iter().collect::<Vec<_>>()),
+                false => response(&json!({})),
+            }
+        })
+        .await;
+    let attempts = std::mem::take(&mut *attempts.lock().unwrap());
+    let recorded = attempts.iter().filter(|attempt| !attempt.is_failed);
+    let recorded = recorded.flat_map(|attempt| {
+        let delay = |number: &usize| (*number, attempt.at.saturating_sub(created(*number)));
+        attempt.records.iter().map(delay)
+    });
+    let moved = result.documents.iter().flat_map(|document| {
+        let time: Timestamp = document.body["timestamp"].as_str().unwrap().parse().unwrap();
+        let time = Duration::from_millis(time.as_millisecond().try_into().unwrap()).saturating_sub(START);
+        let records = document.body["payload"]["Records"].as_array().unwrap();
+        records
+            .iter()
+            .map(move |record| (number_of(record).parse().unwrap(), time))
+    });
+    Outage {
+        recorded: recorded.collect(),
+        moved: moved.collect(),
+        attempts,
+        updates,
+    }
+}
+
+impl Outage {
+    fn failed(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| attempt.is_failed)
+    }
+
+    /// Returns the alarms in their order, with the minutes since the start of the outage.
+    fn alarms(&self) -> Vec<(i64, String)> {
+        let minute_of = |at: Duration| i64::try_from(at.as_secs()).unwrap() / 60;
+        let mut values = Values::new();
+        let mut add = |of, name, minute, value: i64| {
+            let points = values.entry(metric(of, name, "StreamFunctionNewImages")).or_default();
+            let point = points.entry(minute).or_insert(0);
+            *point = match name {
+                ITERATOR_AGE => value.max(*point),
+                _ => value + *point,
+            };
+        };
+        let last = self.attempts.iter().map(|attempt| minute_of(attempt.at)).max().unwrap();
+        for minute in -30..=last {
+            add(Of::StreamMapping, POLLED, minute, 0);
+            if minute < 0 {
+                add(Of::Stream, ITERATOR_AGE, minute, 900);
+            }
+        }
+        for attempt in &self.attempts {
+            let minute = minute_of(attempt.at);
+            let records = i64::try_from(attempt.records.len()).unwrap();
+            let oldest = attempt.at.saturating_sub(created(attempt.records[0]));
+            match attempt.is_failed {
+                true => add(Of::StreamMapping, FAILED, minute, records),
+                false => add(
+                    Of::Stream,
+                    ITERATOR_AGE,
+                    minute,
+                    i64::try_from(oldest.as_millis()).unwrap(),
+                ),
+            }
+        }
+        for moved in self.moved.values().map(|time| minute_of(*time)) {
+            add(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", moved, 1);
+            (moved..=last).for_each(|minute| add(Of::StreamDeadLetterQueue, VISIBLE, minute, 1));
+        }
+        let monitoring = Monitoring::parse(TEMPLATE, &[]).unwrap();
+        let mut fired = BTreeSet::new();
+        let mut alarms = Vec::new();
+        for minute in 0..=last {
+            for alarm in monitoring.firing(&values, minute) {
+                if fired.insert(alarm.to_owned()) {
+                    alarms.push((minute + 1 - minute_of(OUTAGE), alarm.to_owned()));
+                }
+            }
+        }
+        alarms
+    }
+
+    /// Returns the row of the table, after the length of the outage.
+    fn row(&self) -> String {
+        let delay = self.recorded.values().max().unwrap().as_secs_f64().ceil();
+        let alarms = self.alarms();
+        let alarms: Vec<_> = alarms
+            .iter()
+            .map(|(after, name)| format!("`{name}` after {after} min"))
+            .collect();
+        let alarms = if alarms.is_empty() {
+            "none".to_owned()
+        } else {
+            alarms.join(", ")
+        };
+        format!(
+            "{} | {delay} s | {} | {alarms}",
+            self.failed().count(),
+            self.moved.len()
+        )
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_writes_loses_no_version() {
+    let mut rows = Vec::new();
+    for (name, seconds) in [("5 s", 5), ("5 min", 300), ("5 h", 18_000), ("13 h", 46_800)] {
+        let lasts = Duration::from_secs(seconds);
+        let outage = outage(lasts).await;
+        let recorded: BTreeSet<_> = outage.recorded.keys().copied().collect();
+        let moved: BTreeSet<_> = outage.moved.keys().copied().collect();
+        let all: BTreeSet<_> = (1..=outage.updates).collect();
+        assert_eq!(&recorded | &moved, all, "{name}: a record is lost");
+        assert!(recorded.is_disjoint(&moved), "{name}");
+        // A record that reaches an age of 12 h in the outage, and no other.
+        let age = Duration::from_secs(12 * 3600);
+        let is_too_old = |number: &usize| created(*number) >= OUTAGE && created(*number) + age <= OUTAGE + lasts;
+        let too_old: BTreeSet<_> = all.iter().copied().filter(is_too_old).collect();
+        assert_eq!(moved, too_old, "{name}");
+        // It waits between attempts: at most two a second in each of the two lanes.
+        let attempts = u64::try_from(outage.failed().count()).unwrap();
+        assert!(attempts < 4 * seconds + 40, "{name}: {attempts}");
+        rows.push(format!("| {name} | {} |", outage.row()));
+    }
+    let header =
+        "| writes fail for | failed invocations | history is late by up to | versions in the failure bucket | alarms |";
+    let table = RELIABILITY
+        .split_once(header)
+        .map(|(_, table)| table)
+        .unwrap_or_default();
+    let documented: Vec<_> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(documented, rows);
+}
+
+/// The settings before: the retries of a record are used up within seconds.
+#[tokio::test(start_paused = true)]
+async fn a_number_of_retries_is_used_up_by_a_short_outage() {
+    let settings = Settings {
+        maximum_retry_attempts: Some(10),
+        ..bisecting()
+    };
+    let began = Instant::now();
+    let result = Run::new(settings, records(3))
+        .with(move |numbers, _| match began.elapsed() < Duration::from_secs(20) {
+            true => failing(&numbers.iter().collect::<Vec<_>>()),
+            false => response(&json!({})),
+        })
+        .await;
+    assert!(!result.documents.is_empty());
+}
+
+/// The times of updates in `docs/reliability.md`.
+#[test]
+fn a_message_is_received_five_times_in_fifteen_minutes() {
+    let queue = Template::parse(TEMPLATE, &[]).unwrap().queue.unwrap().queue;
+    let visibility: u64 = queue.attributes["VisibilityTimeout"].parse().unwrap();
+    let (receives, _) = queue.dead_letter_queue.unwrap();
+    assert_eq!(receives * visibility, 15 * 60);
+    assert!(RELIABILITY.contains("after 15 minutes, the message moves to the dead-letter queue"));
+}

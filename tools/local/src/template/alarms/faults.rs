@@ -1,0 +1,340 @@
+//! Metrics that AWS documents for a healthy stack and for each fault.
+//!
+//! A fault begins at minute 0. Sources:
+//!
+//! - [LAMBDA](https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html): functions, asynchronous
+//!   invocations, and event source mappings
+//! - [DESTINATION](https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html): discarded stream records
+//! - [SQS](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html)
+//! - [ASYNC](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html): attempts, and reserved
+//!   concurrency 0
+
+use super::{Metric, Values};
+
+/// Interval of the heartbeat in minutes, as in `HeartbeatRule`.
+pub(super) const HEARTBEAT: i64 = 5;
+/// Minutes before the fault.
+const BEFORE: i64 = 60;
+/// Minutes after the fault in which an alarm must fire.
+pub(super) const AFTER: i64 = 30;
+
+/// A fault, the metrics that it silences, and those that it adds.
+pub(super) struct Fault {
+    /// The row of the table in `docs/operations.md`.
+    pub(super) name: &'static str,
+    pub(super) alarm: &'static str,
+    /// Minutes from the first affected minute until the alarm is on.
+    pub(super) minutes: i64,
+    /// Healthy metrics that end with the fault, by name.
+    silences: &'static [(Of, &'static str)],
+    /// Metrics of a minute of the fault.
+    adds: fn(i64) -> Vec<(Of, &'static str, i64)>,
+}
+
+/// Where a metric is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Writer,
+    Stream,
+    WriterMapping,
+    StreamMapping,
+    Updates,
+    UpdatesDeadLetterQueue,
+    StreamDeadLetterQueue,
+    Log,
+}
+
+/// `true` in the minutes in which SQS delivers a failing message: at once, and after each visibility timeout of three minutes.
+fn is_received(minute: i64) -> bool {
+    minute % 3 == 0 && minute / 3 < 5
+}
+
+/// `true` from the minute on in which a message that failed five times is in the dead-letter queue: its sixth receive.
+fn is_dead(minute: i64) -> bool {
+    minute >= 15
+}
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        name: "An update fails five times: it is invalid, or expects another version",
+        alarm: "UpdatesFailedAlarm",
+        minutes: 16,
+        silences: &[(Of::UpdatesDeadLetterQueue, VISIBLE)],
+        // LAMBDA: a batch item failure counts as failed. SQS: the number of messages in the dead-letter queue.
+        adds: |minute| {
+            let mut metrics = vec![(Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute)))];
+            metrics.extend(is_received(minute).then_some((Of::WriterMapping, FAILED, 1)));
+            metrics
+        },
+    },
+    Fault {
+        name: "writer-fn has reserved concurrency 0, and an EventBridge rule invokes it",
+        alarm: "UpdatesFailedAlarm",
+        minutes: 1,
+        silences: &[(Of::UpdatesDeadLetterQueue, VISIBLE), (Of::Writer, "Invocations")],
+        // ASYNC: the event is sent to the destination without an attempt. LAMBDA: it counts as dropped.
+        adds: |_| {
+            vec![
+                (Of::UpdatesDeadLetterQueue, VISIBLE, 1),
+                (Of::Writer, "AsyncEventsDropped", 1),
+            ]
+        },
+    },
+    Fault {
+        name: "The event source mapping of the queue is disabled, or its role cannot receive messages",
+        alarm: "UpdatesLateAlarm",
+        minutes: 8,
+        silences: &[
+            (Of::Updates, AGE),
+            (Of::WriterMapping, POLLED),
+            (Of::Writer, "Invocations"),
+        ],
+        // SQS: the age of the oldest message that is not deleted.
+        adds: |minute| vec![(Of::Updates, AGE, (minute + 1) * 60 - 1)],
+    },
+    Fault {
+        name: "writer-fn may not update the table, so that all updates of the queue fail",
+        alarm: "UpdatesRetriedAlarm",
+        minutes: 5,
+        silences: &[(Of::Updates, AGE), (Of::UpdatesDeadLetterQueue, VISIBLE)],
+        // LAMBDA: a batch item failure counts as failed and is not an error. SQS: the age does not include messages that were
+        // received three times.
+        adds: |minute| {
+            vec![
+                (Of::WriterMapping, FAILED, 1),
+                (Of::Updates, AGE, (minute * 60).min(540)),
+                (Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute))),
+            ]
+        },
+    },
+    Fault {
+        name: "writer-fn may not send to the dead-letter queue, and an asynchronous update fails",
+        alarm: "UpdatesLostAlarm",
+        minutes: 1,
+        silences: &[],
+        // LAMBDA: the record could not be sent to the destination.
+        adds: |minute| {
+            let lost = [
+                (Of::Writer, "DestinationDeliveryFailures", 1),
+                (Of::Writer, "AsyncEventsDropped", 1),
+            ];
+            if minute == 0 { lost.to_vec() } else { Vec::new() }
+        },
+    },
+    Fault {
+        name: "Direct invocations of writer-fn fail, or it does not start",
+        alarm: "WriterErrorsAlarm",
+        minutes: 3,
+        silences: &[],
+        // LAMBDA: exceptions of the code and of the runtime, also during initialization.
+        adds: |_| vec![(Of::Writer, "Errors", 1)],
+    },
+    Fault {
+        name: "stream-fn does not start, is killed, or times out",
+        alarm: "StreamErrorsAlarm",
+        minutes: 3,
+        silences: PROGRESS,
+        adds: |_| vec![(Of::Stream, "Errors", 1), (Of::StreamMapping, FAILED, 1)],
+    },
+    Fault {
+        name: "stream-fn has reserved concurrency 0, or the concurrency of the account is used up",
+        alarm: "StreamThrottledAlarm",
+        minutes: 3,
+        silences: PROGRESS,
+        // LAMBDA: a throttled request counts neither as an invocation nor as an error.
+        adds: |_| vec![(Of::Stream, "Throttles", 1)],
+    },
+    Fault {
+        name: "The event source mapping of the stream is disabled or deleted",
+        alarm: "StreamNotPolledAlarm",
+        minutes: 5,
+        // LAMBDA: a mapping that is disabled publishes nothing. An empty poll counts 0.
+        silences: &[(Of::StreamMapping, POLLED), (Of::Stream, ITERATOR_AGE)],
+        adds: |_| Vec::new(),
+    },
+    Fault {
+        name: "stream-fn's role cannot read the stream, or the table's stream is disabled",
+        alarm: "HistoryStoppedAlarm",
+        minutes: 25,
+        // AWS does not document that polls which fail count as polls. This assumes that they do.
+        silences: PROGRESS,
+        adds: |_| vec![(Of::StreamMapping, POLLED, 0)],
+    },
+    Fault {
+        name: "No heartbeat is sent",
+        alarm: "HistoryStoppedAlarm",
+        minutes: 25,
+        silences: PROGRESS,
+        adds: |_| Vec::new(),
+    },
+    Fault {
+        name: "stream-fn is slower than the updates",
+        alarm: "HistoryLateAlarm",
+        minutes: 10,
+        silences: PROGRESS,
+        // LAMBDA: the age of the last record when the mapping sends the batch.
+        adds: |minute| vec![(Of::Stream, ITERATOR_AGE, (minute + 1) * 60_000 - 1)],
+    },
+    Fault {
+        name: "DynamoDB throttles stream-fn or fails, or stream-fn may not put version items",
+        alarm: "RecordsRetriedAlarm",
+        // AWS does not document the time between later retries. This assumes that it is at most three minutes.
+        minutes: 13,
+        silences: PROGRESS,
+        adds: |minute| match minute % 3 {
+            0 => vec![(Of::StreamMapping, FAILED, 1)],
+            _ => Vec::new(),
+        },
+    },
+    Fault {
+        name: "A record is older than 12 h, and the notification of the failure bucket is missing",
+        alarm: "RecordsMovedAlarm",
+        minutes: 1,
+        silences: &[],
+        // LAMBDA: the event was delivered to the on-failure destination.
+        adds: |minute| match minute {
+            0 => vec![(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", 1)],
+            _ => Vec::new(),
+        },
+    },
+    Fault {
+        name: "A failure document was not redriven",
+        alarm: "RecordsFailedAlarm",
+        minutes: 1,
+        silences: &[(Of::StreamDeadLetterQueue, VISIBLE)],
+        adds: |_| vec![(Of::StreamDeadLetterQueue, VISIBLE, 1)],
+    },
+    Fault {
+        name: "A record is older than 12 h, and the failure bucket cannot be written or is not the mapping's destination",
+        alarm: "RecordsDroppedAlarm",
+        minutes: 1,
+        silences: &[],
+        // LAMBDA, DESTINATION: dropped without having been sent to the destination.
+        adds: |minute| match minute {
+            0 => vec![
+                (Of::StreamMapping, "DroppedEventCount", 1),
+                (Of::Stream, "DestinationDeliveryFailures", 1),
+            ],
+            _ => Vec::new(),
+        },
+    },
+    Fault {
+        name: "A record can never become a version",
+        alarm: "RecordsQuarantinedAlarm",
+        minutes: 1,
+        silences: &[],
+        adds: |minute| match minute {
+            0 => vec![(Of::Log, "QuarantinedRecords", 1)],
+            _ => Vec::new(),
+        },
+    },
+];
+
+pub(crate) const VISIBLE: &str = "ApproximateNumberOfMessagesVisible";
+pub(super) const AGE: &str = "ApproximateAgeOfOldestMessage";
+pub(crate) const POLLED: &str = "PolledEventCount";
+pub(crate) const FAILED: &str = "FailedInvokeEventCount";
+pub(crate) const ITERATOR_AGE: &str = "IteratorAge";
+/// Published when a batch is processed:
+/// <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html#events-dynamodb-metrics>.
+const PROGRESS: &[(Of, &str)] = &[(Of::Stream, ITERATOR_AGE)];
+
+/// Load of a stack before the fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    /// No updates except the heartbeat, in the minutes with this remainder by [`HEARTBEAT`].
+    Idle(i64),
+    /// No updates at all.
+    Silent,
+    /// Updates every minute, with single errors, throttles and retries, and a peak of two minutes.
+    Busy,
+}
+
+impl Load {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Idle(0),
+        Self::Idle(1),
+        Self::Idle(2),
+        Self::Idle(3),
+        Self::Idle(4),
+        Self::Busy,
+    ];
+
+    fn metrics(self, minute: i64) -> Vec<(Of, &'static str, i64)> {
+        // LAMBDA: polls of an enabled mapping, also without records. SQS: queues are measured every minute.
+        let mut metrics = vec![
+            (Of::StreamMapping, POLLED, 0),
+            (Of::WriterMapping, POLLED, 0),
+            (Of::Updates, AGE, 0),
+            (Of::Updates, VISIBLE, 0),
+            (Of::UpdatesDeadLetterQueue, VISIBLE, 0),
+            (Of::StreamDeadLetterQueue, VISIBLE, 0),
+        ];
+        let has_updates = match self {
+            Self::Idle(phase) => minute.rem_euclid(HEARTBEAT) == phase,
+            Self::Silent => false,
+            Self::Busy => true,
+        };
+        if has_updates {
+            let polled = (Of::StreamMapping, POLLED, 2);
+            metrics.extend([polled, (Of::WriterMapping, POLLED, 1), (Of::Stream, ITERATOR_AGE, 900)]);
+            metrics.extend([Of::Writer, Of::Stream].map(|of| (of, "Invocations", 1)));
+        }
+        if self == Self::Busy {
+            let minute = minute.rem_euclid(20);
+            // A new execution environment is throttled, an invocation fails, a hot entity is sent again.
+            if minute == 0 {
+                metrics.extend([Of::Writer, Of::Stream].map(|of| (of, "Throttles", 3)));
+                metrics.extend([Of::WriterMapping, Of::StreamMapping].map(|of| (of, FAILED, 3)));
+            }
+            if minute == 10 {
+                metrics.extend([Of::Writer, Of::Stream].map(|of| (of, "Errors", 1)));
+                metrics.extend([Of::WriterMapping, Of::StreamMapping].map(|of| (of, FAILED, 1)));
+            }
+            // A peak, and messages that are delivered again after their visibility timeout.
+            if minute < 2 {
+                metrics.extend([(Of::Updates, AGE, 310), (Of::Stream, ITERATOR_AGE, 320_000)]);
+            }
+        }
+        metrics
+    }
+}
+
+/// Returns the metrics of a stack under a load, with a fault from minute 0 on. `mapping` is the stream's mapping.
+pub(super) fn values(load: Load, fault: Option<&Fault>, mapping: &str) -> Values {
+    let mut values = Values::new();
+    for minute in -BEFORE..AFTER {
+        let mut metrics = load.metrics(minute);
+        if let Some(fault) = fault.filter(|_| minute >= 0) {
+            metrics.retain(|(of, name, _)| !fault.silences.contains(&(*of, *name)));
+            metrics.extend((fault.adds)(minute));
+        }
+        for (of, name, value) in metrics {
+            let points = values.entry(metric(of, name, mapping)).or_default();
+            let point = points.entry(minute).or_insert(value);
+            // The maximum of two values, which is also that of their sum in all metrics here.
+            *point = value.max(*point);
+        }
+    }
+    values
+}
+
+pub(crate) fn metric(of: Of, name: &str, mapping: &str) -> Metric {
+    let (namespace, dimension) = match of {
+        Of::Writer => ("AWS/Lambda", Some(("FunctionName", "WriterFunction"))),
+        Of::Stream => ("AWS/Lambda", Some(("FunctionName", "StreamFunction"))),
+        // The only dimension of these metrics.
+        Of::WriterMapping => ("AWS/Lambda", Some(("EventSourceMappingUUID", "WriterFunctionUpdates"))),
+        Of::StreamMapping => ("AWS/Lambda", Some(("EventSourceMappingUUID", mapping))),
+        Of::Updates => ("AWS/SQS", Some(("QueueName", "Updates.QueueName"))),
+        Of::UpdatesDeadLetterQueue => ("AWS/SQS", Some(("QueueName", "UpdatesDeadLetterQueue.QueueName"))),
+        Of::StreamDeadLetterQueue => ("AWS/SQS", Some(("QueueName", "StreamDeadLetterQueue.QueueName"))),
+        Of::Log => ("VersionControl/local", None),
+    };
+    let dimensions = dimension.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Metric {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        dimensions: dimensions.into_iter().collect(),
+    }
+}

@@ -1,0 +1,286 @@
+//! Which alarm detects which fault, and after how many minutes. `docs/operations.md` has the same table.
+
+use std::collections::BTreeSet;
+
+use shared::logging::chain;
+
+use super::{
+    faults::{AFTER, FAULTS, Fault, HEARTBEAT, ITERATOR_AGE, Load, Of, metric, values},
+    *,
+};
+
+const TEMPLATE: &str = include_str!("../../../../../template.yaml");
+const OPERATIONS: &str = include_str!("../../../../../docs/operations.md");
+const STREAM: &str = "StreamFunctionNewImages";
+
+fn monitoring(overrides: &[(&str, &str)]) -> Monitoring {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let overrides: Vec<_> = overrides.iter().map(owned).collect();
+    Monitoring::parse(TEMPLATE, &overrides).unwrap()
+}
+
+/// For each load, the alarms that fire, with the number of minutes until then.
+type Detected = Vec<BTreeMap<String, i64>>;
+
+fn detected(monitoring: &Monitoring, fault: &Fault, mapping: &str) -> Detected {
+    let of_load = |load| {
+        let values = values(load, Some(fault), mapping);
+        let mut alarms = BTreeMap::new();
+        for minute in 0..AFTER {
+            for alarm in monitoring.firing(&values, minute) {
+                alarms.entry(alarm.to_owned()).or_insert(minute + 1);
+            }
+        }
+        alarms
+    };
+    Load::ALL.into_iter().map(of_load).collect()
+}
+
+/// Returns the alarms that fire first, without this one, and the minutes until then: the most of all loads. `None` if no alarm
+/// fires under one of the loads.
+fn first<'a>(detected: &'a Detected, without: &str) -> Option<(BTreeSet<&'a str>, i64)> {
+    let of_load = |alarms: &'a BTreeMap<String, i64>| {
+        let others = || alarms.iter().filter(|(name, _)| *name != without);
+        let minutes = *others().map(|(_, minutes)| minutes).min()?;
+        let first = others().filter(|(_, after)| **after == minutes);
+        Some((first.map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>(), minutes))
+    };
+    let found: Option<Vec<_>> = detected.iter().map(of_load).collect();
+    found?.into_iter().max_by_key(|(_, minutes)| *minutes)
+}
+
+fn is_as_documented(fault: &Fault, detected: &Detected, without: &str) -> bool {
+    first(detected, without).is_some_and(|(alarms, minutes)| alarms.contains(fault.alarm) && minutes <= fault.minutes)
+}
+
+/// Returns the faults that are not detected as documented.
+fn undetected(monitoring: &Monitoring) -> Vec<&'static str> {
+    let faults = FAULTS.iter();
+    let faults = faults.filter(|fault| !is_as_documented(fault, &detected(monitoring, fault, STREAM), ""));
+    faults.map(|fault| fault.name).collect()
+}
+
+#[test]
+fn every_fault_has_an_alarm_after_the_documented_time() {
+    for (change_stream, mapping) in [("DynamoDBStreams", STREAM), ("Kinesis", "ChangesMapping")] {
+        let monitoring = monitoring(&[("ChangeStream", change_stream)]);
+        for fault in FAULTS {
+            let detected = detected(&monitoring, fault, mapping);
+            let (alarms, minutes) = first(&detected, "").unwrap_or_else(|| panic!("{} is silent", fault.name));
+            assert!(alarms.contains(fault.alarm), "{}: {alarms:?}", fault.name);
+            assert_eq!(minutes, fault.minutes, "{}", fault.name);
+        }
+    }
+}
+
+#[test]
+fn the_page_has_the_same_table() {
+    let table = OPERATIONS
+        .split("| fault | first alarm | after |\n|---|---|---|\n")
+        .nth(1);
+    let table = table.expect("docs/operations.md has no table of faults");
+    let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
+    let row = |fault: &Fault| {
+        let Fault {
+            name, alarm, minutes, ..
+        } = fault;
+        format!("| {name} | `{alarm}` | {minutes} min |")
+    };
+    assert_eq!(rows, FAULTS.iter().map(row).collect::<Vec<_>>());
+    for alarm in monitoring(&[]).alarms {
+        let has_section = |line: &str| line.starts_with("## ") && line.contains(&alarm.name);
+        assert!(OPERATIONS.lines().any(has_section), "no section for {}", alarm.name);
+    }
+}
+
+#[test]
+fn no_alarm_can_be_removed() {
+    let whole = monitoring(&[]);
+    let detected: Vec<_> = (FAULTS.iter())
+        .map(|fault| (fault, detected(&whole, fault, STREAM)))
+        .collect();
+    let are_as_documented =
+        |without: &str| (detected.iter()).all(|(fault, detected)| is_as_documented(fault, detected, without));
+    assert!(are_as_documented(""));
+    for alarm in &whole.alarms {
+        assert!(!are_as_documented(&alarm.name), "{}", alarm.name);
+    }
+    // Nor the metrics that the template asks for.
+    for mapping in ["WriterFunctionUpdates", STREAM] {
+        let mut rest = whole.clone();
+        assert!(rest.counted_mappings.remove(mapping));
+        assert_ne!(undetected(&rest), [""; 0], "{mapping}");
+    }
+    assert!(whole.counted_mappings.contains("ChangesMapping"));
+    let mut rest = whole.clone();
+    rest.filters.clear();
+    assert_eq!(undetected(&rest), ["A record can never become a version"]);
+}
+
+#[test]
+fn without_metrics_config_a_test_fails() {
+    let without = TEMPLATE.replace(
+        "MetricsConfig: { Metrics: [EventCount] }",
+        "MetricsConfig: { Metrics: [] }",
+    );
+    let monitoring = Monitoring::parse(&without, &[]).unwrap();
+    assert!(monitoring.counted_mappings.is_empty());
+    assert!(undetected(&monitoring).len() >= 4);
+}
+
+#[test]
+fn a_healthy_stack_raises_no_alarm() {
+    let on = |monitoring: &Monitoring, load| {
+        let values = values(load, None, STREAM);
+        let minutes = -30..AFTER;
+        minutes
+            .map(|minute| monitoring.firing(&values, minute).len())
+            .sum::<usize>()
+    };
+    for load in Load::ALL {
+        assert_eq!(on(&monitoring(&[]), load), 0, "{load:?}");
+    }
+    let without_heartbeat = monitoring(&[("Heartbeat", "false")]);
+    assert_eq!(on(&without_heartbeat, Load::Silent), 0);
+    // This is why the heartbeat is on by default.
+    assert!(on(&monitoring(&[]), Load::Silent) > 0);
+    let undetected = undetected(&without_heartbeat);
+    assert_eq!(undetected.len(), 2, "{undetected:?}");
+}
+
+#[test]
+fn the_heartbeat_is_sent_as_often_as_its_alarm_expects() {
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let rule = &document["Resources"]["HeartbeatRule"]["Properties"];
+    assert_eq!(rule["ScheduleExpression"], format!("rate({HEARTBEAT} minutes)"));
+    // The transformed event is an update that writer-fn accepts, in both orderings.
+    let transformer = &rule["Targets"][0]["InputTransformer"];
+    let event = serde_json::json!({"id": "0f2c8c1e-0000-4000-8000-000000000000", "time": "2026-11-22T12:55:00Z"});
+    let mut body = transformer["InputTemplate"].as_str().unwrap().to_owned();
+    for (name, path) in transformer["InputPathsMap"].as_object().unwrap() {
+        let member = path.as_str().unwrap().strip_prefix("$.").unwrap();
+        body = body.replace(&format!("<{name}>"), &event[member].to_string());
+    }
+    for ordering in [
+        shared::domain::update::Ordering::Arrival,
+        shared::domain::update::Ordering::Time,
+    ] {
+        let update =
+            shared::domain::update::Update::parse(serde_json::from_str(&body).unwrap(), "m", ordering).unwrap();
+        assert_eq!(update.entity.as_str(), "#heartbeat");
+        assert_eq!(update.request_id.as_str(), event["id"].as_str().unwrap());
+        assert!(update.sent_at.is_some() && !update.changes.is_empty(), "{body}");
+    }
+}
+
+#[test]
+fn all_alarms_are_on_the_dashboard_and_notify_the_topic() {
+    let topic = "arn:aws:sns:eu-west-1:123456789012:alarms";
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let dashboard = document["Resources"]["Dashboard"]["Properties"]["DashboardBody"].to_string();
+    let found = monitoring(&[("AlarmTopicArn", topic)]);
+    assert_eq!(found.alarms.len(), 15);
+    for alarm in &found.alarms {
+        assert!(
+            dashboard.contains(&format!("${{{}.Arn}}", alarm.name)),
+            "{}",
+            alarm.name
+        );
+        assert_eq!(alarm.actions, [topic], "{}", alarm.name);
+    }
+    assert!(monitoring(&[]).alarms.iter().all(|alarm| alarm.actions.is_empty()));
+}
+
+#[test]
+fn quarantined_records_are_counted_by_their_log_line() {
+    let found = monitoring(&[("MetricsNamespace", "")]);
+    let filter = &found.filters[&metric(Of::Log, "QuarantinedRecords", STREAM)];
+    assert_eq!(filter.log_group, "StreamLogs");
+    assert_eq!(
+        filter.pattern,
+        r#"{ $.message = "record" && $.outcome = "Quarantined" }"#
+    );
+}
+
+/// The examples of AWS: `0` does not breach, `X` does, `-` is missing, the newest last.
+#[test]
+fn missing_data_is_treated_as_documented() {
+    let alarm = |datapoints_to_alarm, missing_breaches| Alarm {
+        name: String::new(),
+        metric: metric(Of::Stream, ITERATOR_AGE, STREAM),
+        statistic: Statistic::Maximum,
+        period: 1,
+        evaluation_periods: 3,
+        datapoints_to_alarm,
+        threshold: 0,
+        comparison: Comparison::Greater,
+        missing_breaches,
+        actions: Vec::new(),
+    };
+    let is_on = |points: &str, alarm: &Alarm| {
+        let value =
+            |(minute, point)| Some((i64::try_from(minute).unwrap(), i64::from(point == 'X'))).filter(|_| point != '-');
+        let values: BTreeMap<_, _> = points.chars().enumerate().filter_map(value).collect();
+        alarm.is_on(Some(&values), 4)
+    };
+    for (points, breaching, not_breaching) in [
+        ("0-X-X", false, false),
+        ("0----", false, false),
+        ("-----", true, false),
+        ("0XX-X", true, true),
+        ("--X--", true, false),
+    ] {
+        assert_eq!(is_on(points, &alarm(3, true)), breaching, "{points}");
+        assert_eq!(is_on(points, &alarm(3, false)), not_breaching, "{points}");
+    }
+    // Two of three.
+    for (points, breaching, not_breaching) in [
+        ("0-X-X", true, true),
+        ("00X0X", true, true),
+        ("0-X--", true, false),
+        ("----0", true, false),
+    ] {
+        assert_eq!(is_on(points, &alarm(2, true)), breaching, "{points}");
+        assert_eq!(is_on(points, &alarm(2, false)), not_breaching, "{points}");
+    }
+    // A period of several minutes ends with every minute.
+    let five_minutes = Alarm {
+        period: 5,
+        statistic: Statistic::Sum,
+        threshold: 3,
+        evaluation_periods: 1,
+        ..alarm(1, false)
+    };
+    let values: BTreeMap<_, _> = [(0, 2), (4, 2)].into();
+    let on: Vec<_> = (0..7)
+        .filter(|minute| five_minutes.is_on(Some(&values), *minute))
+        .collect();
+    assert_eq!(on, [4]);
+}
+
+#[test]
+fn an_alarm_that_cannot_be_evaluated_is_rejected() {
+    for (from, to, message) in [
+        (
+            "      Statistic: Sum",
+            "      Statistic: p99",
+            "invalid value of Statistic in ",
+        ),
+        ("      Period: 60", "      Period: 10", "invalid value of Period in "),
+        (
+            "TreatMissingData: breaching",
+            "TreatMissingData: ignore",
+            "invalid value of TreatMissingData in ",
+        ),
+        (
+            "      Statistic: Sum",
+            "      Metrics: []",
+            " has Metrics, which the local stack does not support",
+        ),
+        ("      Threshold: 300\n", "", "UpdatesLateAlarm has no Threshold"),
+    ] {
+        assert!(TEMPLATE.contains(from), "{from}");
+        let error = chain(&Monitoring::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
+}
