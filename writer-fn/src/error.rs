@@ -44,6 +44,14 @@ impl Error {
         }
     }
 
+    /// Returns `true` if a later delivery of the update can succeed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::InvalidEvent(_) | Self::VersionConflict { .. } | Self::Internal(WriteError::Pruned { .. }) => false,
+            Self::Throttled(_) | Self::Internal(_) | Self::NotInTime => true,
+        }
+    }
+
     /// Returns the error and its sources in one line.
     pub fn chain(&self) -> String {
         chain(self)

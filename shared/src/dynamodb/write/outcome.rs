@@ -107,9 +107,15 @@ pub enum WriteError {
         version: Version,
     },
     /// The update was sent before, and history does not have a version that is needed to find out whether it was applied: the
-    /// stream is behind, or the version was pruned. Nothing changed.
+    /// stream is behind. Nothing changed.
     #[error("version {version}, which is needed to detect a duplicate, is not in the history")]
     Undetermined {
+        /// Missing version.
+        version: Version,
+    },
+    /// As [`Self::Undetermined`], but the version was pruned: the update can never be applied. Nothing changed.
+    #[error("version {version}, which is needed to detect a duplicate, was pruned")]
+    Pruned {
         /// Missing version.
         version: Version,
     },
@@ -138,6 +144,7 @@ impl WriteError {
             Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained
             | Self::Undetermined { .. }
+            | Self::Pruned { .. }
             | Self::Uncounted { .. }
             | Self::Unordered { .. }
             | Self::Taken { .. } => ErrorKind::Unavailable,
