@@ -106,7 +106,9 @@ fn failed_of(event: &Value, response: &Value) -> (usize, usize) {
 
 fn failures(response: &Value) -> BTreeSet<String> {
     let failures = response["batchItemFailures"].as_array().unwrap();
-    let ids = failures.iter().map(|failure| failure["itemIdentifier"].as_str().unwrap());
+    let ids = failures
+        .iter()
+        .map(|failure| failure["itemIdentifier"].as_str().unwrap());
     ids.map(str::to_owned).collect()
 }
 
@@ -208,7 +210,11 @@ async fn an_applied_message_is_not_among_the_failures() {
             assert!(is_in_time(left), "{left:?}");
             let failed = failures(&response);
             // A response means that the update was applied.
-            assert_eq!(http.answered().len() + failed.len(), messages, "{millis} {messages} {entities}");
+            assert_eq!(
+                http.answered().len() + failed.len(),
+                messages,
+                "{millis} {messages} {entities}"
+            );
         }
     }
 }

@@ -48,7 +48,12 @@ async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> 
     let failures = response["batchItemFailures"].as_array().unwrap().iter();
     let failed = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
     let mut sent: Vec<_> = (http.answered().iter())
-        .map(|(_, body)| body["ExpressionAttributeValues"][":request"]["S"].as_str().unwrap().to_owned())
+        .map(|(_, body)| {
+            body["ExpressionAttributeValues"][":request"]["S"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
         .collect();
     sent.sort();
     sent.dedup();
@@ -76,8 +81,14 @@ async fn after_a_retryable_failure_no_later_update_of_the_entity_is_applied() {
     ] {
         let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", reply.clone())]).await;
         assert_eq!(failed, of(&["2", "3", "5"]), "{reply:?}");
-        assert!(!sent.contains(&"3".to_owned()) && !sent.contains(&"5".to_owned()), "{sent:?}");
-        assert!(sent.contains(&"1".to_owned()) && sent.contains(&"4".to_owned()), "{sent:?}");
+        assert!(
+            !sent.contains(&"3".to_owned()) && !sent.contains(&"5".to_owned()),
+            "{sent:?}"
+        );
+        assert!(
+            sent.contains(&"1".to_owned()) && sent.contains(&"4".to_owned()),
+            "{sent:?}"
+        );
         // By time, an older update cannot replace a newer one.
         let (failed, _) = handle(Ordering::Time, &messages, &[("2", reply)]).await;
         assert_eq!(failed, of(&["2"]));
