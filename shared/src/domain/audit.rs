@@ -62,9 +62,16 @@ impl Collection {
         }
     }
 
-    /// Returns `true` if there is a latest item or a version.
+    /// Returns `true` if there is a latest item, a version or a floor.
     pub fn is_entity(&self) -> bool {
-        self.latest.is_some() || !self.versions.is_empty() || self.has_padded
+        self.latest.is_some() || !self.versions.is_empty() || self.has_padded || self.floor.is_some()
+    }
+
+    /// Returns the floor if neither a version nor the latest item has its number or a higher one.
+    pub fn uncounted_floor(&self) -> Option<Version> {
+        let counted = self.latest_version().and_then(Result::ok).map(Version::get);
+        let highest = self.versions.last().max(counted).unwrap_or_default();
+        self.floor.filter(|floor| highest < floor.get())
     }
 
     /// Returns the version number of the latest item, `None` without a latest item.
@@ -114,19 +121,21 @@ impl Collection {
     pub fn check(&self, digits: VersionDigits, now: Duration) -> Discrepancies {
         let mut found = Discrepancies::default();
         let (versions, floor) = (&self.versions, self.floor().get());
+        found.uncounted_floor = self.uncounted_floor();
         match self.latest_version() {
             None => {
                 if self.is_padded() {
                     found.no_version = Some(InvalidImage::NoLatest);
                 }
                 match self.expired(now) {
+                    _ if found.uncounted_floor.is_some() => {}
                     Some(highest) => found.missing = versions.gaps(floor, highest.get()),
                     None => found.orphans = versions.clone(),
                 }
             }
             Some(Err(why)) => {
                 found.no_version = Some(why);
-                if why == InvalidImage::NoLatest {
+                if why == InvalidImage::NoLatest && found.uncounted_floor.is_none() {
                     found.orphans = versions.clone();
                 }
             }
@@ -136,7 +145,9 @@ impl Collection {
                     .get()
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| versions.within(beyond, u64::MAX));
-                found.unpruned = self.unsettled().within(1, floor - 1);
+                if number.get() >= floor {
+                    found.unpruned = self.unsettled().within(1, floor - 1);
+                }
                 if let (Some(latest), Some(newest)) = (&self.latest, &self.newest)
                     && !is_same(latest, newest, digits)
                 {
@@ -172,6 +183,8 @@ pub struct Discrepancies {
     pub orphans: VersionSet,
     /// Versions below the floor that are neither marked nor pinned.
     pub unpruned: VersionSet,
+    /// Floor, if neither a version nor the latest item has its number or a higher one.
+    pub uncounted_floor: Option<Version>,
     /// Latest version, if its item differs from the latest item.
     pub latest_differs: Option<Version>,
     /// Reason why the latest item has no valid version.
@@ -188,6 +201,7 @@ impl Discrepancies {
     pub fn findings(&self) -> Vec<Finding> {
         let single = [
             self.no_version.map(|why| Finding::NoVersion { why }),
+            self.uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
             self.latest_differs.map(|version| Finding::HeadDiffers { version }),
         ];
         let runs = runs(&self.missing, |from, to| Finding::Gap { from, to })
@@ -244,6 +258,12 @@ pub enum Finding {
         /// Last version.
         to: Version,
     },
+    /// History begins at the floor, but neither a version nor the latest item has its number or a higher one: the latest item
+    /// was deleted, or its counter was set back.
+    BelowFloor {
+        /// Floor.
+        floor: Version,
+    },
     /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
     /// them.
     Unpruned {
@@ -264,7 +284,16 @@ impl Finding {
             Self::Lagging { .. } => "Lagging",
             Self::NoVersion { .. } => "NoVersion",
             Self::Orphan { .. } => "Orphan",
+            Self::BelowFloor { .. } => "BelowFloor",
             Self::Unpruned { .. } => "Unpruned",
+        }
+    }
+
+    /// Returns the floor of a finding [`Self::BelowFloor`].
+    pub fn uncounted_floor(&self) -> Option<Version> {
+        match self {
+            Self::BelowFloor { floor } => Some(*floor),
+            _ => None,
         }
     }
 
@@ -283,6 +312,7 @@ impl Finding {
             | Self::Unpruned { from, to } => {
                 json!({"ID": id, "Finding": finding, "From": from, "To": to})
             }
+            Self::BelowFloor { floor } => json!({"ID": id, "Finding": finding, "Floor": floor}),
             Self::HeadDiffers { version } => json!({"ID": id, "Finding": finding, "Version": version}),
             Self::Lagging { through, latest } => {
                 json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})

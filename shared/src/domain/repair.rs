@@ -40,6 +40,15 @@ pub enum Step {
         /// Its number.
         version: Version,
     },
+    /// Continues the counter above the floor: neither a version nor the latest item has the number of the floor or a higher
+    /// one. The floor rises to the new number, because the versions in between do not exist.
+    Recount {
+        /// The latest item and its current number, `None` if it has none. Without one, a tombstone is created, because the state
+        /// is not known.
+        latest: Option<Option<Version>>,
+        /// New number.
+        to: Version,
+    },
     /// Restores a deleted latest item from the highest version.
     Revive {
         /// Highest version.
@@ -92,10 +101,24 @@ pub fn plan(
                 why: InvalidImage::NoLatest,
             } if is_uncounted(latest) => {}
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
-            Finding::HeadDiffers { .. } | Finding::Lagging { .. } => {}
+            Finding::HeadDiffers { .. } | Finding::Lagging { .. } | Finding::BelowFloor { .. } => {}
         }
     }
     let number = latest.map(latest_of).and_then(Result::ok);
+    if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
+        let is_countable = number.is_some() || latest.is_none() || is_uncounted(latest);
+        let to = floor
+            .get()
+            .checked_add(1)
+            .and_then(Version::new)
+            .filter(|_| is_countable);
+        plan.missing = VersionSet::default();
+        plan.steps.extend(to.map(|to| Step::Recount {
+            latest: latest.map(|_| number),
+            to,
+        }));
+        return plan;
+    }
     match (latest, number, highest(findings).zip(top)) {
         // The counter was set back: the version with the latest item's number is a different state.
         (Some(latest), Some(number), Some((highest, top))) if highest >= number => {
@@ -253,6 +276,8 @@ mod tests {
             Step::Raise { from, to } => format!("raise {from} to {to}"),
             Step::Adopt { to } => format!("adopt {to}"),
             Step::Move { version, .. } => format!("move {version}"),
+            Step::Recount { latest: None, to } => format!("create {to}"),
+            Step::Recount { latest: Some(from), to } => format!("recount {} to {to}", from.map_or(0, Version::get)),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
         let steps: Vec<_> = plan.steps.iter().map(step).collect();
@@ -277,6 +302,7 @@ mod tests {
             uncounted.remove("Latest");
             uncounted
         };
+        let below_floor = Finding::BelowFloor { floor: version(9) };
         let unpruned = Finding::Unpruned {
             from: version(1),
             to: version(2),
@@ -352,6 +378,26 @@ mod tests {
                 json!([["adopt 6"], [[3, 4]], 0]),
             ),
             (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
+            // Pruned versions without a latest item that counts them.
+            (&[below_floor], None, None, json!([["create 10"], [], 0])),
+            (
+                &[below_floor],
+                Some(v0(2, "x")),
+                None,
+                json!([["recount 2 to 10"], [], 0]),
+            ),
+            (
+                &[below_floor, no_version],
+                Some(uncounted("x")),
+                None,
+                json!([["recount 0 to 10"], [], 0]),
+            ),
+            (
+                &[below_floor, not_whole],
+                Some(item(json!({"Latest": {"N": "1.5"}}))),
+                None,
+                json!([[], [], 1]),
+            ),
         ] {
             assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");
         }

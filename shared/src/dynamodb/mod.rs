@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// Returns the time of the writer's clock.
-    pub(crate) fn now(&self) -> RecordedAt {
+    pub fn now(&self) -> RecordedAt {
         RecordedAt::since_epoch(self.clock.now())
     }
 

@@ -81,11 +81,11 @@ pub enum WriteError {
         /// Error of the put.
         source: PutError,
     },
-    /// The latest item is missing or has no `Latest`, but there are versions: counting from 1 would repeat their numbers.
-    /// Nothing changed.
+    /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
+    /// numbers. Nothing changed.
     #[error("history has version {version}, but no latest item counts it: `vzero repair` adds it")]
     Uncounted {
-        /// Highest version in history.
+        /// Highest version in history, or its floor.
         version: Version,
     },
     /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.

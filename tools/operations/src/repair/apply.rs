@@ -3,7 +3,7 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{recent_requests::Window, repair::Step, version::Version, version_item::VersionItem},
+    domain::{recent_requests::Window, repair::Step, tombstone, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -114,6 +114,10 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
                 false => Outcome::Conflict,
             },
         ),
+        Step::Recount { latest, to } => Ok(match recount(store, planned, *latest, *to).await? {
+            true => Outcome::Raised,
+            false => Outcome::Conflict,
+        }),
         Step::Raise { from, to } => Ok(match raise(store, planned, Some(*from), *to).await? {
             true => Outcome::Raised,
             false => Outcome::Conflict,
@@ -130,6 +134,24 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
             })
         }
     }
+}
+
+/// Raises the floor first: if this is interrupted, no version can be created below it.
+async fn recount(
+    store: &Store,
+    planned: &Planned,
+    latest: Option<Option<Version>>,
+    to: Version,
+) -> Result<bool, OperationError> {
+    store.raise_floor(&planned.entity, to).await?;
+    if let Some(from) = latest {
+        return raise(store, planned, from, to).await;
+    }
+    let latest = tombstone::without_state(&planned.entity, to, store.now());
+    let is_created = store
+        .revive_latest(&planned.entity, to, &latest, Window::default())
+        .await?;
+    Ok(is_created && is_stored(store, &VersionItem::from_image(latest, store.digits())?).await?)
 }
 
 async fn raise(store: &Store, planned: &Planned, from: Option<Version>, to: Version) -> Result<bool, OperationError> {

@@ -158,6 +158,7 @@ impl Planned {
             Step::Move { padded, version, .. } => {
                 json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version})
             }
+            Step::Recount { to, .. } => json!({"ID": id, "Step": "Recount", "Version": to}),
             Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
         }
     }
@@ -165,7 +166,7 @@ impl Planned {
     pub fn version(&self) -> Version {
         match &self.step {
             Step::Put(version) => version.version(),
-            Step::Raise { to, .. } | Step::Adopt { to } => *to,
+            Step::Raise { to, .. } | Step::Adopt { to } | Step::Recount { to, .. } => *to,
             Step::Move { version, .. } | Step::Revive { version, .. } => *version,
         }
     }
