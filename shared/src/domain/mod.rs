@@ -17,6 +17,7 @@ pub mod plain;
 pub mod prune;
 pub mod recent_requests;
 pub mod recorded_at;
+pub mod recount;
 pub mod repair;
 pub mod request_id;
 pub mod sequence;

@@ -7,6 +7,7 @@ use super::{
     keys::{LATEST_KEY, VersionDigits},
     marks::unmarked,
     names,
+    recount::{Counter, recount},
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -40,12 +41,10 @@ pub enum Step {
         /// Its number.
         version: Version,
     },
-    /// Continues the counter above the floor: neither a version nor the latest item has the number of the floor or a higher
-    /// one. The floor rises to the new number, because the versions in between do not exist.
+    /// Continues the counter above the floor, see [`recount`].
     Recount {
-        /// The latest item and its current number, `None` if it has none. Without one, a tombstone is created, because the state
-        /// is not known.
-        latest: Option<Option<Version>>,
+        /// Number of the latest item.
+        from: Counter,
         /// New number.
         to: Version,
     },
@@ -106,17 +105,7 @@ pub fn plan(
     }
     let number = latest.map(latest_of).and_then(Result::ok);
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
-        let is_countable = number.is_some() || latest.is_none() || is_uncounted(latest);
-        let to = floor
-            .get()
-            .checked_add(1)
-            .and_then(Version::new)
-            .filter(|_| is_countable);
-        plan.missing = VersionSet::default();
-        plan.steps.extend(to.map(|to| Step::Recount {
-            latest: latest.map(|_| number),
-            to,
-        }));
+        plan.steps.extend(recount(floor, latest));
         return plan;
     }
     match (latest, number, highest(findings).zip(top)) {
@@ -276,8 +265,7 @@ mod tests {
             Step::Raise { from, to } => format!("raise {from} to {to}"),
             Step::Adopt { to } => format!("adopt {to}"),
             Step::Move { version, .. } => format!("move {version}"),
-            Step::Recount { latest: None, to } => format!("create {to}"),
-            Step::Recount { latest: Some(from), to } => format!("recount {} to {to}", from.map_or(0, Version::get)),
+            Step::Recount { to, .. } => format!("recount {to}"),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
         let steps: Vec<_> = plan.steps.iter().map(step).collect();
@@ -378,26 +366,7 @@ mod tests {
                 json!([["adopt 6"], [[3, 4]], 0]),
             ),
             (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
-            // Pruned versions without a latest item that counts them.
-            (&[below_floor], None, None, json!([["create 10"], [], 0])),
-            (
-                &[below_floor],
-                Some(v0(2, "x")),
-                None,
-                json!([["recount 2 to 10"], [], 0]),
-            ),
-            (
-                &[below_floor, no_version],
-                Some(uncounted("x")),
-                None,
-                json!([["recount 0 to 10"], [], 0]),
-            ),
-            (
-                &[below_floor, not_whole],
-                Some(item(json!({"Latest": {"N": "1.5"}}))),
-                None,
-                json!([[], [], 1]),
-            ),
+            (&[below_floor], None, None, json!([["recount 10"], [], 0])),
         ] {
             assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");
         }

@@ -347,7 +347,9 @@ fn a_counter_never_continues_below_the_floor() {
         (vec![state("v1", "first"), state("v2", "new"), counted(2)], json!("new")),
     ] {
         table.put(floor("E", 10));
-        items.iter().for_each(|item| table.put(item.clone()));
+        for item in &items {
+            table.put(item.clone());
+        }
         let before = table.items();
         let found = table.lines(&["audit", "E", "--lag", "0"], 4);
         assert!(

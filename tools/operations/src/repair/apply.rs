@@ -3,7 +3,9 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{recent_requests::Window, repair::Step, tombstone, version::Version, version_item::VersionItem},
+    domain::{
+        recent_requests::Window, recount::Counter, repair::Step, tombstone, version::Version, version_item::VersionItem,
+    },
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -114,7 +116,7 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
                 false => Outcome::Conflict,
             },
         ),
-        Step::Recount { latest, to } => Ok(match recount(store, planned, *latest, *to).await? {
+        Step::Recount { from, to } => Ok(match recount(store, planned, *from, *to).await? {
             true => Outcome::Raised,
             false => Outcome::Conflict,
         }),
@@ -137,21 +139,19 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
 }
 
 /// Raises the floor first: if this is interrupted, no version can be created below it.
-async fn recount(
-    store: &Store,
-    planned: &Planned,
-    latest: Option<Option<Version>>,
-    to: Version,
-) -> Result<bool, OperationError> {
+async fn recount(store: &Store, planned: &Planned, from: Counter, to: Version) -> Result<bool, OperationError> {
     store.raise_floor(&planned.entity, to).await?;
-    if let Some(from) = latest {
-        return raise(store, planned, from, to).await;
+    match from {
+        Counter::At(from) => raise(store, planned, Some(from), to).await,
+        Counter::Uncounted => raise(store, planned, None, to).await,
+        Counter::NoLatestItem => {
+            let latest = tombstone::without_state(&planned.entity, to, store.now());
+            let is_created = store
+                .revive_latest(&planned.entity, to, &latest, Window::default())
+                .await?;
+            Ok(is_created && is_stored(store, &VersionItem::from_image(latest, store.digits())?).await?)
+        }
     }
-    let latest = tombstone::without_state(&planned.entity, to, store.now());
-    let is_created = store
-        .revive_latest(&planned.entity, to, &latest, Window::default())
-        .await?;
-    Ok(is_created && is_stored(store, &VersionItem::from_image(latest, store.digits())?).await?)
 }
 
 async fn raise(store: &Store, planned: &Planned, from: Option<Version>, to: Version) -> Result<bool, OperationError> {
