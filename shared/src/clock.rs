@@ -46,16 +46,23 @@ impl fmt::Debug for Clock {
 
 /// Deadline of an invocation: when to stop starting work, and when to stop waiting for it. Work that is not complete by then
 /// is reported as failed, before Lambda ends the invocation.
+///
+/// ```text
+/// ──── work ────┬──── last request ────┬── logs, metrics, spans ──┬── response ──┤ Lambda ends the invocation
+///           start_by (2 s)         finish_by (250 ms)        respond_by (250 ms)
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     /// Time from which no new work starts.
     pub start_by: Instant,
     /// Time from which no work is awaited.
     pub finish_by: Instant,
+    /// Time from which nothing delays the response.
+    pub respond_by: Instant,
 }
 
 impl Deadline {
-    /// Time reserved for the response.
+    /// Time reserved for telemetry and for the response, one half each.
     const RESPONSE_TIME: Duration = Duration::from_millis(500);
     /// Time reserved for the last request.
     const REQUEST_TIME: Duration = Duration::from_secs(2);
@@ -76,11 +83,13 @@ impl Deadline {
     /// Creates the deadline of an invocation with this remaining time. If it is short, the reserved times are shorter.
     pub fn after(left: Duration) -> Self {
         let now = Instant::now();
-        let finish = left.saturating_sub(Self::RESPONSE_TIME.min(left / 4));
+        let reserved = Self::RESPONSE_TIME.min(left / 4);
+        let finish = left.saturating_sub(reserved);
         let start = finish.saturating_sub(Self::REQUEST_TIME.min(finish / 2));
         Self {
             start_by: now + start,
             finish_by: now + finish,
+            respond_by: now + finish + reserved / 2,
         }
     }
 
@@ -97,7 +106,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_is_reserved_for_the_response() {
         let now = Instant::now();
-        let check = |left, start, finish| {
+        let check = |left, start, finish, respond| {
             let deadline = Deadline::after(Duration::from_millis(left));
             assert_eq!(
                 deadline.start_by - now,
@@ -109,10 +118,15 @@ mod tests {
                 Duration::from_millis(finish),
                 "finish with {left}"
             );
+            assert_eq!(
+                deadline.respond_by - now,
+                Duration::from_millis(respond),
+                "respond with {left}"
+            );
         };
-        check(30_000, 27_500, 29_500);
-        check(1_000, 375, 750);
-        check(0, 0, 0);
+        check(30_000, 27_500, 29_500, 29_750);
+        check(1_000, 375, 750, 875);
+        check(0, 0, 0, 0);
         let now = u64::try_from(since_epoch().as_millis()).unwrap();
         assert!(Deadline::at_epoch_millis(now + 30_000).allows_start());
         assert!(!Deadline::at_epoch_millis(now - 1).allows_start());

@@ -60,11 +60,10 @@ pub(crate) fn join(span: &Span, header: Option<&str>) {
     let _ = span.set_parent(XrayPropagator::new().extract(&carrier));
 }
 
-/// Exports the pending spans.
-pub(crate) fn flush() {
-    if let Some(provider) = PROVIDER.get()
-        && let Err(error) = provider.force_flush()
-    {
+/// Exports the pending spans. The exporter blocks, so it has a thread of its own.
+pub(crate) async fn flush() {
+    let Some(provider) = PROVIDER.get() else { return };
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(|| provider.force_flush()).await {
         tracing::warn!(error = chain(&error), "spans were not sent");
     }
 }

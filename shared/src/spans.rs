@@ -2,6 +2,8 @@
 
 use tracing::Span;
 
+use crate::clock::Deadline;
+
 /// Creates the span of an invocation. `trace` is the X-Ray trace header.
 pub fn invocation(function: &'static str, request_id: &str, trace: Option<&str>) -> Span {
     let span = tracing::info_span!(
@@ -18,8 +20,14 @@ pub fn invocation(function: &'static str, request_id: &str, trace: Option<&str>)
     span
 }
 
-/// Exports the ended spans before the response: Lambda freezes the environment afterwards, and spans could be lost.
-pub fn flush() {
+/// Exports the ended spans before the response: Lambda freezes the environment afterwards, and spans could be lost. It stops
+/// to wait for a collector that does not respond in time.
+pub async fn flush(deadline: Deadline) {
     #[cfg(feature = "otel")]
-    crate::otel::flush();
+    let flushed = crate::otel::flush();
+    #[cfg(not(feature = "otel"))]
+    let flushed = std::future::ready(());
+    if tokio::time::timeout_at(deadline.respond_by, flushed).await.is_err() {
+        tracing::warn!("spans were not sent in time");
+    }
 }

@@ -322,6 +322,13 @@ async fn a_retry_finds_its_first_request_in_history() {
         "{last}"
     );
 
+    // The version was pruned.
+    let missing = json!({"Responses": {"Table": []}});
+    let floor = json!({"Item": {"Floor": {"N": "40"}}});
+    let (store, _) = replaying(&[failed(), failure.clone(), missing, floor]);
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Err(WriteError::Pruned { version: version(39) }));
+
     // History does not catch up.
     let missing = json!({"Responses": {"Table": []}});
     let waiting = std::iter::repeat_n([missing.clone(), read.clone()], 60).flatten();

@@ -48,7 +48,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         let span = spans::invocation("stream-fn", &context.request_id, context.xray_trace_id.as_deref());
         let response = writer.handle(&event.payload, &context.request_id, deadline);
         let response = response.instrument(span).await;
-        spans::flush();
+        spans::flush(deadline).await;
         response
     }))
     .await

@@ -1,13 +1,22 @@
 //! SQS batches: updates of one entity are applied in order, different entities concurrently.
 //!
 //! A batch is divided into lanes. Messages that share an entity or a FIFO message group are in the same lane, and a lane is
-//! processed in order. Messages that fail, or that the deadline does not allow to start, are returned as batch item failures.
+//! processed in order. Messages that fail or are not started are returned as batch item failures. Not started are:
+//!
+//! - messages that the deadline does not allow to start;
+//! - with `Ordering=arrival`, the later messages of an entity one of whose updates can succeed in a later delivery. It would
+//!   replace the values of later updates. An update that can never succeed stops no other update of its entity;
+//! - the later messages of a FIFO group, after any failure.
 
 use std::collections::{HashMap, HashSet};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::{StreamExt as _, stream};
-use shared::{clock::Deadline, domain::update::Update, metrics::Tally};
+use shared::{
+    clock::Deadline,
+    domain::update::{Ordering, Update},
+    metrics::Tally,
+};
 
 use crate::{
     error::{Error, InvalidEvent},
@@ -73,10 +82,14 @@ impl Entry {
             group,
         }
     }
+
+    /// Returns the entity, `None` without a valid update.
+    fn entity(&self) -> Option<&str> {
+        self.update.as_ref().ok().map(|update| update.entity.as_str())
+    }
 }
 
-/// Processes one lane in order, and returns the messages that failed. After a failure, the later messages of the same FIFO
-/// group fail without an attempt: they must not be applied before it.
+/// Processes one lane in order, and returns the messages that failed or were not started.
 async fn process_lane(
     writer: &Writer,
     entries: &[Entry],
@@ -85,26 +98,66 @@ async fn process_lane(
     tally: &Tally,
 ) -> Vec<usize> {
     let mut failed = Vec::new();
-    let mut stopped: HashSet<&str> = HashSet::new();
+    let mut stopped = Stopped::default();
     for index in lane {
         let entry = &entries[index];
-        let group_stopped = entry.group.as_deref().is_some_and(|group| stopped.contains(group));
-        let done = !group_stopped && deadline.allows_start() && apply(writer, entry, deadline, tally).await;
-        if !done {
+        let attempt = if deadline.allows_start() && !stopped.contains(entry) {
+            apply(writer, entry, deadline, tally).await
+        } else {
+            writer.log_not_started(entry.update.as_ref().ok(), entry.id.as_deref());
+            Attempt::Retryable
+        };
+        if attempt != Attempt::Succeeded {
             failed.push(index);
-            stopped.extend(entry.group.as_deref());
+            stopped.add(entry, attempt, writer.ordering());
         }
     }
     failed
 }
 
-async fn apply(writer: &Writer, entry: &Entry, deadline: Deadline, tally: &Tally) -> bool {
+/// Result of processing a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Succeeded,
+    /// It was not applied, and a later delivery can apply it.
+    Retryable,
+    /// It can never be applied.
+    Rejected,
+}
+
+/// FIFO groups and entities whose later messages are not started.
+#[derive(Debug, Default)]
+struct Stopped<'a> {
+    groups: HashSet<&'a str>,
+    entities: HashSet<&'a str>,
+}
+
+impl<'a> Stopped<'a> {
+    fn contains(&self, entry: &Entry) -> bool {
+        let has_stopped = |set: &HashSet<&str>, key: Option<&str>| key.is_some_and(|key| set.contains(key));
+        has_stopped(&self.groups, entry.group.as_deref()) || has_stopped(&self.entities, entry.entity())
+    }
+
+    fn add(&mut self, entry: &'a Entry, attempt: Attempt, ordering: Ordering) {
+        self.groups.extend(entry.group.as_deref());
+        // With an order by time, a late delivery is stale.
+        if attempt == Attempt::Retryable && ordering == Ordering::Arrival {
+            self.entities.extend(entry.entity());
+        }
+    }
+}
+
+async fn apply(writer: &Writer, entry: &Entry, deadline: Deadline, tally: &Tally) -> Attempt {
     let message = entry.id.as_deref();
     match &entry.update {
-        Ok(update) => writer.write(update, message, deadline, tally).await.is_ok(),
+        Ok(update) => match writer.write(update, message, deadline, tally).await {
+            Ok(_) => Attempt::Succeeded,
+            Err(error) if error.is_retryable() => Attempt::Retryable,
+            Err(_) => Attempt::Rejected,
+        },
         Err(error) => {
             reject(message, error, tally);
-            false
+            Attempt::Rejected
         }
     }
 }
@@ -115,7 +168,7 @@ fn lanes(entries: &[Entry]) -> Vec<Vec<usize>> {
     let mut by_entity: HashMap<&str, usize> = HashMap::new();
     let mut by_group: HashMap<&str, usize> = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let entity = entry.update.as_ref().ok().map(|update| update.entity.as_str());
+        let entity = entry.entity();
         let group = entry.group.as_deref();
         let of_entity = entity.and_then(|entity| by_entity.get(entity).copied());
         let of_group = group.and_then(|group| by_group.get(group).copied());

@@ -44,6 +44,14 @@ impl Error {
         }
     }
 
+    /// Returns `true` if a later delivery of the update can succeed.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::InvalidEvent(_) | Self::VersionConflict { .. } | Self::Internal(WriteError::Pruned { .. }) => false,
+            Self::Throttled(_) | Self::Internal(_) | Self::NotInTime => true,
+        }
+    }
+
     /// Returns the error and its sources in one line.
     pub fn chain(&self) -> String {
         chain(self)
@@ -100,6 +108,8 @@ pub enum InvalidEvent {
 
 #[cfg(test)]
 mod tests {
+    use shared::domain::version::Version;
+
     use super::*;
 
     #[test]
@@ -114,5 +124,27 @@ mod tests {
         assert_eq!(diagnostic.error_message, "the event is invalid: Latest is reserved");
         assert_eq!(Error::from(WriteError::Unexplained).error_type(), "Internal");
         assert_eq!(Error::NotInTime.error_type(), "Internal");
+    }
+
+    #[test]
+    fn a_later_delivery_can_succeed_unless_the_update_is_rejected() {
+        let version = Version::FIRST;
+        let conflict = Error::VersionConflict { expected: 3, latest: 5 };
+        for error in [
+            conflict,
+            InvalidEvent::NotJson.into(),
+            WriteError::Pruned { version }.into(),
+            WriteError::RequestIdReused { version }.into(),
+        ] {
+            assert!(!error.is_retryable(), "{error:?}");
+        }
+        for error in [
+            Error::NotInTime,
+            WriteError::Undetermined { version }.into(),
+            WriteError::Uncounted { version }.into(),
+            WriteError::Contended { attempts: 20 }.into(),
+        ] {
+            assert!(error.is_retryable(), "{error:?}");
+        }
     }
 }

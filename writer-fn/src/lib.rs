@@ -50,7 +50,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         };
         let response = writer.handle_from(&carrier, &event.payload, deadline);
         let response = response.instrument(span).await;
-        spans::flush();
+        spans::flush(deadline).await;
         response
     }))
     .await

@@ -52,6 +52,11 @@ impl Writer {
         self
     }
 
+    /// Returns the order of the updates.
+    pub(crate) fn ordering(&self) -> Ordering {
+        self.ordering
+    }
+
     /// Parses the update in an envelope.
     pub(crate) fn open(&self, envelope: Envelope, carrier: &Carrier) -> Result<Update, InvalidEvent> {
         let mut update = envelope.open(carrier, self.ordering)?;
@@ -99,6 +104,14 @@ impl Writer {
         metrics::update(tally, &response, since.elapsed());
         self.log(update, message, &response, &span);
         response
+    }
+
+    /// Logs an update of a batch that is returned as failed without an attempt, `None` if the message contains no valid one.
+    pub(crate) fn log_not_started(&self, update: Option<&Update>, message: Option<&str>) {
+        let entity = update.map(|update| update.entity.in_logs(self.log_keys));
+        let request = update.map(|update| update.request_id.in_logs());
+        let (entity, request) = (entity.as_deref(), request.as_deref());
+        tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
     }
 
     fn log(&self, update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>, span: &Span) {

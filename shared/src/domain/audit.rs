@@ -66,9 +66,10 @@ impl Collection {
         }
     }
 
-    /// Returns `true` if there is a latest item, a version, or a record in quarantine.
+    /// Returns `true` if there is a latest item, a version, a floor, or a record in quarantine.
     pub fn is_entity(&self) -> bool {
-        self.latest.is_some() || !self.versions.is_empty() || self.has_padded || self.quarantined > 0
+        let has_history = !self.versions.is_empty() || self.has_padded || self.floor.is_some();
+        self.latest.is_some() || has_history || self.quarantined > 0
     }
 
     /// Returns the number of records in quarantine.
@@ -79,6 +80,13 @@ impl Collection {
     /// Adds this number of records in quarantine.
     pub fn add_quarantined(&mut self, records: u64) {
         self.quarantined += records;
+    }
+
+    /// Returns the floor if neither a version nor the latest item has its number or a higher one.
+    pub fn uncounted_floor(&self) -> Option<Version> {
+        let counted = self.latest_version().and_then(Result::ok).map(Version::get);
+        let highest = self.versions.last().max(counted).unwrap_or_default();
+        self.floor.filter(|floor| highest < floor.get())
     }
 
     /// Returns the version number of the latest item, `None` without a latest item.
@@ -136,19 +144,21 @@ impl Collection {
             ..Discrepancies::default()
         };
         let (versions, floor) = (&self.versions, self.floor().get());
+        found.uncounted_floor = self.uncounted_floor();
         match self.latest_version() {
             None => {
                 if self.is_padded() {
                     found.no_version = Some(InvalidImage::NoLatest);
                 }
                 match self.expired(now) {
+                    _ if found.uncounted_floor.is_some() => {}
                     Some(highest) => found.missing = versions.gaps(floor, highest.get()),
                     None => found.orphans = versions.clone(),
                 }
             }
             Some(Err(why)) => {
                 found.no_version = Some(why);
-                if why == InvalidImage::NoLatest {
+                if why == InvalidImage::NoLatest && found.uncounted_floor.is_none() {
                     found.orphans = versions.clone();
                 }
             }
@@ -158,7 +168,9 @@ impl Collection {
                     .get()
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| versions.within(beyond, u64::MAX));
-                found.unpruned = self.unsettled().within(1, floor - 1);
+                if number.get() >= floor {
+                    found.unpruned = self.unsettled().within(1, floor - 1);
+                }
                 if let (Some(latest), Some(newest)) = (&self.latest, &self.newest)
                     && !is_same(latest, newest, digits)
                 {
@@ -194,6 +206,8 @@ pub struct Discrepancies {
     pub orphans: VersionSet,
     /// Versions below the floor that are neither marked nor pinned.
     pub unpruned: VersionSet,
+    /// Floor, if neither a version nor the latest item has its number or a higher one.
+    pub uncounted_floor: Option<Version>,
     /// Latest version, if its item differs from the latest item.
     pub latest_differs: Option<Version>,
     /// Reason why the latest item has no valid version.
@@ -215,12 +229,14 @@ impl Discrepancies {
             || !self.orphans.is_empty()
             || self.latest_differs.is_some()
             || self.no_version == Some(InvalidImage::NoLatest)
+            || self.uncounted_floor.is_some()
     }
 
     /// Returns one finding for each range of versions. Missing versions are reported as gaps.
     pub fn findings(&self) -> Vec<Finding> {
         let single = [
             self.no_version.map(|why| Finding::NoVersion { why }),
+            self.uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
             self.latest_differs.map(|version| Finding::HeadDiffers { version }),
             (self.quarantined > 0).then_some(Finding::Quarantined {
                 records: self.quarantined,
@@ -285,6 +301,12 @@ pub enum Finding {
         /// Number of records.
         records: u64,
     },
+    /// History begins at the floor, but neither a version nor the latest item has its number or a higher one: the latest item
+    /// was deleted, or its counter was set back.
+    BelowFloor {
+        /// Floor.
+        floor: Version,
+    },
     /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
     /// them.
     Unpruned {
@@ -305,8 +327,17 @@ impl Finding {
             Self::Lagging { .. } => "Lagging",
             Self::NoVersion { .. } => "NoVersion",
             Self::Orphan { .. } => "Orphan",
+            Self::BelowFloor { .. } => "BelowFloor",
             Self::Unpruned { .. } => "Unpruned",
             Self::Quarantined { .. } => "Quarantined",
+        }
+    }
+
+    /// Returns the floor of a finding [`Self::BelowFloor`].
+    pub fn uncounted_floor(&self) -> Option<Version> {
+        match self {
+            Self::BelowFloor { floor } => Some(*floor),
+            _ => None,
         }
     }
 
@@ -326,6 +357,7 @@ impl Finding {
                 json!({"ID": id, "Finding": finding, "From": from, "To": to})
             }
             Self::Quarantined { records } => json!({"ID": id, "Finding": finding, "Records": records}),
+            Self::BelowFloor { floor } => json!({"ID": id, "Finding": finding, "Floor": floor}),
             Self::HeadDiffers { version } => json!({"ID": id, "Finding": finding, "Version": version}),
             Self::Lagging { through, latest } => {
                 json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})

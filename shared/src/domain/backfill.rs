@@ -209,6 +209,12 @@ pub enum Refusal {
     /// Another item of the table has the same partition key in the target.
     #[error("another item of the table has the name of its entity")]
     SameName,
+    /// An update created the entity, so that it lacks the attributes that the update did not name.
+    #[error("an update created its entity first, and its attributes are missing there")]
+    CreatedByUpdate,
+    /// The entity has versions, but its first one was pruned or is missing.
+    #[error("version 1 of its entity is not in history, so it is not known whether it was imported")]
+    FirstVersionUnknown,
     /// Two attributes would have the same name.
     #[error("two attributes would be {name}")]
     Twice {
@@ -233,6 +239,13 @@ pub enum Refusal {
     /// DynamoDB rejected the item.
     #[error("DynamoDB rejects it: it is too large or otherwise invalid")]
     Rejected,
+}
+
+impl Refusal {
+    /// Returns `true` if the item could become a version, but its entity has versions of other updates.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::CreatedByUpdate | Self::FirstVersionUnknown)
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod purge_marker;
 pub mod quarantine;
 pub mod recent_requests;
 pub mod recorded_at;
+pub mod recount;
 pub mod repair;
 pub mod request_id;
 pub mod sequence;

@@ -2,6 +2,8 @@
 //!
 //! A version's age counts from the time at which the next one was [recorded](super::recorded_at), not from the client's
 //! `Time` or `Timestamp`, which can be any time.
+//!
+//! No version is removed that the rule keeps: a version below the floor can be newer than the floor, if the counter was set back.
 
 use std::collections::BTreeMap;
 
@@ -55,31 +57,38 @@ impl Seen {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidImage`] if the latest item has no valid version.
+    /// Returns [`InvalidImage`] if the latest item has no valid version, or one below the floor.
     pub fn plan(&self, keep: Keep, over_gaps: bool) -> Result<Option<Plan>, InvalidImage> {
         let Some(latest) = self.collection.latest_version().transpose()? else {
             return Ok(None);
         };
         let (latest, before) = (latest.get(), self.collection.floor());
+        if latest < before.get() {
+            return Err(InvalidImage::LatestBelowFloor);
+        }
         let versions = self.collection.versions();
         let wanted = match keep {
             Keep::Newest(count) => latest.saturating_sub(count.max(1)) + 1,
             Keep::Since(since) => {
                 let known = self.times.range(..=latest);
                 let old = known.take_while(|(_, time)| **time < since).last();
-                old.map_or(before.get(), |(version, _)| *version)
+                old.map_or(1, |(version, _)| *version)
             }
         };
+        // The versions below the floor of an interrupted run, and those that were created below it.
+        let leftover = wanted.min(before.get());
         let wanted = wanted.max(before.get());
         let missing = versions.gaps(before.get(), wanted - 1).ranges().next();
         let stopped_at = missing.map(|(first, _)| first).filter(|_| !over_gaps);
         let floor = stopped_at.unwrap_or(wanted);
-        let mark = self.collection.unsettled().within(1, floor - 1);
+        let unsettled = self.collection.unsettled();
+        let below_floor = unsettled.within(1, floor - 1);
+        let kept = unsettled.within(leftover, before.get() - 1);
         Ok(Some(Plan {
             floor: Version::new(floor).unwrap_or(before),
             before,
-            settled: versions.within(1, floor - 1).len() - mark.len(),
-            mark,
+            settled: versions.within(1, floor - 1).len() - below_floor.len(),
+            mark: below_floor.without(&kept),
             stopped_at: stopped_at.and_then(Version::new),
             undated: match keep {
                 Keep::Newest(_) => 0,
@@ -199,15 +208,20 @@ mod tests {
             (Keep::Newest(1), 1, (6, vec![1, 2, 3, 4, 5])),
             // The latest version is always kept.
             (Keep::Newest(0), 1, (6, vec![1, 2, 3, 4, 5])),
-            // The floor is not lowered, and unmarked versions below it are marked.
-            (Keep::Newest(5), 4, (4, vec![1, 2, 3])),
+            // The floor is not lowered. Unmarked versions below it are marked, unless the rule keeps them.
+            (Keep::Newest(3), 4, (4, vec![1, 2, 3])),
+            (Keep::Newest(5), 4, (4, vec![1])),
+            (Keep::Newest(100), 4, (4, vec![])),
+            (Keep::Newest(1), 4, (6, vec![1, 2, 3, 4, 5])),
             (since(5), 1, (1, vec![])),
             (since(10), 1, (1, vec![])),
             // At 20, version 1 was the latest until just then.
             (since(20), 1, (1, vec![])),
             (since(21), 1, (2, vec![1])),
             (since(1000), 1, (6, vec![1, 2, 3, 4, 5])),
-            (since(21), 4, (4, vec![1, 2, 3])),
+            (since(41), 4, (4, vec![1, 2, 3])),
+            (since(21), 4, (4, vec![1])),
+            (since(5), 4, (4, vec![])),
         ] {
             let plan = planned(&all, floor, 6, keep, false);
             assert_eq!((effect(&plan), plan.undated), (expected, 0), "{keep:?} {floor}");
@@ -220,8 +234,37 @@ mod tests {
         }
         let nothing = planned(&[], 1, 1, Keep::Newest(1), false);
         assert!(nothing.is_done());
-        // The counter was set back.
-        assert_eq!(effect(&planned(&all, 5, 2, since(1000), false)), (5, vec![1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn no_version_is_marked_while_the_counter_is_below_the_floor() {
+        let floor = json!({"SK": {"S": "floor"}, "Floor": {"N": "5"}});
+        for number in 1..=4 {
+            let set_back = seen([
+                floor.clone(),
+                latest(number),
+                version(1, Some(10)),
+                version(9, Some(20)),
+            ]);
+            for keep in [Keep::Newest(1), Keep::Since(at(1000))] {
+                assert_eq!(set_back.plan(keep, true), Err(InvalidImage::LatestBelowFloor));
+            }
+        }
+    }
+
+    #[test]
+    fn versions_that_were_created_below_the_floor_are_kept_as_long_as_the_rule_keeps_them() {
+        // Versions 1 and 2 were created after versions up to 5 had been pruned, and a repair continued with 6.
+        let created = [(1, Some(100)), (2, Some(110)), (6, Some(120))];
+        for (keep, marked) in [
+            (Keep::Since(at(90)), vec![]),
+            (Keep::Since(at(115)), vec![1]),
+            (Keep::Since(at(130)), vec![1, 2]),
+            (Keep::Newest(100), vec![]),
+            (Keep::Newest(1), vec![1, 2]),
+        ] {
+            assert_eq!(effect(&planned(&created, 6, 6, keep, false)), (6, marked), "{keep:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::{
     marks::unmarked,
     names,
     quarantine::QuarantinedRecord,
+    recount::{Counter, recount},
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -48,6 +49,13 @@ pub enum Step {
         /// Record to delete.
         record: QuarantinedRecord,
     },
+    /// Continues the counter above the floor, see [`recount`].
+    Recount {
+        /// Number of the latest item.
+        from: Counter,
+        /// New number.
+        to: Version,
+    },
     /// Restores a deleted latest item from the highest version.
     Revive {
         /// Highest version.
@@ -61,7 +69,7 @@ impl Step {
     /// Returns `true` if the step gives a version number to a latest item. It must then be checked again that there is no
     /// higher version.
     pub fn is_numbering(&self) -> bool {
-        !matches!(self, Self::Put(_))
+        !matches!(self, Self::Put(_) | Self::Release { .. })
     }
 }
 
@@ -109,10 +117,17 @@ pub fn plan(
             } if is_uncounted(latest) => {}
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
             // Each record in quarantine needs its own step, or cannot be repaired.
-            Finding::HeadDiffers { .. } | Finding::Lagging { .. } | Finding::Quarantined { .. } => {}
+            Finding::HeadDiffers { .. }
+            | Finding::Lagging { .. }
+            | Finding::BelowFloor { .. }
+            | Finding::Quarantined { .. } => {}
         }
     }
     let number = latest.map(latest_of).and_then(Result::ok);
+    if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
+        plan.steps.extend(recount(floor, latest));
+        return plan;
+    }
     match (latest, number, highest(findings).zip(top)) {
         // The counter was set back: the version with the latest item's number is a different state.
         (Some(latest), Some(number), Some((highest, top))) if highest >= number => {
@@ -271,6 +286,7 @@ mod tests {
             Step::Adopt { to } => format!("adopt {to}"),
             Step::Move { version, .. } => format!("move {version}"),
             Step::Release { version, .. } => format!("release {}", version.version()),
+            Step::Recount { to, .. } => format!("recount {to}"),
             Step::Revive { version, .. } => format!("revive {version}"),
         };
         let steps: Vec<_> = plan.steps.iter().map(step).collect();
@@ -295,6 +311,7 @@ mod tests {
             uncounted.remove("Latest");
             uncounted
         };
+        let below_floor = Finding::BelowFloor { floor: version(9) };
         let unpruned = Finding::Unpruned {
             from: version(1),
             to: version(2),
@@ -370,6 +387,7 @@ mod tests {
                 json!([["adopt 6"], [[3, 4]], 0]),
             ),
             (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
+            (&[below_floor], None, None, json!([["recount 10"], [], 0])),
         ] {
             assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");
         }

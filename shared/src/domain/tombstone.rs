@@ -10,7 +10,25 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{AttributeValue, Item, marks, names, view::is_deleted};
+use super::{
+    AttributeValue, Item, entity::EntityId, keys::LATEST_KEY, marks, names, recorded_at::RecordedAt, version::Version,
+    view::is_deleted,
+};
+
+/// Returns a tombstone without attributes, for an entity whose state is not known.
+pub fn without_state(entity: &EntityId, version: Version, now: RecordedAt) -> Item {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = AttributeValue::N(version.to_string());
+    let members = [
+        (names::PK, text(entity.as_str())),
+        (names::SK, text(LATEST_KEY)),
+        (names::LATEST, number.clone()),
+        (names::DELETED, AttributeValue::Bool(true)),
+        (names::RECORDED_AT, text(&now.to_string())),
+        (names::RECORDED_VERSION, number),
+    ];
+    Item::from(HashMap::from(members.map(|(name, value)| (name.to_owned(), value))))
+}
 
 /// Returns the expiry of a latest item that is a tombstone.
 pub fn expiry_of(latest: &Item) -> Option<&AttributeValue> {

@@ -163,6 +163,9 @@ pub enum InvalidImage {
     /// `Latest` is too large for a version.
     #[error("Latest is above {max}", max = u64::MAX)]
     LatestTooLarge,
+    /// `Latest` is below the floor: the counter was set back.
+    #[error("Latest is below the floor")]
+    LatestBelowFloor,
 }
 
 #[cfg(test)]

@@ -416,6 +416,8 @@ async fn reads() {
     insta::assert_json_snapshot!("batch_get_items", body);
     let body = sent(async |client| store(client).newest_in_history(&equipment(), true).await).await;
     insta::assert_json_snapshot!("newest_in_history", body);
+    let body = sent(async |client| store(client).has_history(&equipment(), true).await).await;
+    insta::assert_json_snapshot!("has_history", body);
     let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
     let body = sent(async |client| store(client).versions_in_history(&versions, true).await).await;
     insta::assert_json_snapshot!("versions_in_history", body);

@@ -40,6 +40,13 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+impl Changes {
+    /// Returns `true` if the command line names neither an attribute nor a file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.json.is_none() && self.set.is_empty() && self.set_json.is_empty() && self.unset.is_empty()
+    }
+}
+
 pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
     if let Some(path) = &changes.json {
         return from_file(path);

@@ -526,7 +526,7 @@ fn all_maintenance_commands_together() {
     for n in 0..3 {
         table.put(json!({"PK": {"S": format!("old{n}")}, "SK": {"S": "v0"}, "State": {"S": "old"}}));
     }
-    let backfilled = table.lines(&["backfill", "--mode", "transaction"], 0);
+    let backfilled = table.lines(&["backfill", "--yes", "--mode", "transaction"], 0);
     assert_eq!(backfilled.last().unwrap()["Written"], 3);
     table.write_versions("E", 6);
     // No version of E is in history. The records are in documents, one in a message, one below a prefix.

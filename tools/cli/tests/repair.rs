@@ -322,3 +322,100 @@ fn a_padded_latest_item_never_takes_the_number_of_another_state() {
     assert_eq!(table.json(&["get", "Equipment#1"], 0)["Attributes"]["State"], "OTHER");
     assert_eq!(table.items()["Alone v01"]["State"], json!({"S": "OK"}));
 }
+
+fn floor(id: &str, floor: u64) -> Value {
+    json!({"PK": {"S": id}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}})
+}
+
+/// Versions up to the floor existed, although none of them exists any more.
+#[test]
+fn a_counter_never_continues_below_the_floor() {
+    let table = new_table();
+    let state = |key: &str, state: &str| json!({"PK": {"S": "E"}, "SK": {"S": key}, "State": {"S": state}});
+    let mut pinned = state("v3", "old");
+    pinned["Pinned"] = json!({"BOOL": true});
+    let counted = |latest: u64| {
+        let mut item = state("v0", "new");
+        item["Latest"] = json!({"N": latest.to_string()});
+        item
+    };
+    for (items, expected) in [
+        (vec![], json!(null)),
+        (vec![pinned.clone()], json!(null)),
+        (vec![state("v0", "new")], json!("new")),
+        // An earlier release counted from 1.
+        (vec![state("v1", "first"), state("v2", "new"), counted(2)], json!("new")),
+    ] {
+        table.put(floor("E", 10));
+        for item in &items {
+            table.put(item.clone());
+        }
+        let before = table.items();
+        let found = table.lines(&["audit", "E", "--lag", "0"], 4);
+        assert!(
+            found.contains(&json!({"ID": "E", "Finding": "BelowFloor", "Floor": 10})),
+            "{found:?}"
+        );
+        assert!(!format!("{found:?}").contains("Unpruned"), "{found:?}");
+        assert_eq!(table.lines(&["audit", "--all", "--lag", "0"], 4)[0], found[0]);
+        let is_counted = items.iter().any(|item| item.get("Latest").is_some());
+        // Nothing is removed, and without a repair nothing is written.
+        for arguments in [&["prune", "E", "--keep", "1"][..], &["prune", "--all", "--keep", "1"]] {
+            let pruned = table.run(arguments);
+            let is_one = arguments.contains(&"E");
+            let expected = match before.contains_key("E v0") {
+                true => {
+                    if is_one {
+                        5
+                    } else {
+                        4
+                    }
+                }
+                false => {
+                    if is_one {
+                        3
+                    } else {
+                        0
+                    }
+                }
+            };
+            assert_eq!(pruned.code, expected, "{pruned:?}");
+            assert_eq!(
+                is_counted,
+                pruned.stdout.contains("Latest is below the floor")
+                    || pruned.stderr.contains("Latest is below the floor"),
+                "{pruned:?}"
+            );
+        }
+        if !is_counted {
+            assert_eq!(table.run(&["put", "E", "--set", "A=1"]).code, 4);
+            assert_eq!(table.run(&["put", "E", "--set", "A=1", "--expect", "0"]).code, 4);
+        }
+        assert_eq!(table.items(), before);
+        let (plan, summary) = repair(&table, &["E", "--yes"], 0);
+        assert_eq!(plan, [json!({"ID": "E", "Step": "Recount", "Version": 11})]);
+        assert_eq!(done(&summary), json!({"Entities": 1, "Raised": 1}));
+        let after = table.items();
+        for (key, item) in before
+            .iter()
+            .filter(|(key, _)| !["E v0", "E floor"].contains(&key.as_str()))
+        {
+            assert_eq!(after[key], *item);
+        }
+        assert_eq!(
+            after["E v11"]
+                .get("State")
+                .map_or(Value::Null, |state| state["S"].clone()),
+            expected
+        );
+        assert_eq!(after["E v11"].get("Deleted").is_some(), expected.is_null());
+        // What was created below the floor is reported, and kept as long as the rule keeps it.
+        audit(&table, if is_counted { 4 } else { 0 });
+        assert_eq!(table.lines(&["prune", "E", "--keep", "100"], 0)[0]["Marked"], 0);
+        let put = table.lines(&["put", "--mode", "inline", "E", "--set", "State=x"], 0);
+        assert_eq!(put[0]["Version"], 12);
+        repair(&table, &["E", "--yes"], if is_counted { 4 } else { 0 });
+        table.run(&["purge", "E", "--yes"]);
+        assert!(table.items().is_empty());
+    }
+}

@@ -252,7 +252,7 @@ fn each_failure_has_its_exit_code_and_one_line() {
             "error: expected version 5, but the latest is 1",
         ),
         (
-            &["put", "E", "--ordering", "time", "--time", "2020-01-01"],
+            &["put", "E", "--set", "A=2", "--ordering", "time", "--time", "2020-01-01"],
             4,
             "error: the update is older than the latest version, 1",
         ),
@@ -273,12 +273,22 @@ fn each_failure_has_its_exit_code_and_one_line() {
             "error: /no/such/file: No such file or directory (os error 2)",
         ),
         (
-            &["put", ""],
+            &["put", "E"],
+            2,
+            "error: put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}",
+        ),
+        (
+            &["put", "E", "--actor", "me", "--time", "2020-01-01"],
+            2,
+            "error: put needs attributes",
+        ),
+        (
+            &["put", "", "--set", "A=2"],
             2,
             "error: the update: ID is not a partition key: the partition key is empty",
         ),
         (
-            &["put", "E", "--time", "junk"],
+            &["put", "E", "--set", "A=2", "--time", "junk"],
             2,
             "error: --time: it is not an ISO 8601 date and time",
         ),

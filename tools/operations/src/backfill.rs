@@ -28,7 +28,7 @@ struct Options {
     id: Option<String>,
 }
 
-/// Items that no version can be made of, each with the reason.
+/// Items that were not imported, each with the reason.
 pub type Refused = Vec<(Item, Refusal)>;
 
 pub struct BackfillRun(SegmentRun<Options, Progress, Refused>);

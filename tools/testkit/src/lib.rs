@@ -3,6 +3,7 @@
 //! | module | provides | feature |
 //! |---|---|---|
 //! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
+//! | `scripted` | DynamoDB clients whose response follows from the request, or never comes | `replay` |
 //! | `requests` | an interceptor that counts requests | |
 //! | `lost_responses` | an interceptor that loses responses | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
@@ -32,6 +33,8 @@ pub mod pages;
 #[cfg(feature = "replay")]
 pub mod replay;
 pub mod requests;
+#[cfg(feature = "replay")]
+pub mod scripted;
 pub mod server;
 #[cfg(feature = "stack")]
 pub mod stack;

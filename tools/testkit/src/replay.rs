@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::{
 };
 pub use aws_smithy_http_client::test_util::NeverClient;
 use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::Value;
 use shared::{
     config::Config as Settings,
@@ -26,12 +27,7 @@ impl Replay {
     /// Returns these bodies in order. The status follows from `__type`: 200 without one, 500 for `InternalServerError`, 400 for any other error.
     pub fn new(bodies: impl IntoIterator<Item = Value>) -> Self {
         let events = bodies.into_iter().map(|body| {
-            let status: u16 = match body["__type"].as_str() {
-                None => 200,
-                Some(error) if error.ends_with("InternalServerError") => 500,
-                Some(_) => 400,
-            };
-            let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
+            let response = HttpResponse::new(status(&body), body.to_string().into());
             ReplayEvent::new(HttpRequest::empty(), response)
         });
         Self(StaticReplayClient::new(events.collect()))
@@ -47,13 +43,7 @@ impl Replay {
 
     /// Operation and body of each request, in order.
     pub fn requests(&self) -> Vec<(String, Value)> {
-        let request = |request: &HttpRequest| {
-            let target = request.headers().get("x-amz-target").unwrap();
-            let (_, operation) = target.rsplit_once('.').unwrap();
-            let body = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
-            (operation.to_owned(), body)
-        };
-        self.0.actual_requests().map(request).collect()
+        self.0.actual_requests().map(content).collect()
     }
 
     pub fn operations(&self) -> Vec<String> {
@@ -63,6 +53,24 @@ impl Replay {
     pub fn bodies(&self) -> Vec<Value> {
         self.requests().into_iter().map(|(_, body)| body).collect()
     }
+}
+
+/// Returns the status of a response with this body.
+pub(crate) fn status(body: &Value) -> StatusCode {
+    let status: u16 = match body["__type"].as_str() {
+        None => 200,
+        Some(error) if error.ends_with("InternalServerError") => 500,
+        Some(_) => 400,
+    };
+    status.try_into().unwrap()
+}
+
+/// Returns operation and body of a request.
+pub(crate) fn content(request: &HttpRequest) -> (String, Value) {
+    let target = request.headers().get("x-amz-target").unwrap();
+    let (_, operation) = target.rsplit_once('.').unwrap();
+    let body = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+    (operation.to_owned(), body)
 }
 
 /// Client of DynamoDB over this HTTP client, with the default timeouts and retries of the functions.

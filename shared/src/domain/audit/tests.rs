@@ -203,6 +203,9 @@ proptest! {
         }));
         let found = collection(&items).check(VersionDigits::default(), Duration::ZERO);
 
+        let highest = versions.iter().map(|made| made.number).chain(number).max().unwrap_or_default();
+        let below_floor = begins.filter(|floor| highest < *floor);
+        prop_assert_eq!(found.uncounted_floor.map(Version::get), below_floor);
         let begins = begins.unwrap_or(1);
         let there = |number: u64| versions.iter().find(|made| made.number == number);
         let every = |wrong: &dyn Fn(u64) -> bool| (1..20u64).filter(|number| wrong(*number)).collect::<VersionSet>();
@@ -216,9 +219,11 @@ proptest! {
             valid.is_some_and(|number| n > number) && there(n).is_some()
         })));
         prop_assert_eq!(&found.unpruned, &unless_valid(every(&|n| {
-            n < begins && there(n).is_some_and(|made| !made.marked && !made.pinned)
+            n < begins && valid.is_some_and(|number| number >= begins) && there(n).is_some_and(|made| !made.marked && !made.pinned)
         })));
-        prop_assert_eq!(&found.orphans, &every(&|n| number.is_none() && there(n).is_some()));
+        prop_assert_eq!(&found.orphans, &every(&|n| {
+            number.is_none() && below_floor.is_none() && there(n).is_some()
+        }));
         let differs = valid.filter(|number| there(*number).is_some_and(|made| made.state != "a"));
         prop_assert_eq!(found.latest_differs.map(Version::get), differs);
     }

@@ -197,6 +197,10 @@ impl Auditor {
             self.read_quarantined(entity, &mut now).await?;
         }
         found.quarantined = now.quarantined();
+        if suspected.uncounted_floor.is_some() {
+            self.read_versions(entity, &mut now).await?;
+            found.uncounted_floor = now.uncounted_floor();
+        }
         let latest = now.latest_version();
         match latest {
             None => {
@@ -204,6 +208,7 @@ impl Auditor {
                 self.read_selected(entity, &suspected.missing, &mut now).await?;
                 found.no_version = suspected.no_version.filter(|_| seen.is_padded());
                 match now.expired(self.store.clock.now()) {
+                    _ if found.uncounted_floor.is_some() => {}
                     // No record of it can still be on its way.
                     Some(_) => found.missing = suspected.missing.without(now.versions()),
                     None => found.orphans = seen.versions().and(now.versions()),
@@ -211,7 +216,7 @@ impl Auditor {
             }
             Some(Err(why)) => {
                 found.no_version = Some(why);
-                if why == InvalidImage::NoLatest {
+                if why == InvalidImage::NoLatest && found.uncounted_floor.is_none() {
                     self.read_selected(entity, seen.versions(), &mut now).await?;
                     found.orphans = seen.versions().and(now.versions());
                 }
@@ -222,7 +227,10 @@ impl Auditor {
                 let strays = latest
                     .checked_add(1)
                     .map_or_else(VersionSet::default, |beyond| seen.versions().within(beyond, u64::MAX));
-                let unpruned = seen.unsettled().within(1, floor - 1);
+                let unpruned = match latest < floor {
+                    true => VersionSet::default(),
+                    false => seen.unsettled().within(1, floor - 1),
+                };
                 let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest])];
                 let doubtful: VersionSet =
                     VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());

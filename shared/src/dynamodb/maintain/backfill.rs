@@ -1,41 +1,38 @@
 //! Backfill: makes existing items version 1 of an entity, concurrently with writers.
 //!
-//! An item of another table becomes an update that expects no version, so that versions of other writers take precedence. A
-//! latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
+//! An item of another table becomes an update that expects no version. If its entity has versions already, the first one shows
+//! by its request id whether this item was imported before. An entity that another update created is a conflict: the update
+//! named some attributes only, and those of the item are missing.
+//!
+//! A latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
 //! becomes the highest one or the next one, as in a [`repair`](crate::domain::repair::adopted).
 
-use aws_sdk_dynamodb::{
-    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
-    types::ReturnValue,
-};
+mod in_place;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use self::in_place::request;
 use crate::{
     domain::{
         Item,
         attributes::text,
         backfill::{Mapping, REQUEST_PREFIX, Refusal},
-        entity::{EntityId, is_reserved},
+        entity::is_reserved,
         keys::{ItemKind, LATEST_KEY, partition_key_of, sort_key_of},
         names,
-        recorded_at::RecordedAt,
-        repair::{self, Step},
-        request_id::RequestId,
         update::Update,
         version::Version,
-        version_item::{InvalidImage, VersionItem, latest_of},
+        version_item::{InvalidImage, latest_of},
     },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
         maintain::rate_limit::{RateLimiter, Throttling},
-        n,
-        put::put_version::{PutError, PutOutcome},
+        put::put_version::PutError,
         read::{query_items::Cursor, scan_segment::Segment},
-        s,
         write::{
-            modes::{WriteMode, WriteOptions},
+            modes::WriteOptions,
             outcome::{WriteError, WriteOutcome},
         },
     },
@@ -63,11 +60,11 @@ pub struct Backfill {
 pub enum ItemOutcome {
     /// It became version 1 of its entity.
     Written,
-    /// Its entity already has versions, from an earlier run or another writer.
+    /// An earlier run imported it.
     AlreadyThere,
     /// The backfill does not apply to it.
     Skipped,
-    /// It cannot become a version.
+    /// It cannot become a version, or its entity has versions of other updates.
     Refused(Refusal),
 }
 
@@ -91,8 +88,11 @@ pub struct Counts {
     pub items: u64,
     /// Items that became version 1.
     pub written: u64,
-    /// Items whose entity already has versions.
+    /// Items that an earlier run imported.
     pub already_there: u64,
+    /// Items whose entity was created by another update, or may have been.
+    #[serde(default)]
+    pub conflicts: u64,
     /// Items to which the backfill does not apply.
     pub skipped: u64,
     /// Items that cannot become a version.
@@ -105,6 +105,7 @@ impl Counts {
         self.items += other.items;
         self.written += other.written;
         self.already_there += other.already_there;
+        self.conflicts += other.conflicts;
         self.skipped += other.skipped;
         self.refused += other.refused;
     }
@@ -141,7 +142,10 @@ impl Backfill {
                 ItemOutcome::AlreadyThere => counts.already_there += 1,
                 ItemOutcome::Skipped => counts.skipped += 1,
                 ItemOutcome::Refused(why) => {
-                    counts.refused += 1;
+                    match why.is_conflict() {
+                        true => counts.conflicts += 1,
+                        false => counts.refused += 1,
+                    }
                     refused.push((item, why));
                 }
             }
@@ -184,196 +188,51 @@ impl Backfill {
             let get = self
                 .limiter
                 .run(async || self.target.get(&update.entity, LATEST_KEY, true).await);
-            return Ok(if get.await?.is_some() {
-                ItemOutcome::AlreadyThere
-            } else {
-                ItemOutcome::Written
-            });
+            return match get.await? {
+                Some(_) => self.existing(&update).await,
+                None => Ok(ItemOutcome::Written),
+            };
         }
         let written = self
             .limiter
             .run(async || self.target.write(&update, self.options).await);
         match written.await {
             Ok(WriteOutcome::Written { .. }) => Ok(ItemOutcome::Written),
-            Ok(WriteOutcome::Conflict { .. }) => self.conflict(&update).await,
-            // The item has changed since an earlier run: another update with the same request id.
-            Ok(_) | Err(WriteError::RequestIdReused { .. }) => Ok(ItemOutcome::AlreadyThere),
+            // The item can have changed since an earlier run: another update with the same request id.
+            Ok(WriteOutcome::Duplicate { .. }) | Err(WriteError::RequestIdReused { .. }) => {
+                Ok(ItemOutcome::AlreadyThere)
+            }
+            Ok(_) => self.existing(&update).await,
             Err(WriteError::Uncounted { .. }) => Ok(ItemOutcome::Refused(Refusal::Uncounted)),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns the outcome of an item whose entity has versions of the application, or of another item with the same name.
-    async fn conflict(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
+    /// Returns the outcome of an item whose entity has versions: the request of the first one shows who created it.
+    async fn existing(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
         let first = self.limiter.run(async || {
             let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
             if first.is_some() {
                 return Ok(first);
             }
             // The version item is not stored yet.
-            self.target.get(&update.entity, LATEST_KEY, true).await
+            let latest = self.target.get(&update.entity, LATEST_KEY, true).await?;
+            Ok::<_, ServiceError>(latest.filter(|latest| latest_of(latest) == Ok(Version::FIRST)))
         });
-        let first = first.await?;
-        let made_by = first.as_ref().and_then(|first| text(first, names::REQUEST_ID));
-        let by_another = made_by.is_some_and(|id| id.starts_with(REQUEST_PREFIX) && id != update.request_id.as_str());
-        Ok(if by_another {
-            ItemOutcome::Refused(Refusal::SameName)
-        } else {
-            ItemOutcome::AlreadyThere
+        let Some(first) = first.await? else {
+            return Ok(ItemOutcome::Refused(Refusal::FirstVersionUnknown));
+        };
+        Ok(match text(&first, names::REQUEST_ID) {
+            Some(id) if id == update.request_id.as_str() => ItemOutcome::AlreadyThere,
+            Some(id) if id.starts_with(REQUEST_PREFIX) => ItemOutcome::Refused(Refusal::SameName),
+            _ => ItemOutcome::Refused(Refusal::CreatedByUpdate),
         })
     }
 
     fn is_same_table(&self) -> bool {
         self.source.table == self.target.table
     }
-
-    /// Sets `Latest` of a latest item that has none.
-    async fn adopt(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
-        let Some(id) = partition_key_of(item) else {
-            return Ok(ItemOutcome::Skipped);
-        };
-        let request_id = self.mapping_of_own_keys().request_id(item);
-        let (entity, request_id) = match (EntityId::new(id), request_id) {
-            (Ok(entity), Ok(request_id)) => (entity, request_id),
-            (Err(why), _) => return Ok(ItemOutcome::Refused(why.into())),
-            (_, Err(why)) => return Ok(ItemOutcome::Refused(why)),
-        };
-        if item.contains_key(names::LATEST) {
-            // An interrupted run may have set `Latest`, but not put the version.
-            let is_ours = text(item, names::REQUEST_ID) == Some(request_id.as_str());
-            if is_ours && latest_of(item) == Ok(Version::FIRST) && !self.dry_run {
-                self.put_version_of(item.clone()).await?;
-            }
-            return Ok(ItemOutcome::AlreadyThere);
-        }
-        let highest = self.highest(&entity).await?;
-        // A latest item that lost its counter has them too.
-        let is_reserved = |name: &&str| highest.is_none() || *name != names::RECENT_REQUESTS;
-        let reserved = [names::RECENT_REQUESTS, names::TTL, names::PINNED];
-        let mut reserved = reserved.into_iter().filter(is_reserved);
-        if let Some(name) = reserved.find(|name| item.contains_key(*name)) {
-            return Ok(ItemOutcome::Refused(Refusal::Reserved { name }));
-        }
-        if self.dry_run {
-            return Ok(ItemOutcome::Written);
-        }
-        let adopted = match repair::adopted(item, highest.as_ref(), self.target.digits) {
-            _ if highest.is_none() => {
-                let adopted = self.limiter.run(async || self.target.adopt(&entity, &request_id).await);
-                adopted.await?
-            }
-            Some(to) => {
-                let raised = self
-                    .limiter
-                    .run(async || self.target.raise_latest(&entity, None, to).await);
-                raised.await?
-            }
-            None => None,
-        };
-        let Some(image) = adopted else {
-            return Ok(ItemOutcome::AlreadyThere);
-        };
-        self.put_version_of(image).await?;
-        Ok(ItemOutcome::Written)
-    }
-
-    /// Moves a latest item from the padded key of version 0 to `v0`.
-    async fn move_padded(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
-        let Some(entity) = partition_key_of(item).and_then(|id| EntityId::new(id).ok()) else {
-            return Ok(ItemOutcome::Skipped);
-        };
-        let latest = self
-            .limiter
-            .run(async || self.target.get(&entity, LATEST_KEY, true).await);
-        if latest.await?.is_some() {
-            return Ok(ItemOutcome::AlreadyThere);
-        }
-        let highest = self.highest(&entity).await?;
-        let Some(Step::Move { padded, latest, .. }) = repair::move_padded(item, highest.as_ref(), self.target.digits)
-        else {
-            return Ok(ItemOutcome::Skipped);
-        };
-        if self.dry_run {
-            return Ok(ItemOutcome::Written);
-        }
-        let moved = self
-            .limiter
-            .run(async || self.target.move_latest(&padded, &latest).await);
-        if !moved.await? {
-            return Ok(ItemOutcome::AlreadyThere);
-        }
-        self.put_version_of(latest).await?;
-        Ok(ItemOutcome::Written)
-    }
-
-    async fn highest(&self, entity: &EntityId) -> Result<Option<(Version, Item)>, ServiceError> {
-        self.limiter
-            .run(async || self.target.newest_in_history(entity, true).await)
-            .await
-    }
-
-    /// Puts the version of a latest item, unless stream-fn does.
-    async fn put_version_of(&self, image: Item) -> Result<(), BackfillError> {
-        if self.options.mode == WriteMode::Stream {
-            return Ok(());
-        }
-        let item = VersionItem::from_image(image, self.target.digits)?;
-        let put = self.limiter.run(async || self.target.put_version(&item).await);
-        let version = item.version();
-        match put.await? {
-            PutOutcome::Conflict => Err(WriteError::Taken { version }.into()),
-            PutOutcome::Recorded | PutOutcome::AlreadyRecorded => Ok(()),
-        }
-    }
-
-    fn mapping_of_own_keys(&self) -> Mapping {
-        Mapping {
-            table: self.target.table.clone(),
-            keys: vec![names::PK.to_owned(), names::SK.to_owned()],
-            id: crate::domain::backfill::Template::attribute(names::PK),
-            rename: std::collections::BTreeMap::new(),
-            ordering: crate::domain::update::Ordering::Arrival,
-        }
-    }
-}
-
-impl Store {
-    /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
-    async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, request_id, self.now(), &self.table);
-        match request.send_with(&self.client).await {
-            Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
-                _ => Err(ServiceError::new("UpdateItem", &error)),
-            },
-        }
-    }
-}
-
-/// Builds the request that sets `Latest` to 1. An existing request id is kept.
-pub fn request(entity: &EntityId, request_id: &RequestId, now: RecordedAt, table: &str) -> UpdateItemInputBuilder {
-    UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(LATEST_KEY))
-        .update_expression(
-            "SET #latest = :one, #version = :one, #recorded = :recorded, \
-             #request = if_not_exists(#request, :request) REMOVE #tick",
-        )
-        .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#latest) AND attribute_not_exists(#ttl)")
-        .expression_attribute_names("#pk", names::PK)
-        .expression_attribute_names("#latest", names::LATEST)
-        .expression_attribute_names("#version", names::RECORDED_VERSION)
-        .expression_attribute_names("#recorded", names::RECORDED_AT)
-        .expression_attribute_names("#tick", names::RECORDED_TICK)
-        .expression_attribute_names("#request", names::REQUEST_ID)
-        .expression_attribute_names("#ttl", names::TTL)
-        .expression_attribute_values(":one", n(1))
-        .expression_attribute_values(":recorded", s(now.to_string()))
-        .expression_attribute_values(":request", s(request_id.as_str()))
-        .return_values(ReturnValue::AllNew)
 }
 
 impl Throttling for PutError {

@@ -4,8 +4,9 @@ use crate::{
     clock,
     domain::{
         Item,
+        audit::floor_of,
         entity::EntityId,
-        keys::{LATEST_KEY, sort_key_of},
+        keys::{FLOOR_KEY, LATEST_KEY, sort_key_of},
         marks::is_expired,
         names,
         version::Version,
@@ -53,7 +54,10 @@ impl Store {
         Ok(newest.map(|(version, item)| VersionView::new(entity.clone(), version, item)))
     }
 
-    /// Returns `true` if history has a version, or if there is a latest item at a padded key such as `v00`.
+    /// Returns `true` if history has a version, if it had one that was pruned, or if there is a latest item at a padded key such
+    /// as `v00`.
+    ///
+    /// Without any such item it is one request. Items of other programs between the floor and the versions take a second one.
     ///
     /// # Errors
     ///
@@ -62,22 +66,30 @@ impl Store {
         let now = clock::since_epoch();
         let mut range = Range {
             consistent,
-            ..Range::all_versions(Some(FIRST_PAGE))
+            ..Range::from_floor(Some(FIRST_PAGE))
         };
         let padded = self.digits.padded_latest_key();
         let is_history = |item: &Item| {
             let is_padded = padded.is_some() && padded.as_deref() == sort_key_of(item);
-            is_padded || (self.digits.version_of_item(item).is_some() && !is_expired(item, now))
+            let is_version = || self.digits.version_of_item(item).is_some() && !is_expired(item, now);
+            is_padded || is_version() || floor_of_item(item).is_some()
         };
+        let range_of_versions = Range::all_versions(None);
         let mut cursor = None;
         loop {
             let (items, next) = self.query_page(entity, &range, cursor).await?;
             if items.iter().any(is_history) {
                 return Ok(true);
             }
-            (cursor, range.limit) = (next, None);
-            if cursor.is_none() {
-                return Ok(false);
+            let Some(next) = next else { return Ok(false) };
+            let is_before = items
+                .last()
+                .and_then(sort_key_of)
+                .is_some_and(|last| last < range_of_versions.from.as_str());
+            (cursor, range.limit) = (Some(next), None);
+            // The floor is in the first page. Items of other programs are skipped.
+            if is_before {
+                (cursor, range.from) = (None, range_of_versions.from.clone());
             }
         }
     }
@@ -115,4 +127,9 @@ impl Store {
             }
         }
     }
+}
+
+/// Returns the floor in the item `floor`, `None` for any other item.
+fn floor_of_item(item: &Item) -> Option<Version> {
+    floor_of(item).filter(|_| sort_key_of(item) == Some(FLOOR_KEY))
 }

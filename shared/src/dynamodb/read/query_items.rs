@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::{operation::query::builders::QueryInputBuilder, types::AttributeValue};
 
 use crate::{
-    domain::{Item, entity::EntityId, names},
+    domain::{Item, entity::EntityId, keys::FLOOR_KEY, names},
     dynamodb::{Store, client::error::ServiceError, s},
 };
 
@@ -27,6 +27,15 @@ pub struct Range {
 }
 
 impl Range {
+    /// Returns the range of the floor, the latest item, all version items, and the items of other programs between them. The
+    /// floor comes first.
+    pub(crate) fn from_floor(limit: Option<i32>) -> Self {
+        Self {
+            from: FLOOR_KEY.to_owned(),
+            ..Self::all_versions(limit)
+        }
+    }
+
     /// Returns the range of all version items and the latest item, oldest key first, read consistently.
     pub(crate) fn all_versions(limit: Option<i32>) -> Self {
         Self {

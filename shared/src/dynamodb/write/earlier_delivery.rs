@@ -146,7 +146,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`WriteError::RequestIdReused`] if another update has the request id, [`WriteError::Undetermined`] if a version
-    /// that is needed is not in history, and [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
+    /// that is needed is not in history, [`WriteError::Pruned`] if it was pruned, and [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
     pub(crate) async fn find_earlier_delivery(
         &self,
         update: &Update,
@@ -208,7 +208,10 @@ impl Store {
                 Page::Missing(version) => {
                     range.high = version.get();
                     let is_pruned = waited.is_zero() && version < self.floor(&update.entity, true).await?;
-                    if is_pruned || waited >= MAX_WAIT {
+                    if is_pruned {
+                        return Err(WriteError::Pruned { version });
+                    }
+                    if waited >= MAX_WAIT {
                         return Err(WriteError::Undetermined { version });
                     }
                     tokio::time::sleep(interval).await;

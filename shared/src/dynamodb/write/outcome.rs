@@ -81,11 +81,11 @@ pub enum WriteError {
         /// Error of the put.
         source: PutError,
     },
-    /// The latest item is missing or has no `Latest`, but there are versions: counting from 1 would repeat their numbers.
-    /// Nothing changed.
+    /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
+    /// numbers. Nothing changed.
     #[error("history has version {version}, but no latest item counts it: `vzero repair` adds it")]
     Uncounted {
-        /// Highest version in history.
+        /// Highest version in history, or its floor.
         version: Version,
     },
     /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.
@@ -107,9 +107,15 @@ pub enum WriteError {
         version: Version,
     },
     /// The update was sent before, and history does not have a version that is needed to find out whether it was applied: the
-    /// stream is behind, or the version was pruned. Nothing changed.
+    /// stream is behind. Nothing changed.
     #[error("version {version}, which is needed to detect a duplicate, is not in the history")]
     Undetermined {
+        /// Missing version.
+        version: Version,
+    },
+    /// As [`Self::Undetermined`], but the version was pruned: the update can never be applied. Nothing changed.
+    #[error("version {version}, which is needed to detect a duplicate, was pruned")]
+    Pruned {
         /// Missing version.
         version: Version,
     },
@@ -138,6 +144,7 @@ impl WriteError {
             Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained
             | Self::Undetermined { .. }
+            | Self::Pruned { .. }
             | Self::Uncounted { .. }
             | Self::Unordered { .. }
             | Self::Taken { .. } => ErrorKind::Unavailable,

@@ -1,13 +1,11 @@
 //! Entities whose latest item is missing or has no `Latest`, although there are versions.
 //!
-//! An update would count from 1, and its version item would meet an existing one. A deleted latest item whose last version
+//! An update would count from 1, and its version item would meet an existing one. A floor shows that there were versions, also
+//! if all of them were pruned or deleted: an update would create a version below it. A deleted latest item whose last version
 //! is a tombstone that has [expired](crate::domain::tombstone) is restored; every other entity needs a repair.
 
 use crate::{
-    domain::{
-        Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests::Window, repair::revived, tombstone,
-        version::Version,
-    },
+    domain::{Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests::Window, repair::revived, tombstone},
     dynamodb::{Store, write::outcome::WriteError},
 };
 
@@ -27,11 +25,11 @@ impl Store {
         if latest.as_ref().is_some_and(|latest| latest.contains_key(names::LATEST)) {
             return Ok(latest);
         }
-        let Some((version, newest)) = self.newest_in_history(entity, true).await? else {
-            // A latest item at a padded key.
-            return Err(WriteError::Uncounted {
-                version: Version::FIRST,
-            });
+        let floor = self.floor(entity, true).await?;
+        let newest = self.newest_in_history(entity, true).await?;
+        let Some((version, newest)) = newest.filter(|(version, _)| *version >= floor) else {
+            // Pruned versions, or a latest item at a padded key.
+            return Err(WriteError::Uncounted { version: floor });
         };
         if latest.is_some() || !tombstone::has_expired(&newest, self.clock.now()) {
             return Err(WriteError::Uncounted { version });

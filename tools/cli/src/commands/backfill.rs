@@ -20,7 +20,12 @@ use shared::{
     },
 };
 
-use crate::{error::CliError, output::Output, progress::Bar, write_options::Writing};
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    progress::Bar,
+    write_options::Writing,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -37,8 +42,11 @@ pub(crate) struct Backfill {
     #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
     rename: Vec<(String, String)>,
     /// Print what would be written, and write nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
+    /// Write without confirmation
+    #[arg(long)]
+    yes: bool,
     /// Maximum number of read units a second
     #[arg(long, value_name = "UNITS")]
     max_read_units: Option<NonZeroU32>,
@@ -57,6 +65,13 @@ pub(crate) struct Backfill {
 
 impl Backfill {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let must_ask = !self.yes && !self.dry_run;
+        if must_ask && !output::can_ask() {
+            return Err(CliError::Usage(
+                "cannot ask for confirmation: use --yes to write, or --dry-run to only show what would be written"
+                    .to_owned(),
+            ));
+        }
         let from = self.from_table.as_deref().unwrap_or(&connection.table);
         let source = Store::new(connection.client.clone(), from, connection.store.digits());
         let table = source.describe().await?;
@@ -72,6 +87,13 @@ impl Backfill {
             limiter: RateLimiter::new(connection.pace_meter.clone(), limits),
             dry_run: self.dry_run,
         };
+        if must_ask {
+            let (to, about) = (&connection.table, table.items);
+            let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
+            if !output::ask(&question)? {
+                return Err(CliError::Usage("not confirmed, nothing is written".to_owned()));
+            }
+        }
         let template = self.id.as_ref().map(ToString::to_string);
         let mut run = BackfillRun::new(
             connection,
@@ -95,16 +117,17 @@ impl Backfill {
             "Items": counts.items,
             "Written": counts.written,
             "AlreadyThere": counts.already_there,
+            "Conflicts": counts.conflicts,
             "Skipped": counts.skipped,
             "Refused": counts.refused,
             "ReadUnits": consumed.read,
             "WriteUnits": consumed.write,
             "DryRun": self.dry_run,
         }))?;
-        match counts.refused {
+        match counts.refused + counts.conflicts {
             0 => Ok(()),
-            refused => Err(CliError::Conflict(format!(
-                "{refused} items could not be put under versioning"
+            left => Err(CliError::Conflict(format!(
+                "{left} items could not be put under versioning"
             ))),
         }
     }
@@ -145,7 +168,8 @@ fn print_refused(table: &Description, item: &Item, why: &Refusal, output: &Outpu
         Some((name.clone(), plain::attribute(value)))
     });
     let keys: Map<String, Value> = keys.collect();
-    output.object(&json!({"Key": keys, "Refused": why.to_string()}))
+    let kind = if why.is_conflict() { "Conflict" } else { "Refused" };
+    output.object(&json!({"Key": keys, kind: why.to_string()}))
 }
 
 fn rename(text: &str) -> Result<(String, String), String> {

@@ -23,6 +23,11 @@ pub(crate) struct Put {
 
 impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if self.changes.is_empty() {
+            return Err(CliError::Usage(
+                "put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}".to_owned(),
+            ));
+        }
         let update = changes::update(&self.id, &self.options, changes::read(&self.changes)?)?;
         let outcome = connection.store.write(&update, self.options.writing.options()?).await?;
         written::print(&self.id, outcome, output)

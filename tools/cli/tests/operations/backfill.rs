@@ -46,7 +46,7 @@ fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> S
 
 fn summary(ran: &Run) -> BTreeMap<&str, u64> {
     let last = ran.lines.last().unwrap();
-    ["Items", "Written", "AlreadyThere", "Skipped", "Refused"]
+    ["Items", "Written", "AlreadyThere", "Conflicts", "Skipped", "Refused"]
         .into_iter()
         .map(|name| (name, last[name].as_u64().unwrap()))
         .filter(|(_, count)| *count > 0)
@@ -76,19 +76,32 @@ fn items_of_another_table_become_version_1() {
         table.write(json!({"ID": "taken", "A": "new"}));
         let run =
             |arguments: &[&str]| table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
+        // Without a terminal it cannot ask, so it needs --yes.
+        let asked = run(&[]);
+        assert_eq!(asked.code, 2, "{asked:?}");
+        assert!(asked.stderr.contains("--yes"), "{asked:?}");
+        assert!(table.items_of("a").is_empty());
         let planned = run(&["--dry-run"]);
         assert_eq!(planned.code, 4);
-        let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Refused", 1)]);
+        let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("Conflicts", 1), ("Refused", 1)]);
         assert_eq!(summary(&planned), expected);
         assert!(table.items_of("a").is_empty());
 
-        let ran = run(&[]);
+        let ran = run(&["--yes"]);
         assert_eq!(ran.code, 4, "{ran:?}");
         assert_eq!(summary(&ran), expected);
         let why = "TTL is reserved: give it another name";
-        assert_eq!(ran.lines[0], json!({"Key": {"Id": "mortal"}, "Refused": why}));
-        assert_eq!(ran.stderr, "error: 1 items could not be put under versioning\n");
-        let units = &ran.lines[1];
+        assert!(
+            ran.lines.contains(&json!({"Key": {"Id": "mortal"}, "Refused": why})),
+            "{ran:?}"
+        );
+        let why = "an update created its entity first, and its attributes are missing there";
+        assert!(
+            ran.lines.contains(&json!({"Key": {"Id": "taken"}, "Conflict": why})),
+            "{ran:?}"
+        );
+        assert_eq!(ran.stderr, "error: 2 items could not be put under versioning\n");
+        let units = &ran.lines[2];
         assert!(
             units["ReadUnits"].as_f64().unwrap() > 0.0 && units["WriteUnits"].as_f64().unwrap() >= 2.0,
             "{units}"
@@ -106,11 +119,11 @@ fn items_of_another_table_become_version_1() {
         assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
 
         // A second run creates nothing.
-        let ran = run(&["--rename", "TTL=Expires"]);
-        assert_eq!(ran.code, 0, "{ran:?}");
+        let ran = run(&["--yes", "--rename", "TTL=Expires"]);
+        assert_eq!(ran.code, 4, "{ran:?}");
         assert_eq!(
             summary(&ran),
-            BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 2)])
+            BTreeMap::from([("Items", 3), ("Written", 1), ("AlreadyThere", 1), ("Conflicts", 1)])
         );
         assert_eq!(table.items_of("mortal")["v0"]["Expires"]["N"], "1");
         assert_eq!(table.items_of("a")["v0"]["Latest"]["N"], "1");
@@ -125,7 +138,13 @@ fn tables_with_a_sort_key_need_a_name_template() {
         .collect();
     let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
     let run = |arguments: &[&str]| {
-        table.run(&[&["backfill", "--mode", "inline", "--from-table", &orders], arguments].concat())
+        table.run(
+            &[
+                &["backfill", "--yes", "--mode", "inline", "--from-table", &orders],
+                arguments,
+            ]
+            .concat(),
+        )
     };
     for (arguments, said) in [
         (
@@ -147,7 +166,7 @@ fn tables_with_a_sort_key_need_a_name_template() {
     let two = table.run(&["get", "c#2"]);
     let attributes = json!({"A": "x", "Customer": "c", "Order": 2});
     assert_eq!(two.lines[0]["Attributes"], attributes);
-    assert_eq!(table.run(&["backfill", "--from-table", "Nowhere"]).code, 5);
+    assert_eq!(table.run(&["backfill", "--yes", "--from-table", "Nowhere"]).code, 5);
 }
 
 #[test]
@@ -159,6 +178,7 @@ fn two_items_with_the_same_name_are_an_error() {
         let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
         let arguments = [
             "backfill",
+            "--yes",
             "--mode",
             mode,
             "--from-table",
@@ -190,7 +210,7 @@ fn items_of_the_same_table() {
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "2020-01-01T00:00:00"}, "A": {"S": "x"}}));
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "Metadata"}}));
     table.write(json!({"ID": "Counted", "State": 1}));
-    let run = |arguments: &[&str]| table.run(&[&["backfill", "--mode", "inline"], arguments].concat());
+    let run = |arguments: &[&str]| table.run(&[&["backfill", "--yes", "--mode", "inline"], arguments].concat());
     let ran = run(&[]);
     assert_eq!(
         (ran.code, summary(&ran)["Written"], summary(&ran)["Refused"]),
@@ -232,8 +252,9 @@ fn a_latest_item_without_a_counter_continues_its_versions() {
             }
         }
     }
-    let run = |arguments: &[&str]| table.run(&[&["backfill", "--mode", "inline"], arguments].concat());
-    assert_eq!(summary(&run(&["--dry-run"]))["Written"], 3);
+    let run = |arguments: &[&str]| table.run(&[&["backfill", "--yes", "--mode", "inline"], arguments].concat());
+    let planned = table.run(&["backfill", "--dry-run", "--mode", "inline"]);
+    assert_eq!(summary(&planned)["Written"], 3);
     assert_eq!(summary(&run(&[]))["Written"], 3);
     for (id, latest) in [("Same", "2"), ("Newer", "3"), ("Padded", "2")] {
         let items = table.items_of(id);
@@ -254,6 +275,100 @@ fn a_latest_item_without_a_counter_continues_its_versions() {
     assert!(!table.items_of("Lost").contains_key("v0"));
 }
 
+/// Items of a table with two attributes, of which an update names one.
+fn machines(table: &Table) -> String {
+    let item = |number: u64| json!({"Id": {"S": format!("M{number}")}, "Name": {"S": "Press"}, "State": {"S": "OK"}});
+    other(table, "Machines", &[("Id", Kind::S)], &[1, 2, 3].map(item))
+}
+
+/// The documented order: updates wait in the queue until the backfill is complete.
+#[test]
+fn updates_that_wait_for_the_backfill_lose_no_attribute() {
+    for mode in ["inline", "transaction"] {
+        let table = new_table();
+        let old = machines(&table);
+        let queued = [
+            json!({"ID": "M1", "State": "WARNING1"}),
+            json!({"ID": "M3", "State": "OFF"}),
+        ];
+        let run = || table.run(&["backfill", "--yes", "--mode", mode, "--from-table", &old]);
+        let ran = run();
+        assert_eq!((ran.code, summary(&ran)["Written"]), (0, 3), "{ran:?}");
+        // The mapping of the queue is enabled.
+        for update in queued {
+            assert_eq!(table.write(update), 2);
+        }
+        for (id, state) in [("M1", "WARNING1"), ("M2", "OK"), ("M3", "OFF")] {
+            let latest = &table.items_of(id)["v0"];
+            assert_eq!(
+                (&latest["Name"]["S"], &latest["State"]["S"]),
+                (&json!("Press"), &json!(state))
+            );
+        }
+        // Repeated, however many updates followed: also if the request of version 1 is no longer among the recent ones.
+        for number in 0..120 {
+            table.write(json!({"ID": "M2", "N": number}));
+        }
+        for _ in 0..2 {
+            let ran = run();
+            assert_eq!(ran.code, 0, "{ran:?}");
+            assert_eq!(summary(&ran), BTreeMap::from([("Items", 3), ("AlreadyThere", 3)]));
+        }
+        // A deletion is an update too.
+        assert_eq!(table.run(&["delete", "M1", "--mode", "inline"]).code, 0);
+        assert_eq!(run().code, 0);
+        assert_eq!(table.items_of("M1")["v0"]["Deleted"]["BOOL"], true);
+    }
+}
+
+/// Updates before the backfill: their entities lack the attributes of the old items, and are reported.
+#[test]
+fn an_entity_that_an_update_created_is_a_conflict() {
+    for mode in ["stream", "inline", "transaction"] {
+        let table = new_table();
+        let old = machines(&table);
+        table.write(json!({"ID": "M1", "State": "WARNING1"}));
+        for state in ["OFF", "OK"] {
+            table.run(&["put", "M2", "--mode", "inline", "--set", &format!("State={state}")]);
+        }
+        let before = table.items_of("M1");
+        for arguments in [&["--dry-run"][..], &["--yes"], &["--yes"]] {
+            let ran = table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
+            assert_eq!((ran.code, summary(&ran)["Conflicts"]), (4, 2), "{ran:?}");
+            let why = "an update created its entity first, and its attributes are missing there";
+            for id in ["M1", "M2"] {
+                assert!(
+                    ran.lines.contains(&json!({"Key": {"Id": id}, "Conflict": why})),
+                    "{ran:?}"
+                );
+            }
+        }
+        assert_eq!(table.items_of("M1"), before);
+        assert_eq!(table.items_of("M3")["v0"]["Name"]["S"], "Press");
+    }
+}
+
+/// Without version 1, an entity of an earlier run looks like one that an update created.
+#[test]
+fn a_pruned_entity_is_a_conflict_after_its_request_is_forgotten() {
+    let table = new_table();
+    let old = machines(&table);
+    let run = || table.run(&["backfill", "--yes", "--mode", "inline", "--from-table", &old]);
+    assert_eq!(run().code, 0);
+    for number in 0..120 {
+        table.run(&["put", "M1", "--mode", "inline", "--set", &format!("N={number}")]);
+        if number == 0 {
+            // The request is still among the recent ones.
+            assert_eq!(table.run(&["prune", "M1", "--keep", "1"]).code, 0);
+            assert_eq!(run().code, 0);
+        }
+    }
+    let ran = run();
+    assert_eq!((ran.code, summary(&ran)["Conflicts"]), (4, 1), "{ran:?}");
+    let why = "version 1 of its entity is not in history, so it is not known whether it was imported";
+    assert_eq!(ran.lines[0], json!({"Key": {"Id": "M1"}, "Conflict": why}));
+}
+
 #[test]
 fn a_killed_backfill_during_writes_loses_nothing() {
     let table = new_table();
@@ -265,6 +380,7 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     let path = folder.path().join("state.json");
     let arguments = [
         "backfill",
+        "--yes",
         "--mode",
         "transaction",
         "--from-table",
@@ -295,12 +411,15 @@ fn a_killed_backfill_during_writes_loses_nothing() {
             break Run::wait(child);
         }
         child.kill().unwrap();
-        assert_eq!(json_lines(&Run::wait(child).stdout), Vec::<Value>::new());
+        let lines = json_lines(&Run::wait(child).stdout);
+        assert!(lines.iter().all(|line| line.get("Conflict").is_some()), "{lines:?}");
         kills += 1;
         assert!(kills < 100, "it gets nowhere");
     };
     assert!(kills > 1 && !path.exists());
-    assert_eq!((last.code, summary(&last)["Items"]), (0, 60), "{last:?}");
+    assert_eq!((last.code, summary(&last)["Items"]), (4, 60), "{last:?}");
+    // Entities that the application created first are conflicts.
+    assert!(summary(&last)["Conflicts"] > 0, "{last:?}");
     let audited = table.run(&["audit", "--all", "--lag", "0"]);
     assert_eq!(audited.code, 0, "{audited:?}");
     for written in 0..number.min(60) {

@@ -399,7 +399,7 @@ fn a_killed_run_of_a_whole_table_resumes() {
                     file,
                 ],
                 &["audit", "--all", "--state", file],
-                &["backfill", "--state", file],
+                &["backfill", "--yes", "--state", file],
             ] {
                 let ran = table.run(other);
                 assert_eq!(ran.code, 2, "{other:?} {ran:?}");

@@ -213,3 +213,67 @@ async fn a_first_update_of_an_existing_entity_does_not_read_its_history() {
     let units: f64 = database.consumed().iter().map(|(_, units)| units).sum();
     assert!(units <= 4.0, "{units}");
 }
+
+/// A floor shows that there were versions, also if none of them exists any more.
+#[tokio::test]
+async fn an_update_never_creates_a_version_below_the_floor() {
+    let database = Database::start().await;
+    let item = |key: &str| json!({"PK": {"S": ID}, "SK": {"S": key}, "State": {"S": "x"}});
+    let pinned = |key: &str| {
+        let mut pinned = item(key);
+        pinned["Pinned"] = json!({"BOOL": true});
+        pinned
+    };
+    let mut expired = pinned("v3");
+    expired["Deleted"] = json!({"BOOL": true});
+    expired["TombstoneExpires"] = json!({"N": "1"});
+    let notes: Vec<_> = (0..9).map(|number| item(&format!("note#{number}"))).collect();
+    for (number, options) in settings().into_iter().enumerate() {
+        for (name, others) in [
+            ("alone", vec![]),
+            ("pinned", vec![pinned("v3")]),
+            ("expired", vec![expired.clone()]),
+            ("notes", notes.clone()),
+            ("uncounted", vec![item("v0")]),
+        ] {
+            let table = format!("{name}{number}");
+            let store = database.store(&table, 1).await;
+            let floor = json!({"PK": {"S": ID}, "SK": {"S": "floor"}, "Floor": {"N": "10"}});
+            for item in others.into_iter().chain([floor]) {
+                database.put(&table, item).await;
+            }
+            let before = rows(&database, &table).await;
+            for update in [
+                update(json!({"ID": ID, "State": "OK"})),
+                update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
+            ] {
+                let error = store.write(&update, options).await;
+                assert_eq!(
+                    error,
+                    Err(WriteError::Uncounted { version: version(10) }),
+                    "{name} {options:?}"
+                );
+            }
+            assert_eq!(rows(&database, &table).await, before, "{name} {options:?}");
+        }
+    }
+}
+
+/// Items of other programs between the floor and the versions are not read.
+#[tokio::test]
+async fn the_check_skips_items_of_other_programs() {
+    let database = Database::start().await;
+    let store = database.store(TABLE, 1).await;
+    for number in 0..30 {
+        let note = json!({"PK": {"S": "E"}, "SK": {"S": format!("note#{number}")}, "Text": {"S": "x".repeat(8_000)}});
+        database.put(TABLE, note).await;
+    }
+    database.consumed();
+    let written = store.write(&update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
+    assert_eq!(written, Ok(WriteOutcome::Written { version: version(1) }));
+    let consumed = database.consumed();
+    let operations: Vec<_> = consumed.iter().map(|(operation, _)| operation.to_string()).collect();
+    assert_eq!(operations, ["Query", "Query", "UpdateItem"]);
+    // Four of the notes, and an empty range.
+    assert!(consumed[0].1 <= 8.5 && consumed[1].1 <= 1.0, "{consumed:?}");
+}

@@ -14,7 +14,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{eventually, item, start};
+use crate::support::{eventually, item, silent_endpoint, start};
 
 /// Returns the head of an HTTP response in lower case, and its body.
 async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String, String) {
@@ -246,14 +246,6 @@ exec 3<>"/dev/tcp/${AWS_LAMBDA_RUNTIME_API/://}"
 printf 'GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: runtime\r\n\r\n' >&3
 read -r _ <&3
 exec sleep 60"#;
-
-fn silent_endpoint() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // Open until the test ends.
-    Box::leak(Box::new(listener));
-    format!("http://{address}")
-}
 
 #[tokio::test]
 async fn a_function_that_crashes_or_hangs_is_an_error_and_does_not_block_the_next() {

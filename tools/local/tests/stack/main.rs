@@ -4,6 +4,7 @@
 
 mod actions;
 mod command;
+mod deadline;
 mod events;
 mod invoke_api;
 mod kinesis;

@@ -21,6 +21,15 @@ pub(crate) async fn start_with(template: Template) -> RunningStack {
     RunningStack::start(options(template, Some(PROGRAM))).await
 }
 
+/// Returns an endpoint that accepts connections and never responds.
+pub(crate) fn silent_endpoint() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Open until the test ends.
+    Box::leak(Box::new(listener));
+    format!("http://{address}")
+}
+
 /// Checks that each v0 equals its newest version plus `Latest` and the recent requests, and returns the number of versions of each entity.
 pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
     let items: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

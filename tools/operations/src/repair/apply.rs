@@ -3,7 +3,9 @@
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{recent_requests::Window, repair::Step, version::Version, version_item::VersionItem},
+    domain::{
+        recent_requests::Window, recount::Counter, repair::Step, tombstone, version::Version, version_item::VersionItem,
+    },
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -133,6 +135,10 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
                 false => Outcome::Conflict,
             },
         ),
+        Step::Recount { from, to } => Ok(match recount(store, planned, *from, *to).await? {
+            true => Outcome::Raised,
+            false => Outcome::Conflict,
+        }),
         Step::Raise { from, to } => Ok(match raise(store, planned, Some(*from), *to).await? {
             true => Outcome::Raised,
             false => Outcome::Conflict,
@@ -147,6 +153,22 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
                 true if is_stored(store, &version).await? => Outcome::Adopted,
                 _ => Outcome::Conflict,
             })
+        }
+    }
+}
+
+/// Raises the floor first: if this is interrupted, no version can be created below it.
+async fn recount(store: &Store, planned: &Planned, from: Counter, to: Version) -> Result<bool, OperationError> {
+    store.raise_floor(&planned.entity, to).await?;
+    match from {
+        Counter::At(from) => raise(store, planned, Some(from), to).await,
+        Counter::Uncounted => raise(store, planned, None, to).await,
+        Counter::NoLatestItem => {
+            let latest = tombstone::without_state(&planned.entity, to, store.now());
+            let is_created = store
+                .revive_latest(&planned.entity, to, &latest, Window::default())
+                .await?;
+            Ok(is_created && is_stored(store, &VersionItem::from_image(latest, store.digits())?).await?)
         }
     }
 }

@@ -196,6 +196,7 @@ impl Planned {
             Step::Release { version, record } => {
                 json!({"ID": id, "Step": "Release", "Version": version.version(), "SequenceNumber": record.number})
             }
+            Step::Recount { to, .. } => json!({"ID": id, "Step": "Recount", "Version": to}),
             Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
         }
     }
@@ -203,7 +204,7 @@ impl Planned {
     pub fn version(&self) -> Version {
         match &self.step {
             Step::Put(version) | Step::Release { version, .. } => version.version(),
-            Step::Raise { to, .. } | Step::Adopt { to } => *to,
+            Step::Raise { to, .. } | Step::Adopt { to } | Step::Recount { to, .. } => *to,
             Step::Move { version, .. } | Step::Revive { version, .. } => *version,
         }
     }

@@ -11,6 +11,7 @@ use opentelemetry_proto::tonic::{
 use prost::Message as _;
 
 use super::*;
+use crate::{deadline, support::silent_endpoint};
 
 type Received = Arc<Mutex<Vec<Span>>>;
 
@@ -123,4 +124,21 @@ async fn the_spans_of_an_invocation_are_a_tree() {
     );
     let [put] = children(part)[..] else { panic!("{part:?}") };
     assert_eq!(put.name, "DynamoDB.PutItem");
+}
+
+/// The export of the spans does not delay the response beyond the end of the invocation.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_collector_does_not_delay_the_response_beyond_the_deadline() {
+    let logs = tempfile::tempdir().unwrap();
+    let silent = [
+        ("AWS_ENDPOINT_URL_DYNAMODB", silent_endpoint()),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", silent_endpoint()),
+    ];
+    let lambda = deadline::functions(&silent, logs.path());
+    assert_eq!(
+        deadline::failures(&lambda, "writer-fn", &deadline::messages(10, 10)).await,
+        10
+    );
+    let log = std::fs::read_to_string(logs.path().join("writer-fn.log")).unwrap();
+    assert!(log.contains("spans were not sent"), "{log}");
 }

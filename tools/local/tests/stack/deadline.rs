@@ -1,0 +1,112 @@
+//! The functions respond before Lambda ends the invocation, although DynamoDB accepts each connection and does not respond.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::future::join_all;
+use local::{
+    function,
+    lambda::{Host, Lambda},
+    template::Function,
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+use crate::support::{PROGRAM, silent_endpoint};
+
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Serves both functions with these environment variables.
+pub(crate) fn functions(environment: &[(&str, String)], logs: &std::path::Path) -> Lambda {
+    let function = |binary: &str| Function {
+        logical_id: binary.to_owned(),
+        binary: binary.to_owned(),
+        timeout: TIMEOUT,
+        memory: 128,
+        environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
+        log_level: "INFO".to_owned(),
+    };
+    let host = Host {
+        program: PROGRAM.into(),
+        arguments: vec![function::ARGUMENT.to_owned()],
+        bootstraps: BTreeMap::new(),
+        environment: environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect(),
+        concurrency: 4,
+        logs: logs.to_owned(),
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    Lambda::serve(listener, &[function("writer-fn"), function("stream-fn")], &host).unwrap()
+}
+
+/// Messages of a queue; `entities` is the number of their entities.
+pub(crate) fn messages(count: usize, entities: usize) -> Value {
+    let message = |number: usize| {
+        let body = json!({"ID": format!("E{}", number % entities)}).to_string();
+        json!({"messageId": number.to_string(), "body": body, "eventSource": "aws:sqs"})
+    };
+    json!({"Records": (0..count).map(message).collect::<Vec<_>>()})
+}
+
+fn records(count: usize) -> Value {
+    let record = |number: usize| {
+        let keys = json!({"PK": {"S": number.to_string()}, "SK": {"S": "v0"}});
+        let mut image = keys.clone();
+        image["Latest"] = json!({"N": "1"});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number.to_string()}})
+    };
+    json!({"Records": (1..=count).map(record).collect::<Vec<_>>()})
+}
+
+/// Returns the number of failed messages or records.
+pub(crate) async fn failures(lambda: &Lambda, function: &str, event: &Value) -> usize {
+    let invoked = lambda.invoke(function, event.to_string().into_bytes()).await.unwrap();
+    let response: Value = serde_json::from_slice(&invoked.payload).unwrap();
+    let failures = response["batchItemFailures"].as_array();
+    failures.unwrap_or_else(|| panic!("{response}")).len()
+}
+
+/// An endpoint that sends one byte of each response every 50 ms.
+async fn trickling_endpoint() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let _ = connection.read(&mut [0; 1024]).await;
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: 1000\r\n\r\n{";
+                let mut interval = tokio::time::interval(Duration::from_millis(50));
+                let mut sent = connection.write_all(head.as_bytes()).await;
+                while sent.is_ok() {
+                    interval.tick().await;
+                    sent = connection.write_all(b" ").await;
+                }
+            });
+        }
+    });
+    endpoint
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_responds_before_the_end_of_its_invocation() {
+    let logs = tempfile::tempdir().unwrap();
+    let endpoints = [silent_endpoint(), trickling_endpoint().await];
+    let lambdas = endpoints.map(|endpoint| functions(&[("AWS_ENDPOINT_URL_DYNAMODB", endpoint)], logs.path()));
+    let events = [
+        ("writer-fn", messages(1, 1), 1),
+        ("writer-fn", messages(10, 1), 10),
+        ("writer-fn", messages(120, 120), 120),
+        ("stream-fn", records(120), 120),
+    ];
+    let invoked = lambdas.iter().flat_map(|lambda| {
+        events.iter().map(async |(function, event, count)| {
+            assert_eq!(failures(lambda, function, event).await, *count, "{function}");
+        })
+    });
+    join_all(invoked).await;
+}

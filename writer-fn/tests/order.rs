@@ -1,0 +1,131 @@
+//! Order of the updates of a batch after a failure.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json, value::RawValue};
+use shared::{clock::Deadline, config::Config, domain::update::Ordering};
+use testkit::{
+    replay,
+    scripted::{Reply, Scripted},
+};
+use writer_fn::Writer;
+
+/// A message whose update has the request id `id`. `group` is its FIFO message group.
+fn message(id: &str, entity: &str, group: Option<&str>) -> Value {
+    let body = json!({"ID": entity, "RequestId": id, "Timestamp": 1}).to_string();
+    let attributes = group.map_or(json!({}), |group| json!({"MessageGroupId": group}));
+    json!({"messageId": id, "body": body, "attributes": attributes})
+}
+
+/// The reply to the update with this request id.
+type Failing = (&'static str, Reply);
+
+fn error(code: &str) -> Reply {
+    Reply::now(json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}")}))
+}
+
+/// Handles a batch. Returns the failed messages, and the request ids whose updates were sent, each once.
+async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> (Vec<String>, Vec<String>) {
+    let replies: Vec<_> = failing.to_vec();
+    let http = Scripted::new(move |operation, body| {
+        assert_eq!(operation, "UpdateItem");
+        let id = body["ExpressionAttributeValues"][":request"]["S"].as_str().unwrap();
+        let reply = replies.iter().find(|(failing, _)| *failing == id);
+        let written = || Reply::now(json!({"Attributes": {"Latest": {"N": "1"}}}));
+        reply.map_or_else(written, |(_, reply)| reply.clone())
+    });
+    let config = Config {
+        ordering,
+        ..replay::settings()
+    };
+    let writer = Writer::new(replay::client(http.clone()), &config);
+    let event = RawValue::from_string(json!({"Records": messages}).to_string()).unwrap();
+    let deadline = Deadline::after(Duration::from_secs(30));
+    let response = writer.handle(&event, "lambda", deadline).await.unwrap();
+    let response = serde_json::to_value(response).unwrap();
+    let failures = response["batchItemFailures"].as_array().unwrap().iter();
+    let failed = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
+    let mut sent: Vec<_> = (http.answered().iter())
+        .map(|(_, body)| {
+            body["ExpressionAttributeValues"][":request"]["S"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    sent.sort();
+    sent.dedup();
+    (failed.collect(), sent)
+}
+
+fn of(ids: &[&str]) -> Vec<String> {
+    ids.iter().map(|id| (*id).to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_retryable_failure_no_later_update_of_the_entity_is_applied() {
+    let messages = [
+        message("1", "E", None),
+        message("2", "E", None),
+        message("3", "E", None),
+        message("4", "F", None),
+        message("5", "E", None),
+    ];
+    for reply in [
+        error("ThrottlingException"),
+        error("InternalServerError"),
+        error("ResourceNotFoundException"),
+        Reply::Never,
+    ] {
+        let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", reply.clone())]).await;
+        assert_eq!(failed, of(&["2", "3", "5"]), "{reply:?}");
+        assert!(
+            !sent.contains(&"3".to_owned()) && !sent.contains(&"5".to_owned()),
+            "{sent:?}"
+        );
+        assert!(
+            sent.contains(&"1".to_owned()) && sent.contains(&"4".to_owned()),
+            "{sent:?}"
+        );
+        // By time, an older update cannot replace a newer one.
+        let (failed, _) = handle(Ordering::Time, &messages, &[("2", reply)]).await;
+        assert_eq!(failed, of(&["2"]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_can_never_succeed_stops_no_other_update_of_its_entity() {
+    let mut messages = [
+        message("1", "E", None),
+        message("2", "E", None),
+        message("3", "E", None),
+    ];
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", error("ValidationException"))]).await;
+    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
+    let conflict = Reply::rejected(Some(json!({"Latest": {"N": "7"}, "RequestId": {"S": "other"}})));
+    messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "ExpectedVersion": 3}).to_string());
+    let (failed, _) = handle(Ordering::Arrival, &messages, &[("2", conflict)]).await;
+    assert_eq!(failed, of(&["2"]));
+    messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "PK": "reserved"}).to_string());
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[]).await;
+    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "3"])));
+}
+
+/// A FIFO group stops at any failure. Its messages that were not started are not applied after later ones of their entity.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_group_stops_the_entities_of_its_messages() {
+    let messages = [
+        message("1", "E", Some("g")),
+        message("2", "F", Some("g")),
+        message("3", "F", Some("h")),
+        message("4", "E", Some("h")),
+        message("5", "G", Some("i")),
+    ];
+    let rejected = || error("ValidationException");
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("1", rejected())]).await;
+    assert_eq!((failed, sent), (of(&["1", "2", "3", "4"]), of(&["1", "5"])));
+    let (failed, sent) = handle(Ordering::Time, &messages, &[("1", rejected())]).await;
+    assert_eq!((failed, sent), (of(&["1", "2"]), of(&["1", "3", "4", "5"])));
+}
