@@ -59,7 +59,7 @@ pub(crate) async fn outcomes(
     }
     let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
     let markers = markers(store, &entities, deadline).await;
-    let outcome = |(record, entity): (&Record, &Option<&EntityId>)| match (&markers, (*entity)?) {
+    let outcome = |(record, entity): (&Record, Option<&EntityId>)| match (&markers, entity?) {
         (Ok(markers), entity) => {
             let marker = markers.of(entity)?;
             let is_purged = match &record.content {
@@ -75,7 +75,7 @@ pub(crate) async fn outcomes(
             failure => failure.into(),
         }),
     };
-    records.iter().zip(&doubtful).map(outcome).collect()
+    records.iter().zip(doubtful).map(outcome).collect()
 }
 
 /// Reads the markers of these entities. The error is `None` if there is no time left.

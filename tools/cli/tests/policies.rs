@@ -65,7 +65,7 @@ const COMMANDS: [(&str, &[&str]); 7] = [
             "prune E --keep 2",
             "prune --all --keep 1",
             "pin E 2 --unpin",
-            "backfill --mode transaction",
+            "backfill --mode transaction --yes",
             "purge E --yes --wait 0s",
         ],
     ),

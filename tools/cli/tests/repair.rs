@@ -415,7 +415,7 @@ fn a_counter_never_continues_below_the_floor() {
         let put = table.lines(&["put", "--mode", "inline", "E", "--set", "State=x"], 0);
         assert_eq!(put[0]["Version"], 12);
         repair(&table, &["E", "--yes"], if is_counted { 4 } else { 0 });
-        table.run(&["purge", "E", "--yes"]);
+        table.run(&["purge", "E", "--yes", "--wait", "0s"]);
         assert!(table.items().is_empty());
     }
 }

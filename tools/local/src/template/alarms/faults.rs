@@ -205,7 +205,7 @@ pub(super) const FAULTS: &[Fault] = &[
         adds: |_| vec![(Of::StreamDeadLetterQueue, VISIBLE, 1)],
     },
     Fault {
-        name: "A record is older than 12 h, and the failure bucket cannot be written or is not the mapping's destination",
+        name: "A record is older than 12 h, and the failure bucket cannot be written",
         alarm: "RecordsDroppedAlarm",
         minutes: 1,
         silences: &[],
