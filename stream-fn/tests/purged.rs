@@ -99,6 +99,26 @@ async fn a_late_version_of_a_purged_entity_is_not_put() {
     }
 }
 
+/// Otherwise, quarantine would keep the data of a purged entity.
+#[tokio::test(start_paused = true)]
+async fn a_late_record_of_a_purged_entity_is_not_quarantined() {
+    let purged = marker("E", NOW - 100).await;
+    let malformed = |second: u64| {
+        let mut record = record(7, "E", second);
+        record["dynamodb"]["NewImage"]["Latest"] = json!({"S": "seven"});
+        record
+    };
+    let (failed, requests) = handle(&[malformed(NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
+    assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
+    for (second, found) in [(NOW - 50, markers(&[purged])), (NOW - 110, markers(&[]))] {
+        let (failed, requests) = handle(&[malformed(second)], &[found, json!({})]).await;
+        assert_eq!(
+            (failed.len(), operations(&requests)),
+            (0, vec!["BatchGetItem", "TransactWriteItems"])
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_markers_of_a_chunk_are_read_once() {
     let purged = marker("E", NOW - 100).await;

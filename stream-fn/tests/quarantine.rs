@@ -15,7 +15,10 @@ const LEFT: Duration = Duration::from_secs(60);
 fn record(number: &str, latest: &Value) -> Value {
     let keys = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}});
     let image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": latest, "A": {"S": "secret"}});
-    json!({"eventName": "MODIFY", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    let mut change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": number});
+    // Older records need the purge marker.
+    change["ApproximateCreationDateTime"] = json!(shared::clock::since_epoch().as_secs());
+    json!({"eventName": "MODIFY", "dynamodb": change})
 }
 
 fn batch(records: &[Value]) -> Box<RawValue> {
@@ -169,6 +172,9 @@ async fn a_record_of_a_kinesis_stream_is_quarantined() {
     let writer = HistoryWriter::new(replay.client(), &replay::settings());
     let mut change = record("42", &json!({"S": "7"}));
     change["dynamodb"]["SequenceNumber"] = Value::Null;
+    // Kinesis gives milliseconds.
+    change["dynamodb"]["ApproximateCreationDateTime"] =
+        json!(u64::try_from(shared::clock::since_epoch().as_millis()).unwrap());
     let kinesis = json!({"kinesis": {"data": BASE64.encode(change.to_string()), "sequenceNumber": "43"}});
     assert_eq!(failed(&writer, &[kinesis.clone()], LEFT).await, Ok(vec![]));
     let item = replay.requests().pop().unwrap().1["TransactItems"][0]["Put"]["Item"].clone();

@@ -222,7 +222,14 @@ fn audits_prunes_and_backfills_ignore_purge_markers() {
         assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
         assert_eq!(ran.lines[0]["Entities"], counts[0], "{ran:?}");
     }
-    let ran = table.run(&["backfill", "--yes", "--from-table", &table.name, "--id", "copy-{PK}{SK}"]);
+    let ran = table.run(&[
+        "backfill",
+        "--yes",
+        "--from-table",
+        &table.name,
+        "--id",
+        "copy-{PK}{SK}",
+    ]);
     assert_eq!(
         members(ran.lines.last().unwrap(), &["Written", "Refused"]),
         json!([0, 0]),

@@ -1,6 +1,7 @@
 //! Kinesis as the change stream.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use shared::domain::entity::EntityId;
 
 use crate::support::{documents, eventually, invoke, item, settled, start_with, template};
 
@@ -16,10 +17,19 @@ async fn the_same_history_by_kinesis() {
     let table = settled(&stack).await;
     assert_eq!(table.len(), 3);
     assert_eq!(item(&stack, "E#1", "v10").await["N"], json!({"N": "28"}));
-    // A failure document of a Kinesis record has the sequence number that Kinesis assigned.
-    stack
-        .put(json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}))
-        .await;
+    // A record in quarantine, and the failure document of one whose key is reserved, have the number that Kinesis assigned.
+    for id in ["odd", "#vzero"] {
+        stack
+            .put(json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}))
+            .await;
+    }
+    let odd = EntityId::new("odd").unwrap();
+    let quarantined = eventually("quarantine", async || {
+        stack.store.quarantined(&odd).await.unwrap().pop()
+    })
+    .await;
+    let record: Value = serde_json::from_str(&quarantined.record).unwrap();
+    assert_eq!(record["kinesis"]["sequenceNumber"], quarantined.number.as_str());
     let documents = eventually("a failure document", async || {
         Some(documents(&stack.failed)).filter(|documents| !documents.is_empty())
     })

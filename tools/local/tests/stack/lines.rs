@@ -90,6 +90,10 @@ fn the_lines_count_retries_and_failures() {
     stack.write(&json!({"ID": "Taken#1"}));
     stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
     stack.write(&json!({"ID": "Taken#1"}));
+    let line = stack.until(|line| line.starts_with("status ") && line.contains(" quarantined=1"));
+    assert!(line.contains(" retries=0 ") && line.contains(" failures=0"), "{line}");
+    // A record of a reserved key is not quarantined.
+    stack.put(&json!({"PK": {"S": "#vzero"}, "SK": {"S": "v0"}}));
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
     let [last] = &figures(&line, "status ")[..] else {
         panic!("{line}");

@@ -1,9 +1,10 @@
 //! No log line contains attribute values, and keys only with `LogKeys`: all lines of both functions, at every level.
 
 use serde_json::{Value, json};
+use shared::domain::entity::EntityId;
 
 use crate::{
-    support::{documents, eventually, invoke, start, start_with, template},
+    support::{eventually, invoke, start, start_with, template},
     telemetry::Documented,
 };
 
@@ -149,14 +150,14 @@ async fn lines(level: &str, log_keys: &str, mode: &str) -> Vec<String> {
     ]});
     invoke(&stack, "stream-fn", &batch).await;
     invoke(&stack, "stream-fn", &json!({"Records": SECRET})).await;
-    // The existing version in the stream, and the item that is no version.
-    eventually("failure documents", async || {
-        (!documents(&stack.failed).is_empty()).then_some(())
+    // The item that is no version.
+    let odd = EntityId::new(id("odd")).unwrap();
+    eventually("quarantine", async || {
+        stack.store.quarantined(&odd).await.unwrap().pop()
     })
     .await;
     let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();
     let lines = [read("writer-fn.log"), read("stream-fn.log")];
-    std::fs::remove_dir_all(&stack.failed).unwrap();
     lines.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
 }
 

@@ -113,7 +113,13 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
     if planned.step.is_numbering() {
         // A stream record that was under way may have been processed since the plan, or the entity was purged.
         let newest = store.newest_in_history(&planned.entity, true).await?;
-        if newest.map(|(version, _)| version) != planned.highest {
+        let newest = newest.map(|(version, _)| version);
+        let is_as_planned = match &planned.step {
+            // There can be versions below the floor.
+            Step::Recount { to, .. } => newest.is_none_or(|newest| newest < *to),
+            _ => newest == planned.highest,
+        };
+        if !is_as_planned {
             return Ok(Outcome::Conflict);
         }
     }
