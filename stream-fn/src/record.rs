@@ -13,7 +13,7 @@ use serde::{
 use serde_json::{Number, Value, value::RawValue};
 use shared::domain::{
     AttributeValue, Item, attributes,
-    entity::EntityId,
+    entity::{EntityId, is_reserved},
     keys::{LATEST_KEY, VersionDigits},
     names,
     number::Decimal,
@@ -235,6 +235,8 @@ fn parsed(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigi
         entity: key(names::PK).and_then(|key| EntityId::new(key).ok()),
         content: match keys.get(names::SK) {
             None => Err(Malformed::NoKeys),
+            // The library's own items are no entity, whatever another program writes beside them.
+            Some(_) if key(names::PK).is_some_and(|key| is_reserved(&key)) => Ok(Content::Skipped),
             // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create
             // versions of versions in an endless loop.
             Some(_) if key(names::SK).as_deref() != Some(LATEST_KEY) => Ok(Content::Skipped),

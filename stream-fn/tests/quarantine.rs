@@ -111,12 +111,7 @@ async fn a_record_without_a_valid_key_or_number_fails() {
     let malformed = json!({"S": "7"});
     let replay = Replay::new([]);
     let writer = HistoryWriter::new(replay.client(), &replay::settings());
-    for pk in [
-        json!({"N": "7"}),
-        json!({"S": ""}),
-        json!({"S": "#vzero"}),
-        json!({"S": "x".repeat(2049)}),
-    ] {
+    for pk in [json!({"N": "7"}), json!({"S": ""}), json!({"S": "x".repeat(2049)})] {
         let mut record = record("42", &malformed);
         record["dynamodb"]["Keys"]["PK"] = pk.clone();
         assert_eq!(

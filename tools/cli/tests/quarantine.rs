@@ -111,7 +111,21 @@ fn a_redrive_releases_a_record_whose_version_can_be_stored() {
     // An operator decides about the others. The existing item stays.
     let counts = json!({"Documents": 2, "Records": 2, "Conflict": 1, "Malformed": 1, "QuarantineKept": 2});
     assert_eq!(redrive(&["quarantine:"], 4), counts);
-    assert_eq!(redrive(&["quarantine:", "--drop-conflicts"], 4)["QuarantineDeleted"], 1);
+    // Not of the whole table by mistake, and not before a source that does not exist.
+    let kept = table.items();
+    for arguments in [
+        &["quarantine:", "--drop-conflicts"][..],
+        &["quarantine:", "--drop-malformed"],
+    ] {
+        assert_eq!(table.run(&[&["redrive"], arguments].concat()).code, 2);
+    }
+    let typing_error = ["redrive", "quarantine:", "E#1", "--drop-malformed", "--yes"];
+    assert_eq!(table.run(&typing_error).code, 3);
+    assert_eq!(table.items(), kept);
+    assert_eq!(
+        redrive(&["quarantine:", "--drop-conflicts", "--yes"], 4)["QuarantineDeleted"],
+        1
+    );
     let left = table.lines(&["quarantine"], 0);
     assert_eq!((left.len(), &left[0]["Kind"]), (1, &json!("Malformed")));
     assert_eq!(
@@ -158,4 +172,53 @@ fn a_purge_deletes_records_in_quarantine() {
     let purged = table.json(&["purge", "E#1", "--yes", "--wait", "0s"], 0);
     assert_eq!(purged["Deleted"], json!({"v0": 1, "versions": 1, "quarantined": 2}));
     assert!(table.items_of("E#1").is_empty());
+}
+
+#[test]
+fn a_repair_does_not_choose_between_records_and_names_commands_for_any_key() {
+    let table = new_table();
+    let id = "a b'#$(c)";
+    for (number, state) in [("1", "FIRST"), ("2", "SECOND")] {
+        table.quarantine(id, number, "Conflict", &image(id, &seven(), state));
+    }
+    // DynamoDB would reject it again.
+    let large = image("large", &seven(), "OK");
+    table.quarantine("large", "3", "Rejected", &large);
+    let mut lines = table.lines(&["repair", "--all", "--yes", "--lag", "0"], 4);
+    let summary = lines.pop().unwrap();
+    assert_eq!(
+        (&summary["Recorded"], &summary["Left"], &summary["Failed"]),
+        (&json!(0), &json!(3), &json!(0))
+    );
+    let why: Vec<_> = lines.iter().map(|line| line["Why"].as_str().unwrap()).collect();
+    let quoted = r"'quarantine:a b'\''#$(c)'";
+    assert_eq!(why.iter().filter(|why| why.contains(quoted)).count(), 2, "{why:?}");
+    assert!(
+        why.iter().any(|why| why.contains("quarantine:large --drop-malformed")),
+        "{why:?}"
+    );
+    assert_eq!(table.lines(&["quarantine"], 0).len(), 3);
+    // The version exists: nothing is put, and the record leaves.
+    table.put(json!({"PK": {"S": "large"}, "SK": {"S": "v7"}, "State": {"S": "OK"}}));
+    let lines = table.lines(&["repair", "large", "--yes", "--lag", "0"], 4);
+    assert_eq!(lines[0]["Step"], "Release");
+    assert_eq!(table.lines(&["quarantine", "large"], 0).len(), 0);
+}
+
+#[test]
+fn versions_are_released_before_a_latest_item_gets_its_number() {
+    let table = new_table();
+    table.write_versions("E", 4);
+    table.json(&["redrive", "quarantine:"], 0);
+    for record in table.records() {
+        let version = record.json()["dynamodb"]["NewImage"].clone();
+        table.quarantine("E", version["Latest"]["N"].as_str().unwrap(), "Conflict", &version);
+    }
+    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "manual"}}));
+    // The plan cannot know the number: it is made before the versions are put.
+    let run = table.run(&["repair", "E", "--yes", "--lag", "0"]);
+    assert_eq!(run.code, 4, "{run:?}");
+    assert_eq!(table.run(&["repair", "E", "--yes", "--lag", "0"]).code, 0);
+    assert_eq!(table.items_of("E")["v0"]["Latest"], json!({"N": "5"}));
+    table.lines(&["audit", "E", "--lag", "0"], 0);
 }

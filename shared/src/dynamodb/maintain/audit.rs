@@ -287,9 +287,13 @@ impl Auditor {
         self.read_item(&entity, LATEST_KEY, &mut now).await?;
         let mut findings = Vec::new();
         // An entity that was purged in the meantime has no gaps.
-        if now.latest_version().is_some() {
+        if let Some(counted) = now.latest_version() {
             self.read_selected(&entity, &versions, &mut now).await?;
-            let gaps = versions.within(now.floor().get(), latest.get()).without(now.versions());
+            // It can also have been purged and created again.
+            let through = counted.map_or(latest, |counted| counted.min(latest));
+            let gaps = versions
+                .within(now.floor().get(), through.get())
+                .without(now.versions());
             let found = Discrepancies {
                 missing: gaps,
                 ..Discrepancies::default()

@@ -32,6 +32,8 @@ use crate::{
         names,
         purge_marker::PurgeMarker,
         recorded_at::RecordedAt,
+        version::Version,
+        version_item::latest_of,
     },
     dynamodb::{
         Store,
@@ -91,7 +93,9 @@ impl Store {
         let now = self.now();
         self.mark_purged(entity, PurgeMarker::new(latest.as_ref(), now)).await?;
         let marked = Instant::now();
-        self.delete_others(entity, deleted).await?;
+        // Versions of an update after the marker stay: if there is one, the purge is given up.
+        let purged = latest.as_ref().and_then(|latest| latest_of(latest).ok());
+        self.delete_others(entity, purged, deleted).await?;
         if !wait.is_zero() {
             let end = marked + wait + ahead(latest.as_ref(), now);
             on_wait(end.saturating_duration_since(Instant::now()));
@@ -100,7 +104,7 @@ impl Store {
             if !is_unchanged(latest.as_ref(), self.get(entity, LATEST_KEY, true).await?.as_ref()) {
                 return Err(PurgeError::WrittenAgain);
             }
-            self.delete_others(entity, deleted).await?;
+            self.delete_others(entity, None, deleted).await?;
         }
         if let Some(latest) = &latest
             && self.delete_latest(entity, latest).await?
@@ -112,17 +116,26 @@ impl Store {
             if self.get(entity, LATEST_KEY, true).await?.is_some() {
                 return Err(PurgeError::WrittenAgain);
             }
-            if self.delete_others(entity, deleted).await? == 0 {
+            if self.delete_others(entity, None, deleted).await? == 0 {
                 return Ok(());
             }
         }
         Err(PurgeError::WrittenAgain)
     }
 
-    /// Deletes all items except the latest item, and returns their number.
-    async fn delete_others(&self, entity: &EntityId, deleted: &mut ItemCounts) -> Result<usize, ServiceError> {
+    /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
+    async fn delete_others(
+        &self,
+        entity: &EntityId,
+        through: Option<Version>,
+        deleted: &mut ItemCounts,
+    ) -> Result<usize, ServiceError> {
         let mut keys = self.sort_keys(entity).await?;
-        keys.retain(|key| key != LATEST_KEY);
+        let is_later = |key: &str| {
+            let version = self.digits.version_of(key);
+            version.zip(through).is_some_and(|(version, through)| version > through)
+        };
+        keys.retain(|key| key != LATEST_KEY && !is_later(key));
         for keys in keys.chunks(MAX_DELETIONS) {
             self.batch_delete(entity, keys).await?;
             for key in keys {

@@ -32,6 +32,9 @@ pub(crate) struct Redrive {
     /// Delete a message or a quarantined record even if it is malformed and can never become a version
     #[arg(long)]
     drop_malformed: bool,
+    /// Delete records from quarantine also if the source is `quarantine:`, all entities of the table
+    #[arg(long)]
+    yes: bool,
     /// Replay documents of this table instead, such as the table that this one was restored from
     #[arg(long, value_name = "TABLE")]
     from_table: Option<String>,
@@ -48,6 +51,13 @@ messages stay in the queue, and their records and updates are listed. A record l
 
 impl Redrive {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let drops = self.drop_conflicts || self.drop_malformed;
+        if drops && !self.yes && !self.dry_run && self.sources.contains(&Source::Quarantine(None)) {
+            return Err(CliError::Usage(
+                "this deletes records of all entities from quarantine: name the entity, as in quarantine:ID, or use --yes"
+                    .to_owned(),
+            ));
+        }
         let services = self.services.to_services();
         let counter = Counter::new("documents and updates");
         let mut feed = Feed::new(connection, &services, &counter);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use shared::domain::{
     AttributeValue, Item,
     attributes::same_item,
+    entity::is_reserved,
     keys::{LATEST_KEY, VersionDigits},
     names, quarantine,
     version::Version,
@@ -79,6 +80,7 @@ impl Collection {
 pub fn missing(collections: &Collections, digits: VersionDigits) -> BTreeMap<String, Vec<String>> {
     let missing = collections
         .iter()
+        .filter(|(pk, _)| !is_reserved(pk))
         .map(|(pk, collection)| (pk.clone(), collection.missing(digits)));
     missing.filter(|(_, missing)| !missing.is_empty()).collect()
 }

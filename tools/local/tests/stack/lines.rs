@@ -92,12 +92,27 @@ fn the_lines_count_retries_and_failures() {
     stack.write(&json!({"ID": "Taken#1"}));
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" quarantined=1"));
     assert!(line.contains(" retries=0 ") && line.contains(" failures=0"), "{line}");
-    // A record of a reserved key is not quarantined.
-    stack.put(&json!({"PK": {"S": "#vzero"}, "SK": {"S": "v0"}}));
-    let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
     let [last] = &figures(&line, "status ")[..] else {
         panic!("{line}");
     };
     assert_eq!((last["versions"], last["waiting"], last["updates"]), ("1", "0", "2"));
+    drop(stack);
+    // A function that does not start.
+    let mut stack = Serving::start(&[
+        "--feed",
+        "/dev/null",
+        "--failed",
+        &failed,
+        "--template",
+        &template,
+        "--bootstrap",
+        "stream-fn=/bin/false",
+    ]);
+    stack.write(&json!({"ID": "E#1"}));
+    let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
+    let [last] = &figures(&line, "status ")[..] else {
+        panic!("{line}");
+    };
+    assert_eq!((last["versions"], last["waiting"], last["updates"]), ("0", "0", "1"));
     assert!(last["retries"].parse::<u64>().unwrap() >= 10, "{line}");
 }

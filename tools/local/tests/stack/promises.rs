@@ -3,7 +3,9 @@
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{documents, eventually, invoke, item, settled, start, start_with, table, template, write};
+use crate::support::{
+    documents, eventually, invoke, item, settled, start, start_with, start_without_stream_fn, table, template, write,
+};
 
 fn written(version: u64) -> (String, Value) {
     ("Written".to_owned(), json!(version))
@@ -221,40 +223,47 @@ async fn a_rejected_request_is_an_invalid_event_without_its_values() {
 
 /// "A record that cannot be written ends, with its payload, as one failure document; all others are written."
 #[tokio::test]
-async fn each_record_that_cannot_be_quarantined_becomes_one_failure_document() {
+async fn each_record_that_fails_becomes_one_failure_document() {
     let mut template = template(&[]);
     template.mapping.maximum_retry_attempts = Some(1);
-    let stack = start_with(template).await;
-    for update in 1..=3 {
-        // Their keys are reserved.
-        if update < 3 {
-            stack
-                .put(json!({"PK": {"S": "#vzero"}, "SK": {"S": "v0"}, "Poison": {"N": update.to_string()}}))
-                .await;
-        }
-        assert_eq!(
-            write(&stack, json!({"ID": "good", "Update": update})).await,
-            written(update)
-        );
+    let stack = start_without_stream_fn(template).await;
+    for update in 1..=4 {
+        write(&stack, json!({"ID": format!("E#{}", update % 2), "Update": update})).await;
     }
-    let found = eventually("two documents", async || {
+    let found = eventually("a document for each record", async || {
         let found = documents(&stack.failed);
-        (found.len() == 2).then_some(found)
-    })
-    .await;
-    eventually("the other versions", async || {
-        (table(&stack).await["good"].items().len() == 4).then_some(())
+        (found.len() == 4).then_some(found)
     })
     .await;
     let mut discarded: Vec<_> = found
         .iter()
         .map(|document| {
             assert_eq!(document["DDBStreamBatchInfo"]["batchSize"], 1);
-            document["payload"]["Records"][0]["dynamodb"]["NewImage"]["Poison"]["N"].clone()
+            document["payload"]["Records"][0]["dynamodb"]["NewImage"]["Update"]["N"].clone()
         })
         .collect();
     discarded.sort_by_key(Value::to_string);
-    assert_eq!(discarded, ["1", "2"]);
+    assert_eq!(discarded, ["1", "2", "3", "4"]);
+}
+
+/// A latest item of another program at a reserved key makes no version, and delays nothing.
+#[tokio::test]
+async fn a_latest_item_at_a_reserved_key_is_skipped() {
+    use std::sync::atomic::Ordering::Relaxed;
+    let stack = start().await;
+    for (key, latest) in [("#vzero", json!({"S": "x"})), ("#vzero#x", json!({"N": "1"}))] {
+        stack
+            .put(json!({"PK": {"S": key}, "SK": {"S": "v0"}, "Latest": latest}))
+            .await;
+    }
+    write(&stack, json!({"ID": "good"})).await;
+    settled(&stack).await;
+    eventually("all records", async || {
+        (stack.activity.figures().waiting == 0 && stack.mapping.counters.matched.load(Relaxed) == 3).then_some(())
+    })
+    .await;
+    assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);
+    assert_eq!(table(&stack).await["#vzero#x"].items().len(), 1);
 }
 
 /// "A version item and a REMOVE never reach the function."

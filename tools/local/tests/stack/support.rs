@@ -30,6 +30,13 @@ pub(crate) fn silent_endpoint() -> String {
     format!("http://{address}")
 }
 
+/// Starts a stack whose stream-fn cannot start, so that each of its invocations fails.
+pub(crate) async fn start_without_stream_fn(template: Template) -> RunningStack {
+    let mut options = options(template, Some(PROGRAM));
+    options.bootstraps.insert("stream-fn".to_owned(), "/bin/false".into());
+    RunningStack::start(options).await
+}
+
 /// Checks that each v0 equals its newest version plus `Latest` and the recent requests, and returns the number of versions of each entity.
 pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
     let items: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -57,6 +57,12 @@ impl<'a> Feed<'a> {
 
     /// Passes all documents of the sources to the sink, one source after the other. Adds to the tally, also before an error.
     pub async fn all(&self, sources: &[Source], sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        // Before anything is changed: a path that does not exist can be a typing error.
+        for source in sources {
+            if let Source::Path(path) = source {
+                folder::files(path)?;
+            }
+        }
         for source in sources {
             match source {
                 Source::Path(path) => self.path(path, sink, tally).await?,

@@ -166,7 +166,8 @@ impl Tally {
 
     /// Returns `true` if a redrive would change anything after a dry run with this tally.
     pub fn would_change(&self) -> bool {
-        self.recorded > 0 || self.updates_resent() > 0 || self.messages_kept > 0 || !self.failed.is_empty()
+        let is_kept = self.messages_kept > 0 || self.quarantine_kept > 0;
+        self.recorded > 0 || self.updates_resent() > 0 || is_kept || !self.failed.is_empty()
     }
 
     /// Returns the number of documents and of updates.

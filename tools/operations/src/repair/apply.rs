@@ -43,12 +43,19 @@ pub struct Done {
 impl Done {
     /// Executes the steps. A failed step does not stop the others.
     pub async fn execute(&mut self, store: &Store, steps: Vec<Planned>, progress: &dyn Progress) {
+        // A step that gives a latest item its number must not count on a version that another step is about to put.
+        let (numbering, puts): (Vec<_>, Vec<_>) = steps.into_iter().partition(|planned| planned.step.is_numbering());
+        let mut done = 0;
+        self.execute_all(store, puts, &mut done, progress).await;
+        self.execute_all(store, numbering, &mut done, progress).await;
+    }
+
+    async fn execute_all(&mut self, store: &Store, steps: Vec<Planned>, done: &mut u64, progress: &dyn Progress) {
         let steps = stream::iter(steps).map(async |planned| {
             let outcome = step(store, &planned).await;
             (planned, outcome)
         });
         let mut steps = std::pin::pin!(steps.buffer_unordered(CONCURRENCY));
-        let mut done = 0;
         while let Some((planned, outcome)) = steps.next().await {
             let named = json!({"ID": planned.entity.as_str(), "Version": planned.version()});
             match outcome {
@@ -65,8 +72,8 @@ impl Done {
                     self.failed.push(named);
                 }
             }
-            done += 1;
-            progress.at(done);
+            *done += 1;
+            progress.at(*done);
         }
     }
 
@@ -92,7 +99,10 @@ impl Done {
     /// Returns an error if anything is not repaired. `left` is the number of findings without a step.
     pub fn verdict(&self, left: usize) -> Result<(), OperationError> {
         let parts = [
-            (self.conflicts.len(), "met a different item or another highest version"),
+            (
+                self.conflicts.len(),
+                "met a different item or another highest version: run the repair again",
+            ),
             (self.failed.len(), "failed, can be retried"),
             (left, "cannot be repaired"),
         ];
@@ -126,7 +136,11 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
     match &planned.step {
         Step::Put(version) => put_unpurged(store, version).await,
         Step::Release { version, record } => {
-            let outcome = put_unpurged(store, version).await?;
+            // DynamoDB rejects some versions before it compares them with the stored item.
+            let outcome = match store.preview_put(version).await? {
+                PutOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
+                _ => put_unpurged(store, version).await?,
+            };
             if !matches!(outcome, Outcome::Conflict) {
                 store.delete_quarantined(record).await?;
             }
