@@ -266,6 +266,22 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
     assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [1, 0]));
 }
 
+/// An update between the marker and the first deletion.
+#[tokio::test(start_paused = true)]
+async fn a_purge_that_is_given_up_deletes_no_later_version() {
+    let responses = [
+        begun(v0(2, NOW - 5)),
+        vec![keys(&["v0", "v1", "v2", "v3", "v10"]), json!({}), v0(3, NOW + 1)],
+    ];
+    let purged = purge(DEFAULT_WAIT, &responses).await;
+    assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 2]));
+    let deletions = &purged.requests[4].1["RequestItems"]["Table"];
+    let keys: Vec<_> = (deletions.as_array().unwrap().iter())
+        .map(|deletion| deletion["DeleteRequest"]["Key"]["SK"]["S"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["v1", "v2"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_last_check_deletes_versions_of_a_slow_writer() {
     let responses = [
