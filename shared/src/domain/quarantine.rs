@@ -13,15 +13,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AttributeValue, Item,
-    attributes::text,
-    entity::EntityId,
-    keys::{partition_key_of, sort_key_of},
-    names,
-    number::Decimal,
-    recorded_at::RecordedAt,
-    sequence::SequenceNumber,
-    version::Version,
+    AttributeValue, Item, attributes::text, entity::EntityId, names, number::Decimal, recorded_at::RecordedAt,
+    sequence::SequenceNumber, version::Version,
 };
 
 /// Prefix of the sort keys of quarantined records.
@@ -130,7 +123,7 @@ pub fn is_first(sort_key: &str) -> bool {
 pub fn records_of(items: impl IntoIterator<Item = Item>) -> Vec<QuarantinedRecord> {
     let mut by_number: BTreeMap<SequenceNumber, BTreeMap<usize, Item>> = BTreeMap::new();
     for item in items {
-        let Some((number, part)) = sort_key_of(&item).and_then(parse_key) else {
+        let Some((number, part)) = text(&item, names::SK).and_then(parse_key) else {
             continue;
         };
         by_number.entry(number).or_default().insert(part, item);
@@ -140,7 +133,7 @@ pub fn records_of(items: impl IntoIterator<Item = Item>) -> Vec<QuarantinedRecor
         let count = number_of(first, PARTS).unwrap_or(1);
         let texts = (1..=usize::try_from(count).ok()?).map(|part| text(parts.get(&part)?, RECORD));
         Some(QuarantinedRecord {
-            entity: EntityId::new(partition_key_of(first)?).ok()?,
+            entity: EntityId::new(text(first, names::PK)?).ok()?,
             number,
             kind: text(first, KIND).unwrap_or_default().to_owned(),
             reason: text(first, names::REASON).unwrap_or_default().to_owned(),
@@ -195,12 +188,12 @@ mod tests {
         let texts = [0, MAX_PART_BYTES / 2 - 1, MAX_PART_BYTES / 2, 1_200_000]
             // Two bytes a character, at odd positions.
             .map(|characters| format!("x{}", "\u{e9}".repeat(characters)));
-        for (text, parts) in [String::new()].into_iter().chain(texts).zip([1, 1, 1, 2, 7]) {
-            let length = text.len();
-            let record = quarantined(text);
+        for (record, parts) in [String::new()].into_iter().chain(texts).zip([1, 1, 1, 2, 7]) {
+            let length = record.len();
+            let record = quarantined(record);
             let items = record.items();
             assert_eq!(items.len(), parts, "{length}");
-            let keys: Vec<_> = items.iter().filter_map(sort_key_of).collect();
+            let keys: Vec<_> = items.iter().filter_map(|item| text(item, names::SK)).collect();
             assert_eq!(keys, record.sort_keys(), "{length}");
             assert_eq!(keys.iter().filter(|key| is_first(key)).count(), 1, "{length}");
             let restored = records_of(items.into_iter().rev());

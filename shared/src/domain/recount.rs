@@ -4,7 +4,7 @@
 //! The counter continues with the number after the floor, so that no version is created below the floor. The floor rises to the
 //! same number, because the version at the old floor does not exist.
 
-use super::{Item, names, repair::Step, version::Version, version_item::latest_of};
+use super::{Item, names, version::Version, version_item::latest_of};
 
 /// Number of a latest item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub enum Counter {
     At(Version),
 }
 
-/// Returns the repair of such an entity, `None` if the latest item has an invalid `Latest`, or if there is no higher number.
-pub fn recount(floor: Version, latest: Option<&Item>) -> Option<Step> {
+/// Returns the current number of such an entity's latest item and the next one, `None` if the latest item has an invalid `Latest`, or if there is no higher number.
+pub fn recount(floor: Version, latest: Option<&Item>) -> Option<(Counter, Version)> {
     let from = match latest {
         None => Counter::NoLatestItem,
         Some(latest) if !latest.contains_key(names::LATEST) => Counter::Uncounted,
         Some(latest) => Counter::At(latest_of(latest).ok()?),
     };
     let to = floor.get().checked_add(1).and_then(Version::new)?;
-    Some(Step::Recount { from, to })
+    Some((from, to))
 }
 
 #[cfg(test)]
@@ -39,10 +39,7 @@ mod tests {
         let version = |number| Version::new(number).unwrap();
         let recounted = |floor: u64, latest: Option<Value>| {
             let latest: Option<Item> = latest.map(|latest| serde_json::from_value(latest).unwrap());
-            match recount(version(floor), latest.as_ref()) {
-                Some(Step::Recount { from, to }) => Some((from, to.get())),
-                _ => None,
-            }
+            recount(version(floor), latest.as_ref()).map(|(from, to)| (from, to.get()))
         };
         assert_eq!(recounted(9, None), Some((Counter::NoLatestItem, 10)));
         assert_eq!(

@@ -125,7 +125,8 @@ pub fn plan(
     }
     let number = latest.map(latest_of).and_then(Result::ok);
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
-        plan.steps.extend(recount(floor, latest));
+        plan.steps
+            .extend(recount(floor, latest).map(|(from, to)| Step::Recount { from, to }));
         return plan;
     }
     match (latest, number, highest(findings).zip(top)) {

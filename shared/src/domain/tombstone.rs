@@ -12,8 +12,12 @@ use std::{collections::HashMap, time::Duration};
 
 use super::{
     AttributeValue, Item, entity::EntityId, keys::LATEST_KEY, marks, names, recorded_at::RecordedAt, version::Version,
-    view::is_deleted,
 };
+
+/// Returns `true` if an item is a tombstone.
+pub fn is_deleted(item: &Item) -> bool {
+    item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
+}
 
 /// Returns a tombstone without attributes, for an entity whose state is not known.
 pub fn without_state(entity: &EntityId, version: Version, now: RecordedAt) -> Item {

@@ -12,6 +12,7 @@ use super::{
     plain,
     recorded_at::RecordedAt,
     time::{ClientTime, EpochMillis, InvalidTime},
+    tombstone::is_deleted,
     version::Version,
 };
 use std::collections::BTreeMap;
@@ -158,11 +159,6 @@ fn client_time_of(item: &Item) -> Result<ClientTime, NoTime> {
         Some(time) => Ok(time),
         None => ClientTime::from_millis(time_of(item)?).ok_or(NoTime::Time(InvalidTime)),
     }
-}
-
-/// Returns `true` if an item is a tombstone.
-pub fn is_deleted(item: &Item) -> bool {
-    item.get(names::DELETED) == Some(&AttributeValue::Bool(true))
 }
 
 /// Returns the time that the client gave to a version: the later one of `Timestamp` and `Time`, which are equal in a version

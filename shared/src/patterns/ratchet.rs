@@ -33,7 +33,9 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, number::Decimal, view::is_deleted},
+    domain::{
+        AttributeValue, Item, entity::EntityId, keys::VersionDigits, names, number::Decimal, tombstone::is_deleted,
+    },
     dynamodb::{Store, client::error::ServiceError, n, read::batch_get_items::MAX_KEYS, s},
 };
 

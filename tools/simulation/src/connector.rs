@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -23,45 +23,18 @@ use dynoxide::Database;
 use fastrand::Rng;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinHandle,
-    time::sleep,
-};
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use crate::{
+    caller::{CALLER, Caller, lock},
     database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
     error::SimulationError,
     mutation::Mutation,
     schedule::{Fault, FaultKind, Point},
 };
 
-tokio::task_local! {
-    pub(crate) static CALLER: Arc<Caller>;
-}
-
 /// Payload of a panic that a fault causes.
 pub(crate) struct InjectedPanic;
-
-#[derive(Debug, Default)]
-pub(crate) struct Caller {
-    pub(crate) is_writer: bool,
-    pub(crate) kill: Notify,
-    pub(crate) had_fault: Mutex<bool>,
-}
-
-impl Caller {
-    pub(crate) fn writer() -> Arc<Self> {
-        Arc::new(Self {
-            is_writer: true,
-            ..Self::default()
-        })
-    }
-
-    pub(crate) fn set_fault(&self) {
-        *lock(&self.had_fault) = true;
-    }
-}
 
 #[derive(Clone)]
 pub(crate) struct Connector(Arc<Inner>);
@@ -377,9 +350,4 @@ impl HttpClient for Connector {
     fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
         SharedHttpConnector::new(self.clone())
     }
-}
-
-/// Locks a mutex, also if a thread panicked while holding it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,7 +20,8 @@ use tokio::time::{sleep, timeout};
 use writer_fn::Writer;
 
 use crate::{
-    connector::{CALLER, Caller, Connector, lock},
+    caller::{CALLER, Caller, lock},
+    connector::Connector,
     mutation::Mutation,
     schedule::{FaultKind, Point},
 };

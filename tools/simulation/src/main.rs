@@ -1,7 +1,9 @@
 //! Runs both functions, the library and the event source mapping under randomly generated faults, in virtual time, and checks
 //! the guarantees of `docs/reliability.md` after each run. A seed determines a run completely.
 
+mod caller;
 mod check;
+mod clock;
 mod connector;
 mod database;
 mod error;
@@ -32,8 +34,9 @@ use serde_json::json;
 use shared::logging::chain;
 
 use crate::{
+    caller::lock,
     check::{Violation, check},
-    connector::{InjectedPanic, lock},
+    connector::InjectedPanic,
     error::SimulationError,
     mutation::Mutation,
     schedule::Schedule,

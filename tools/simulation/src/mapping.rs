@@ -25,7 +25,8 @@ use shared::domain::sequence::SequenceNumber;
 use tokio::time::Instant;
 
 use crate::{
-    connector::{Connector, lock},
+    caller::lock,
+    connector::Connector,
     mutation::Mutation,
     schedule::{MALFORMED, Settings},
 };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
 
 use crate::{
-    connector::{Caller, lock},
+    caller::{Caller, lock},
     schedule::TABLE,
 };
 

@@ -19,12 +19,13 @@ use tokio::{
 use writer_fn::Writer;
 
 use crate::{
-    connector::{Connector, lock},
+    caller::lock,
+    clock::Clock,
+    connector::Connector,
     evidence::UpstreamResponse,
     functions::{WriterResult, write},
     mapping::Bucket,
     schedule::{MALFORMED, Origin, Schedule, Step, StepKind, TABLE},
-    world::Clock,
 };
 
 /// Maximum number of deliveries of an update, and of reads of a history.

@@ -8,15 +8,14 @@ use std::{
     time::Duration,
 };
 
-use dynoxide::{Database, storage_backend};
+use dynoxide::Database;
 use futures::future::join_all;
 use local::{
     dynamodb::stream::TableStream,
-    mapping::{self, Counters, Environment, Identity, Mapping},
+    mapping::{Counters, Environment, Identity, Mapping},
 };
 use serde_json::{Value, json};
 use shared::{
-    clock,
     domain::{
         entity::EntityId, keys::LATEST_KEY, quarantine::records_of, recorded_at::RecordedAt, sequence::SequenceNumber,
     },
@@ -30,7 +29,9 @@ use tokio::time::{Instant, sleep};
 use writer_fn::Writer;
 
 use crate::{
-    connector::{Connector, lock},
+    caller::lock,
+    clock::Clock,
+    connector::Connector,
     error::SimulationError,
     evidence::{AsOf, Evidence},
     functions::{StreamFunction, StreamInvoker},
@@ -41,8 +42,6 @@ use crate::{
     upstream::{MAX_ATTEMPTS, MappingStop, Upstream},
 };
 
-/// Start of virtual time: 2026-01-01T00:00:00Z.
-const START_MILLIS: u64 = 1_767_225_600_000;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
@@ -54,38 +53,6 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
         .build()
         .map_err(SimulationError::Runtime)?;
     runtime.block_on(async { World::new(schedule, mutation)?.run().await })
-}
-
-/// Virtual time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock(pub(crate) Instant);
-
-impl Clock {
-    /// Returns a clock that differs by an offset in milliseconds.
-    fn shifted(self, offset: i64) -> clock::Clock {
-        let start = Duration::from_millis(START_MILLIS.saturating_add_signed(offset));
-        clock::Clock::new(move || start + self.0.elapsed())
-    }
-
-    pub(crate) fn millis(&self) -> u64 {
-        u64::try_from(mapping::Clock::now(self).as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-impl mapping::Clock for Clock {
-    fn now(&self) -> Duration {
-        Duration::from_millis(START_MILLIS) + self.0.elapsed()
-    }
-}
-
-impl storage_backend::Clock for Clock {
-    fn now_unix_secs(&self) -> u64 {
-        mapping::Clock::now(self).as_secs()
-    }
-
-    fn now_unix_secs_f64(&self) -> f64 {
-        mapping::Clock::now(self).as_secs_f64()
-    }
 }
 
 struct Simulated;

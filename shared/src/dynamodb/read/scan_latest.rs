@@ -12,9 +12,9 @@ use crate::{
         marks::is_expired,
         names,
         recorded_at::RecordedAt,
+        tombstone::is_deleted,
         version::Version,
         version_item::latest_of,
-        view::is_deleted,
     },
     dynamodb::{
         Store,

@@ -6,11 +6,10 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{Item, ledger::Marker},
-    dynamodb::{
-        client::error::{ErrorKind, ServiceError},
-        write::transaction::{OPERATION, Parts},
-    },
+    dynamodb::client::error::{ErrorKind, ServiceError},
 };
+
+pub(crate) const OPERATION: &str = "TransactWriteItems";
 
 /// Reason why a transaction was cancelled, if it is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +22,20 @@ pub(crate) enum Race {
     Taken,
 }
 
-/// Explains a cancelled transaction. Its reasons are in the order of its items.
-pub(crate) fn race<R>(error: &SdkError<TransactWriteItemsError, R>, parts: &Parts<'_>) -> Option<Race> {
+/// Explains a cancelled transaction. Its reasons are in the order of its items: the latest item, the marker of a ledger and
+/// the version item, if it has them.
+pub(crate) fn race<R>(
+    error: &SdkError<TransactWriteItemsError, R>,
+    has_marker: bool,
+    has_version_item: bool,
+) -> Option<Race> {
     const FAILED: Option<&str> = Some("ConditionalCheckFailed");
     match error.as_service_error()? {
         TransactWriteItemsError::TransactionCanceledException(cancelled) => {
             let reasons = cancelled.cancellation_reasons();
             let mut reasons_of_puts = reasons.iter().skip(1);
-            let marker = parts.marker_expires.and_then(|_| reasons_of_puts.next());
-            let version_item = parts.version_item.and_then(|_| reasons_of_puts.next());
+            let marker = has_marker.then(|| reasons_of_puts.next()).flatten();
+            let version_item = has_version_item.then(|| reasons_of_puts.next()).flatten();
             let code =
                 |reason: Option<&CancellationReason>| reason.and_then(CancellationReason::code).map(str::to_owned);
             let failed = |reason: Option<&CancellationReason>| code(reason).as_deref() == FAILED;
@@ -83,20 +87,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use aws_sdk_dynamodb::types::error::TransactionCanceledException;
-    use serde_json::json;
 
     use super::*;
-    use crate::{
-        domain::{
-            keys::VersionDigits, recorded_at::RecordedAt, stamp::Stamp, time::EpochMillis, version_item::VersionItem,
-        },
-        dynamodb::write::{
-            earlier_delivery::Guard, form::Form, lifetime::Lifetime, order::Order, recent_requests::RecentRequests,
-        },
-    };
 
     fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
         let reasons = codes
@@ -111,23 +104,8 @@ mod tests {
 
     #[test]
     fn cancelled_transactions_are_explained() {
-        let image = serde_json::from_value(json!({"PK": {"S": "E"}, "Latest": {"N": "1"}})).unwrap();
-        let version_item = VersionItem::from_image(image, VersionDigits::default()).unwrap();
         let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
-            let parts = Parts {
-                form: Form {
-                    recent_requests: RecentRequests::Marker {
-                        since: EpochMillis::new(1),
-                    },
-                    stamp: Stamp::At(RecordedAt::since_epoch(Duration::from_secs(1))),
-                    guard: Guard::None,
-                    lifetime: Lifetime::assumed(RecordedAt::since_epoch(Duration::from_secs(1))),
-                    order: Order::ByTimestamp,
-                },
-                marker_expires: ledger.then_some(1),
-                version_item: version.then_some(&version_item),
-            };
-            assert_eq!(race(&cancelled(codes), &parts), expected, "{codes:?}");
+            assert_eq!(race(&cancelled(codes), ledger, version), expected, "{codes:?}");
         };
         let both: &[(&[&str], Option<Race>)] = &[
             (&["ConditionalCheckFailed", "None"], Some(Race::Lost)),

@@ -40,7 +40,6 @@ use crate::{
     },
 };
 
-pub(crate) const OPERATION: &str = "TransactWriteItems";
 /// Maximum number of attempts, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 10;
 /// Maximum wait before the second attempt; it doubles up to [`MAX_WAIT`].
@@ -139,7 +138,7 @@ impl Store {
                 Ok(_) => return Ok(WriteOutcome::Written { version }),
                 Err(error) => error,
             };
-            match cancellation::race(&error, &parts) {
+            match cancellation::race(&error, parts.marker_expires.is_some(), parts.version_item.is_some()) {
                 Some(cancellation::Race::Lost) => {}
                 Some(cancellation::Race::AlreadyApplied(marker)) => {
                     let applied = match marker {

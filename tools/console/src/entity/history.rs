@@ -94,7 +94,7 @@ impl History {
             let item = items.remove(&number);
             is_lagging &= item.is_none() && number >= history.floor;
             let kind = match &item {
-                Some(item) if shared::domain::view::is_deleted(item) => Kind::Tombstone,
+                Some(item) if shared::domain::tombstone::is_deleted(item) => Kind::Tombstone,
                 Some(_) => Kind::Live,
                 None if number < history.floor => Kind::Pruned,
                 None if is_lagging => Kind::Lagging,
