@@ -46,7 +46,7 @@ async fn two_poison_records_delay_no_good_record() {
         look().await;
     }
     eventually("the good versions", look).await;
-    println!(
+    eprintln!(
         "longest wait of {GOOD} good records beside 2 poison records: {:?}",
         longest.get()
     );
