@@ -4,8 +4,9 @@
 //! processed in order. Messages that fail or are not started are returned as batch item failures. Not started are:
 //!
 //! - messages that the deadline does not allow to start;
-//! - with `Ordering=arrival`, the later messages of an entity one of whose updates can succeed in a later delivery. It would
-//!   replace the values of later updates. An update that can never succeed stops no other update of its entity;
+//! - with `Ordering=arrival`, the later messages of an entity one of whose updates can succeed in a later delivery, also if
+//!   only because of these messages. It would replace their values. An update that can never succeed stops no other update of
+//!   its entity;
 //! - the later messages of a FIFO group, after any failure.
 
 use std::collections::{HashMap, HashSet};

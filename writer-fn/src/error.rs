@@ -11,7 +11,7 @@ use thiserror::Error;
 /// Error of an update that was not applied. It contains no attribute values and no keys, because the runtime logs it completely.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The event contains no valid update. A retry does not help.
+    /// The event contains no valid update, or `DynamoDB` rejects the update.
     #[error("the event is invalid")]
     InvalidEvent(#[from] InvalidEvent),
     /// The update expected another version.
@@ -44,10 +44,13 @@ impl Error {
         }
     }
 
-    /// Returns `true` if a later delivery of the update can succeed.
+    /// Returns `true` if a later delivery of the update can succeed, possibly after other updates changed the item: a version
+    /// that is expected can be created, and an item that is too large can become smaller.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::InvalidEvent(_) | Self::VersionConflict { .. } | Self::Internal(WriteError::Pruned { .. }) => false,
+            Self::VersionConflict { expected, latest } => expected >= latest,
+            Self::InvalidEvent(InvalidEvent::Rejected(_)) => true,
+            Self::InvalidEvent(_) | Self::Internal(WriteError::Pruned { .. }) => false,
             Self::Throttled(_) | Self::Internal(_) | Self::NotInTime => true,
         }
     }
@@ -101,14 +104,15 @@ pub enum InvalidEvent {
     /// The request id belongs to another update.
     #[error(transparent)]
     RequestId(WriteError),
-    /// DynamoDB rejects the update: the item is larger than 400 KB, or the counter is not a number.
+    /// DynamoDB rejects the update: the item is larger than 400 KB, or the counter is not a number. Another update, or a
+    /// repair, can change that.
     #[error("DynamoDB rejects the update")]
     Rejected(#[source] WriteError),
 }
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::version::Version;
+    use shared::domain::{version::Version, version_item::InvalidImage};
 
     use super::*;
 
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_delivery_can_succeed_unless_the_update_is_rejected() {
+    fn a_later_delivery_can_succeed_unless_the_update_can_never_be_applied() {
         let version = Version::FIRST;
         let conflict = Error::VersionConflict { expected: 3, latest: 5 };
         for error in [
@@ -135,11 +139,15 @@ mod tests {
             InvalidEvent::NotJson.into(),
             WriteError::Pruned { version }.into(),
             WriteError::RequestIdReused { version }.into(),
+            InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }).into(),
         ] {
             assert!(!error.is_retryable(), "{error:?}");
         }
         for error in [
             Error::NotInTime,
+            Error::VersionConflict { expected: 5, latest: 4 },
+            Error::VersionConflict { expected: 0, latest: 0 },
+            WriteError::Latest(InvalidImage::NoLatest).into(),
             WriteError::Undetermined { version }.into(),
             WriteError::Uncounted { version }.into(),
             WriteError::Contended { attempts: 20 }.into(),

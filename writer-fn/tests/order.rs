@@ -26,6 +26,13 @@ fn error(code: &str) -> Reply {
     Reply::now(json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}")}))
 }
 
+/// A conditional check failure of an entity at this version.
+fn latest_is(version: u64) -> Reply {
+    Reply::rejected(Some(
+        json!({"Latest": {"N": version.to_string()}, "RequestId": {"S": "other"}}),
+    ))
+}
+
 /// Handles a batch. Returns the failed messages, and the request ids whose updates were sent, each once.
 async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> (Vec<String>, Vec<String>) {
     let replies: Vec<_> = failing.to_vec();
@@ -77,6 +84,7 @@ async fn after_a_retryable_failure_no_later_update_of_the_entity_is_applied() {
         error("ThrottlingException"),
         error("InternalServerError"),
         error("ResourceNotFoundException"),
+        error("ValidationException"),
         Reply::Never,
     ] {
         let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", reply.clone())]).await;
@@ -102,15 +110,43 @@ async fn an_update_that_can_never_succeed_stops_no_other_update_of_its_entity() 
         message("2", "E", None),
         message("3", "E", None),
     ];
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", error("ValidationException"))]).await;
-    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
-    let conflict = Reply::rejected(Some(json!({"Latest": {"N": "7"}, "RequestId": {"S": "other"}})));
+    // The expected version is in the past.
     messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "ExpectedVersion": 3}).to_string());
-    let (failed, _) = handle(Ordering::Arrival, &messages, &[("2", conflict)]).await;
-    assert_eq!(failed, of(&["2"]));
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", latest_is(7))]).await;
+    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
+    let reused = json!({"Latest": {"N": "7"}, "RequestId": {"S": "2"}, "RequestPayload": {"S": "other"}});
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", Reply::rejected(Some(reused)))]).await;
+    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
     messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "PK": "reserved"}).to_string());
     let (failed, sent) = handle(Ordering::Arrival, &messages, &[]).await;
     assert_eq!((failed, sent), (of(&["2"]), of(&["1", "3"])));
+}
+
+/// A failed update must not be applied after a later one of its batch made that possible.
+#[tokio::test(start_paused = true)]
+async fn an_update_that_a_later_one_makes_possible_stops_its_entity() {
+    let update = |id: &str, mut body: Value| {
+        body["ID"] = json!("E");
+        body["RequestId"] = json!(id);
+        json!({"messageId": id, "body": body.to_string(), "attributes": {}})
+    };
+    // The entity is at version 4. The second update would make it version 5, which the first one expects.
+    let conflict = [
+        update("u1", json!({"ExpectedVersion": 5, "State": "A-old"})),
+        update("u2", json!({"State": "B-new"})),
+    ];
+    // The item has 390 KB. The second update would make room for the first one.
+    let too_large = [
+        update("u1", json!({"Note": "x".repeat(30_000)})),
+        update("u2", json!({"Big": null})),
+    ];
+    for (messages, reply) in [(conflict, latest_is(4)), (too_large, error("ValidationException"))] {
+        let (failed, sent) = handle(Ordering::Arrival, &messages, &[("u1", reply)]).await;
+        assert_eq!((failed, sent), (of(&["u1", "u2"]), of(&["u1"])));
+        // In the next delivery, a success of the first one comes first.
+        let (failed, sent) = handle(Ordering::Arrival, &messages, &[]).await;
+        assert_eq!((failed, sent), (of(&[]), of(&["u1", "u2"])));
+    }
 }
 
 /// A FIFO group stops at any failure. Its messages that were not started are not applied after later ones of their entity.
@@ -123,9 +159,11 @@ async fn a_stopped_group_stops_the_entities_of_its_messages() {
         message("4", "E", Some("h")),
         message("5", "G", Some("i")),
     ];
-    let rejected = || error("ValidationException");
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("1", rejected())]).await;
+    let mut messages = messages;
+    // An update that can never be applied stops the group too.
+    messages[0]["body"] = json!(json!({"ID": "E", "RequestId": "1", "Timestamp": 1, "ExpectedVersion": 3}).to_string());
+    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("1", latest_is(7))]).await;
     assert_eq!((failed, sent), (of(&["1", "2", "3", "4"]), of(&["1", "5"])));
-    let (failed, sent) = handle(Ordering::Time, &messages, &[("1", rejected())]).await;
+    let (failed, sent) = handle(Ordering::Time, &messages, &[("1", latest_is(7))]).await;
     assert_eq!((failed, sent), (of(&["1", "2"]), of(&["1", "3", "4", "5"])));
 }
