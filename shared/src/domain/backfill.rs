@@ -129,10 +129,8 @@ impl Mapping {
             timestamp = Some(time_of(item).map_err(|_| Refusal::NoTime)?);
         }
         let mut changes = BTreeMap::new();
-        for (name, value) in item.iter() {
-            let name = self.rename.get(name).unwrap_or(name);
-            let is_key_of_ours = [names::PK, names::SK].contains(&name.as_str()) && self.keys.contains(name);
-            if is_key_of_ours || (timestamp.is_some() && name == names::TIMESTAMP) {
+        for (name, value) in self.attributes(item) {
+            if timestamp.is_some() && name == names::TIMESTAMP {
                 continue;
             }
             if let Some(name) = RESERVED.into_iter().chain(OWN).find(|reserved| reserved == name) {
@@ -158,6 +156,19 @@ impl Mapping {
             sender: None,
             restored_from: None,
         })
+    }
+
+    /// Returns the attributes that an item gives to its entity, with their new names.
+    fn attributes<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = (&'a String, &'a AttributeValue)> {
+        let renamed = (item.iter()).map(|(name, value)| (self.rename.get(name).unwrap_or(name), value));
+        let is_key_of_ours =
+            |name: &String| [names::PK, names::SK].contains(&name.as_str()) && self.keys.contains(name);
+        renamed.filter(move |(name, _)| !is_key_of_ours(name))
+    }
+
+    /// Returns `true` if the latest item of an item's entity has every attribute of the item, with any value.
+    pub fn is_complete(&self, item: &Item, latest: &Item) -> bool {
+        self.attributes(item).all(|(name, _)| latest.contains_key(name))
     }
 
     /// Returns the request id of an item: equal in every run, and different for every item.
@@ -209,11 +220,14 @@ pub enum Refusal {
     /// Another item of the table has the same partition key in the target.
     #[error("another item of the table has the name of its entity")]
     SameName,
-    /// An update created the entity, so that it lacks the attributes that the update did not name.
+    /// An update created the entity, and no update has named all attributes of the item.
     #[error("an update created its entity first, and its attributes are missing there")]
     CreatedByUpdate,
-    /// The entity has versions, but its first one was pruned or is missing.
-    #[error("version 1 of its entity is not in history, so it is not known whether it was imported")]
+    /// The entity lacks attributes of the item, and its first version was pruned or is missing.
+    #[error(
+        "its attributes are missing in its entity, and it is not known whether it was imported, because version 1 is not in \
+         history"
+    )]
     FirstVersionUnknown,
     /// Two attributes would have the same name.
     #[error("two attributes would be {name}")]
@@ -233,8 +247,8 @@ pub enum Refusal {
     /// The table name is too long for a request id.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
-    /// Its entity has versions, but no latest item that counts them.
-    #[error("its entity has versions, but no latest item: run `vzero repair` first")]
+    /// Its entity has versions, a floor, or a latest item without `Latest`, so that no latest item counts its versions.
+    #[error("its entity exists, but no latest item counts its versions: run `vzero repair` first")]
     Uncounted,
     /// DynamoDB rejected the item.
     #[error("DynamoDB rejects it: it is too large or otherwise invalid")]
@@ -242,7 +256,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns `true` if the item could become a version, but its entity has versions of other updates.
+    /// Returns `true` if the item could become a version, but its entity has versions of other updates, and lacks attributes.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::CreatedByUpdate | Self::FirstVersionUnknown)
     }
@@ -341,6 +355,25 @@ mod tests {
             ),
         ] {
             assert_eq!(update(&mapping, item.clone()), expected, "{mapping:?} {item}");
+        }
+    }
+
+    #[test]
+    fn an_entity_is_complete_with_every_attribute_of_the_item() {
+        let item = |json: Value| serde_json::from_value::<Item>(json).unwrap();
+        let source = item(json!({"PK": {"S": "p"}, "TTL": {"N": "1"}, "Timestamp": {"N": "5"}, "A": {"S": "old"}}));
+        for ordering in [Ordering::Arrival, Ordering::Time] {
+            let mapping = mapping(&["PK"], "{PK}", &[("TTL", "Expires")], ordering);
+            let latest = json!({
+                "PK": {"S": "p"}, "SK": {"S": "v0"}, "Latest": {"N": "2"},
+                "Expires": {"NULL": true}, "Timestamp": {"N": "9"}, "A": {"S": "new"}, "More": {"S": "x"},
+            });
+            assert!(mapping.is_complete(&source, &item(latest.clone())));
+            for name in ["Expires", "Timestamp", "A"] {
+                let mut latest = latest.clone();
+                latest.as_object_mut().unwrap().remove(name);
+                assert!(!mapping.is_complete(&source, &item(latest)), "{name}");
+            }
         }
     }
 

@@ -393,7 +393,12 @@ fn a_counter_never_continues_below_the_floor() {
         }
         assert_eq!(table.items(), before);
         let (plan, summary) = repair(&table, &["E", "--yes"], 0);
-        assert_eq!(plan, [json!({"ID": "E", "Step": "Recount", "Version": 11})]);
+        let mut step = json!({"ID": "E", "Step": "Recount", "Version": 11});
+        if !before.contains_key("E v0") {
+            // The state of the entity is lost.
+            step["Tombstone"] = json!(true);
+        }
+        assert_eq!(plan, [step]);
         assert_eq!(done(&summary), json!({"Entities": 1, "Raised": 1}));
         let after = table.items();
         for (key, item) in before

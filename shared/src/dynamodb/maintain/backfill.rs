@@ -1,8 +1,9 @@
 //! Backfill: makes existing items version 1 of an entity, concurrently with writers.
 //!
 //! An item of another table becomes an update that expects no version. If its entity has versions already, the first one shows
-//! by its request id whether this item was imported before. An entity that another update created is a conflict: the update
-//! named some attributes only, and those of the item are missing.
+//! by its request id whether this item was imported before. An entity that another update created is a conflict if attributes
+//! of the item are missing there, because the update named some attributes only. Attributes are compared by their names: a
+//! value of the entity is newer. The conflict ends when the missing attributes are written.
 //!
 //! A latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
 //! becomes the highest one or the next one, as in a [`repair`](crate::domain::repair::adopted).
@@ -60,7 +61,7 @@ pub struct Backfill {
 pub enum ItemOutcome {
     /// It became version 1 of its entity.
     Written,
-    /// An earlier run imported it.
+    /// An earlier run imported it, or its entity has all its attributes.
     AlreadyThere,
     /// The backfill does not apply to it.
     Skipped,
@@ -88,9 +89,9 @@ pub struct Counts {
     pub items: u64,
     /// Items that became version 1.
     pub written: u64,
-    /// Items that an earlier run imported.
+    /// Items that an earlier run imported, or whose entity has all their attributes.
     pub already_there: u64,
-    /// Items whose entity was created by another update, or may have been.
+    /// Items whose entity was created by another update, or may have been, and lacks attributes.
     #[serde(default)]
     pub conflicts: u64,
     /// Items to which the backfill does not apply.
@@ -184,49 +185,53 @@ impl Backfill {
             Ok(update) => update,
             Err(why) => return Ok(ItemOutcome::Refused(why)),
         };
-        if self.dry_run {
-            let get = self
-                .limiter
-                .run(async || self.target.get(&update.entity, LATEST_KEY, true).await);
-            return match get.await? {
-                Some(_) => self.existing(&update).await,
-                None => Ok(ItemOutcome::Written),
-            };
-        }
-        let written = self
-            .limiter
-            .run(async || self.target.write(&update, self.options).await);
+        let written = self.limiter.run(async || match self.dry_run {
+            true => self.target.preview(&update, self.options).await,
+            false => self.target.write(&update, self.options).await.map(Some),
+        });
         match written.await {
-            Ok(WriteOutcome::Written { .. }) => Ok(ItemOutcome::Written),
+            Ok(None | Some(WriteOutcome::Written { .. })) => Ok(ItemOutcome::Written),
             // The item can have changed since an earlier run: another update with the same request id.
-            Ok(WriteOutcome::Duplicate { .. }) | Err(WriteError::RequestIdReused { .. }) => {
+            Ok(Some(WriteOutcome::Duplicate { .. })) | Err(WriteError::RequestIdReused { .. }) => {
                 Ok(ItemOutcome::AlreadyThere)
             }
-            Ok(_) => self.existing(&update).await,
+            Ok(Some(_)) => self.existing(mapping, item, &update).await,
             Err(WriteError::Uncounted { .. }) => Ok(ItemOutcome::Refused(Refusal::Uncounted)),
             Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Returns the outcome of an item whose entity has versions: the request of the first one shows who created it.
-    async fn existing(&self, update: &Update) -> Result<ItemOutcome, BackfillError> {
-        let first = self.limiter.run(async || {
-            let first = self.target.version_item(&update.entity, Version::FIRST, true).await?;
-            if first.is_some() {
-                return Ok(first);
-            }
-            // The version item is not stored yet.
-            let latest = self.target.get(&update.entity, LATEST_KEY, true).await?;
-            Ok::<_, ServiceError>(latest.filter(|latest| latest_of(latest) == Ok(Version::FIRST)))
-        });
-        let Some(first) = first.await? else {
-            return Ok(ItemOutcome::Refused(Refusal::FirstVersionUnknown));
+    /// Returns the outcome of an item whose entity has versions: the request of the first one shows who created it. The latest
+    /// item is read only if this was another update, or is not known.
+    async fn existing(&self, mapping: &Mapping, item: &Item, update: &Update) -> Result<ItemOutcome, BackfillError> {
+        let imported = |first: &Item| match text(first, names::REQUEST_ID) {
+            Some(id) if id == update.request_id.as_str() => Some(ItemOutcome::AlreadyThere),
+            Some(id) if id.starts_with(REQUEST_PREFIX) => Some(ItemOutcome::Refused(Refusal::SameName)),
+            _ => None,
         };
-        Ok(match text(&first, names::REQUEST_ID) {
-            Some(id) if id == update.request_id.as_str() => ItemOutcome::AlreadyThere,
-            Some(id) if id.starts_with(REQUEST_PREFIX) => ItemOutcome::Refused(Refusal::SameName),
-            _ => ItemOutcome::Refused(Refusal::CreatedByUpdate),
+        let first = self
+            .limiter
+            .run(async || self.target.version_item(&update.entity, Version::FIRST, true).await);
+        let first = first.await?;
+        if let Some(outcome) = first.as_ref().and_then(imported) {
+            return Ok(outcome);
+        }
+        let latest = self
+            .limiter
+            .run(async || self.target.get(&update.entity, LATEST_KEY, true).await);
+        let latest = latest.await?;
+        // The first version item is not stored yet.
+        let is_first = |latest: &&Item| latest_of(latest) == Ok(Version::FIRST);
+        let first = first.as_ref().or_else(|| latest.as_ref().filter(is_first));
+        if let Some(outcome) = first.and_then(imported) {
+            return Ok(outcome);
+        }
+        Ok(match &latest {
+            Some(latest) if !latest.contains_key(names::LATEST) => ItemOutcome::Refused(Refusal::Uncounted),
+            Some(latest) if mapping.is_complete(item, latest) => ItemOutcome::AlreadyThere,
+            _ if first.is_some() => ItemOutcome::Refused(Refusal::CreatedByUpdate),
+            _ => ItemOutcome::Refused(Refusal::FirstVersionUnknown),
         })
     }
 

@@ -27,12 +27,7 @@ impl Store {
         latest: &Item,
         window: Window,
     ) -> Result<bool, ServiceError> {
-        let requests = self.requests_from_history(entity, version, window).await?;
-        let mut latest = latest.clone();
-        let since = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
-        let since = since.next_milli().get().to_string();
-        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
-        latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
+        let latest = self.with_requests(entity, version, latest, window).await?;
         match request(&latest, &self.table).send_with(&self.client).await {
             Ok(_) => Ok(true),
             Err(error) => match error.as_service_error() {
@@ -52,6 +47,23 @@ impl Store {
                 _ => Err(ServiceError::new(OPERATION, &error)),
             },
         }
+    }
+
+    /// Adds the requests of the newest versions to a latest item, as many as the window.
+    pub(crate) async fn with_requests(
+        &self,
+        entity: &EntityId,
+        version: Version,
+        latest: &Item,
+        window: Window,
+    ) -> Result<Item, ServiceError> {
+        let requests = self.requests_from_history(entity, version, window).await?;
+        let mut latest = latest.clone();
+        let since = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
+        let since = since.next_milli().get().to_string();
+        latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
+        latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
+        Ok(latest)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod metadata;
 pub(crate) mod modes;
 pub mod order;
 pub(crate) mod outcome;
+pub(crate) mod preview;
 pub mod recent_requests;
 pub mod restore;
 pub mod transaction;

@@ -83,7 +83,7 @@ pub enum WriteError {
     },
     /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
     /// numbers. Nothing changed.
-    #[error("history has version {version}, but no latest item counts it: `vzero repair` adds it")]
+    #[error("the entity reached version {version} or a later one, but no latest item counts it: run `vzero repair`")]
     Uncounted {
         /// Highest version in history, or its floor.
         version: Version,

@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// Returns the outcome of an update that is not applied.
-    fn refusal(
+    pub(super) fn refusal(
         &self,
         update: &Update,
         stored: Option<&Item>,

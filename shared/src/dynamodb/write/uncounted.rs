@@ -5,9 +5,26 @@
 //! is a tombstone that has [expired](crate::domain::tombstone) is restored; every other entity needs a repair.
 
 use crate::{
-    domain::{Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests::Window, repair::revived, tombstone},
+    domain::{
+        Item, entity::EntityId, keys::LATEST_KEY, names, recent_requests::Window, repair::revived, tombstone,
+        version::Version,
+    },
     dynamodb::{Store, write::outcome::WriteError},
 };
+
+/// Latest item of an entity whose stored latest item did not count its versions.
+#[derive(Debug)]
+pub(crate) enum Counted {
+    /// Another writer created it in the meantime.
+    Stored(Item),
+    /// It is an expired tombstone, and can be restored.
+    Expired {
+        /// Its version.
+        version: Version,
+        /// Latest item to put.
+        latest: Item,
+    },
+}
 
 impl Store {
     /// Returns the latest item of an entity whose stored latest item does not count its versions, `None` if there are none.
@@ -17,13 +34,29 @@ impl Store {
     /// Returns [`WriteError::Uncounted`] if there are versions, unless the entity was deleted and has expired, and
     /// [`WriteError::Service`] if a request fails.
     pub(crate) async fn counted_latest(&self, entity: &EntityId, window: Window) -> Result<Option<Item>, WriteError> {
+        let (version, latest) = match self.counted(entity).await? {
+            None => return Ok(None),
+            Some(Counted::Stored(latest)) => return Ok(Some(latest)),
+            Some(Counted::Expired { version, latest }) => (version, latest),
+        };
+        self.revive_latest(entity, version, &latest, window).await?;
+        let latest = self.get(entity, LATEST_KEY, true).await?;
+        latest.map_or(Err(WriteError::Uncounted { version }), |latest| Ok(Some(latest)))
+    }
+
+    /// As [`Self::counted_latest`], but does not restore the latest item.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::counted_latest`].
+    pub(crate) async fn counted(&self, entity: &EntityId) -> Result<Option<Counted>, WriteError> {
         if !self.has_history(entity, true).await? {
             return Ok(None);
         }
-        let latest = self.get(entity, LATEST_KEY, true).await?;
+        let mut latest = self.get(entity, LATEST_KEY, true).await?;
         // Another writer can have created the first version in the meantime.
-        if latest.as_ref().is_some_and(|latest| latest.contains_key(names::LATEST)) {
-            return Ok(latest);
+        if let Some(latest) = latest.take_if(|latest| latest.contains_key(names::LATEST)) {
+            return Ok(Some(Counted::Stored(latest)));
         }
         let floor = self.floor(entity, true).await?;
         let newest = self.newest_in_history(entity, true).await?;
@@ -34,9 +67,7 @@ impl Store {
         if latest.is_some() || !tombstone::has_expired(&newest, self.clock.now()) {
             return Err(WriteError::Uncounted { version });
         }
-        self.revive_latest(entity, version, &revived(&newest, version), window)
-            .await?;
-        let latest = self.get(entity, LATEST_KEY, true).await?;
-        latest.map_or(Err(WriteError::Uncounted { version }), |latest| Ok(Some(latest)))
+        let latest = revived(&newest, version);
+        Ok(Some(Counted::Expired { version, latest }))
     }
 }

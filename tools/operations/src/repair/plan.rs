@@ -8,6 +8,7 @@ use shared::{
         audit::Finding,
         entity::EntityId,
         keys::{LATEST_KEY, sort_key_of},
+        recount::Counter,
         repair::{self, Step},
         version::Version,
         version_set::VersionSet,
@@ -195,6 +196,9 @@ impl Planned {
             }
             Step::Release { version, record } => {
                 json!({"ID": id, "Step": "Release", "Version": version.version(), "SequenceNumber": record.number})
+            }
+            Step::Recount { from, to } if *from == Counter::NoLatestItem => {
+                json!({"ID": id, "Step": "Recount", "Version": to, "Tombstone": true})
             }
             Step::Recount { to, .. } => json!({"ID": id, "Step": "Recount", "Version": to}),
             Step::Revive { version, .. } => json!({"ID": id, "Step": "Revive", "Version": version}),
