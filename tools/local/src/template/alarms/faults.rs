@@ -44,14 +44,39 @@ pub(crate) enum Of {
     Log,
 }
 
-/// `true` in the minutes in which SQS delivers a failing message: at once, and after each visibility timeout of three minutes.
+/// Time in minutes after which SQS delivers a failing message again, as `VisibilityTimeout`.
+const VISIBILITY: i64 = 3;
+/// Number of deliveries of a message, as `maxReceiveCount`.
+const RECEIVES: i64 = 5;
+/// Longest time in minutes between two retries of the stream's mapping. AWS does not document it; this is an assumption.
+const STREAM_RETRY: i64 = 3;
+
+/// `true` in the minutes in which SQS delivers a failing message: at once, and after each visibility timeout.
 fn is_received(minute: i64) -> bool {
-    minute % 3 == 0 && minute / 3 < 5
+    minute >= 0 && minute % VISIBILITY == 0 && minute / VISIBILITY < RECEIVES
+}
+
+/// Minutes in which a heartbeat was sent, up to this one.
+fn heartbeats(minute: i64) -> impl Iterator<Item = i64> {
+    (0..=minute).filter(|sent| sent % HEARTBEAT == 0)
+}
+
+/// Age in seconds of the oldest message if every heartbeat since minute 0 fails. SQS: the age does not include messages that
+/// were received three times.
+fn age_of_failing_heartbeats(minute: i64) -> i64 {
+    let ages = heartbeats(minute).map(|sent| minute - sent);
+    let included = ages.filter(|age| *age < 2 * VISIBILITY);
+    included.max().map_or(0, |age| (age + 1) * 60 - 1)
+}
+
+/// `true` in the minutes in which the stream's mapping retries the records of a lane. Its other lane succeeds.
+fn is_retried(minute: i64) -> bool {
+    minute % STREAM_RETRY == 0
 }
 
 /// `true` from the minute on in which a message that failed five times is in the dead-letter queue: its sixth receive.
 fn is_dead(minute: i64) -> bool {
-    minute >= 15
+    minute >= VISIBILITY * RECEIVES
 }
 
 pub(super) const FAULTS: &[Fault] = &[
@@ -81,6 +106,25 @@ pub(super) const FAULTS: &[Fault] = &[
         },
     },
     Fault {
+        name: "writer-fn has reserved concurrency 0, and only the queue invokes it",
+        alarm: "UpdatesFailedAlarm",
+        minutes: 16,
+        silences: &[
+            (Of::Updates, AGE),
+            (Of::UpdatesDeadLetterQueue, VISIBLE),
+            (Of::Writer, "Invocations"),
+        ],
+        // LAMBDA: throttled invocations. AWS documents neither that they count as failed events, nor that they do not count as
+        // receives. This assumes the slower alternative of both. Only the heartbeats are in the queue.
+        adds: |minute| {
+            vec![
+                (Of::Writer, "Throttles", 1),
+                (Of::Updates, AGE, age_of_failing_heartbeats(minute)),
+                (Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute))),
+            ]
+        },
+    },
+    Fault {
         name: "The event source mapping of the queue is disabled, or its role cannot receive messages",
         alarm: "UpdatesLateAlarm",
         minutes: 8,
@@ -95,14 +139,14 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "writer-fn may not update the table, so that all updates of the queue fail",
         alarm: "UpdatesRetriedAlarm",
-        minutes: 5,
+        minutes: 9,
         silences: &[(Of::Updates, AGE), (Of::UpdatesDeadLetterQueue, VISIBLE)],
-        // LAMBDA: a batch item failure counts as failed and is not an error. SQS: the age does not include messages that were
-        // received three times.
+        // LAMBDA: a batch item failure counts as failed and is not an error. Only the heartbeats are in the queue.
         adds: |minute| {
+            let is_failing = heartbeats(minute).any(|sent| is_received(minute - sent));
             vec![
-                (Of::WriterMapping, FAILED, 1),
-                (Of::Updates, AGE, (minute * 60).min(540)),
+                (Of::WriterMapping, FAILED, i64::from(is_failing)),
+                (Of::Updates, AGE, age_of_failing_heartbeats(minute)),
                 (Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute))),
             ]
         },
@@ -132,17 +176,21 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "stream-fn does not start, is killed, or times out",
         alarm: "StreamErrorsAlarm",
-        minutes: 3,
+        minutes: 7,
         silences: PROGRESS,
-        adds: |_| vec![(Of::Stream, "Errors", 1), (Of::StreamMapping, FAILED, 1)],
+        // LAMBDA: an invocation that succeeds counts 0 errors.
+        adds: |minute| {
+            let failed = i64::from(is_retried(minute));
+            vec![(Of::Stream, "Errors", failed), (Of::StreamMapping, FAILED, failed)]
+        },
     },
     Fault {
         name: "stream-fn has reserved concurrency 0, or the concurrency of the account is used up",
         alarm: "StreamThrottledAlarm",
-        minutes: 3,
+        minutes: 7,
         silences: PROGRESS,
         // LAMBDA: a throttled request counts neither as an invocation nor as an error.
-        adds: |_| vec![(Of::Stream, "Throttles", 1)],
+        adds: |minute| vec![(Of::Stream, "Throttles", i64::from(is_retried(minute)))],
     },
     Fault {
         name: "The event source mapping of the stream is disabled or deleted",
@@ -178,13 +226,9 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         name: "DynamoDB throttles stream-fn or fails, or stream-fn may not put version items",
         alarm: "RecordsRetriedAlarm",
-        // AWS does not document the time between later retries. This assumes that it is at most three minutes.
         minutes: 13,
         silences: PROGRESS,
-        adds: |minute| match minute % 3 {
-            0 => vec![(Of::StreamMapping, FAILED, 1)],
-            _ => Vec::new(),
-        },
+        adds: |minute| vec![(Of::StreamMapping, FAILED, i64::from(is_retried(minute)))],
     },
     Fault {
         name: "A record is older than 12 h, and the notification of the failure bucket is missing",
