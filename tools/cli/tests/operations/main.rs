@@ -4,6 +4,7 @@
 
 mod audit;
 mod backfill;
+mod backfill_conflicts;
 mod behind;
 mod prune;
 mod purge;
