@@ -16,6 +16,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Redrive {
     /// A failure document, a folder of them, <s3://bucket/prefix>, the URL of a dead-letter queue, or `quarantine:`, for one
     /// entity `quarantine:ID`
