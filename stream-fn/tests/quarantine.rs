@@ -57,7 +57,11 @@ async fn a_record_that_can_never_become_a_version_does_not_fail() {
             let replay = Replay::new(put.clone().into_iter().chain([quarantined]));
             let writer = HistoryWriter::new(replay.client(), &replay::settings());
             let record = record("42", latest);
-            assert_eq!(failed(&writer, &[record.clone()], LEFT).await, Ok(vec![]), "{kind}");
+            assert_eq!(
+                failed(&writer, std::slice::from_ref(&record), LEFT).await,
+                Ok(vec![]),
+                "{kind}"
+            );
             let (operation, body) = replay.requests().pop().unwrap();
             assert_eq!(operation, "TransactWriteItems", "{kind}");
             let put = &body["TransactItems"][0]["Put"];
@@ -171,7 +175,7 @@ async fn a_record_of_a_kinesis_stream_is_quarantined() {
     change["dynamodb"]["ApproximateCreationDateTime"] =
         json!(u64::try_from(shared::clock::since_epoch().as_millis()).unwrap());
     let kinesis = json!({"kinesis": {"data": BASE64.encode(change.to_string()), "sequenceNumber": "43"}});
-    assert_eq!(failed(&writer, &[kinesis.clone()], LEFT).await, Ok(vec![]));
+    assert_eq!(failed(&writer, std::slice::from_ref(&kinesis), LEFT).await, Ok(vec![]));
     let item = replay.requests().pop().unwrap().1["TransactItems"][0]["Put"]["Item"].clone();
     assert_eq!(item["SK"], json!({"S": "quarantine#43"}));
     let stored = item["Record"]["S"].as_str().unwrap();

@@ -296,7 +296,7 @@ pub enum Finding {
         /// Last version.
         to: Version,
     },
-    /// Stream records of the entity are in [quarantine](super::quarantine): they can never become a version.
+    /// Stream records of the entity are in [quarantine]: they can never become a version.
     Quarantined {
         /// Number of records.
         records: u64,

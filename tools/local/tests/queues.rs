@@ -245,7 +245,8 @@ async fn an_asynchronous_update_that_was_applied_is_a_duplicate_after_its_redriv
     });
     assert_eq!(invoke(&stack, "writer-fn", &bridge).await["Version"], 1);
     // The last attempt failed hours after the first.
-    let recorded_at = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(5);
+    let now = i64::try_from(shared::clock::since_epoch().as_secs()).unwrap();
+    let recorded_at = jiff::Timestamp::from_second(now).unwrap() + jiff::SignedDuration::from_hours(5);
     for (request, event) in [(&request, &update), (&json!("another"), &bridge)] {
         let record = json!({
             "version": "1.0", "timestamp": recorded_at.to_string(),
