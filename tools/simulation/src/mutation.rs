@@ -187,8 +187,10 @@ impl Mutation {
 
     /// Changes a stream record before the function receives it.
     pub(crate) fn record(self, record: &mut Value) {
+        // Without an end, if the record of an item in quarantine were quarantined, too.
         if self == Self::Filter
             && let Some(key) = record.pointer_mut("/dynamodb/Keys/SK")
+            && !key["S"].as_str().is_some_and(|key| key.starts_with(PREFIX))
         {
             *key = json!({"S": LATEST_KEY});
         }
