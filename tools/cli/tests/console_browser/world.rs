@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{
     database,
@@ -36,10 +36,7 @@ impl World {
     pub(crate) async fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let failed = folder.path().join("failed");
-        let mut template = stack::template(&[]);
-        // A record that fails becomes a document at once.
-        template.mapping.maximum_retry_attempts = Some(1);
-        let mut options = stack::options(template, None);
+        let mut options = stack::options(stack::template(&[]), None);
         options.failed = Some(failed.clone());
         let stack = Stack::start(options).await.unwrap();
         let config = sdk_config(stack.dynamodb_endpoint()).await;
@@ -91,11 +88,29 @@ impl World {
         .await;
     }
 
-    pub(crate) async fn has_documents(&self, count: usize) {
-        eventually("failure documents", async || {
-            (stack::documents(&self.failed).len() == count).then_some(())
-        })
-        .await;
+    /// Waits for the quarantine of one record of each entity, and turns it into a failure document: as if stream-fn could not
+    /// have put it into quarantine.
+    pub(crate) async fn fails_for_good(&self, entities: &[&str]) {
+        let store = &self.stack.store;
+        for id in entities {
+            let entity = database::entity(id);
+            let record = eventually("quarantine", async || store.quarantined(&entity).await.unwrap().pop()).await;
+            let number = record.number.as_str();
+            let kept: Value = serde_json::from_str(&record.record).unwrap();
+            let document = json!({
+                "requestContext": {"requestId": "r", "condition": "RetryAttemptsExhausted", "approximateInvokeCount": 2},
+                "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": null},
+                "version": "1.0", "timestamp": "2024-05-01T09:05:00.000Z",
+                "DDBStreamBatchInfo": {
+                    "shardId": "shardId-1", "startSequenceNumber": number, "endSequenceNumber": number, "batchSize": 1,
+                    "streamArn": kept["eventSourceARN"],
+                },
+                "payload": {"Records": [kept]},
+            });
+            std::fs::create_dir_all(&self.failed).unwrap();
+            std::fs::write(self.failed.join(number), document.to_string()).unwrap();
+            store.delete_quarantined(&record).await.unwrap();
+        }
     }
 }
 
