@@ -88,7 +88,7 @@ fn condition_failed() -> Value {
 }
 
 /// Returns the responses until the marker is written.
-fn begun(latest: Value) -> Vec<Value> {
+fn until_marked(latest: Value) -> Vec<Value> {
     vec![latest, markers(&[]), json!({})]
 }
 
@@ -103,7 +103,7 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
     let purged = purge(
         DEFAULT_WAIT,
         &[
-            begun(before.clone()),
+            until_marked(before.clone()),
             vec![keys(&["v0", "v1"]), json!({})],
             // The stream was behind: version 2 arrived during the wait.
             vec![before, keys(&["v0", "v2"]), json!({}), json!({})],
@@ -140,13 +140,13 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
 async fn the_wait_is_longer_if_a_writer_s_clock_is_ahead() {
     let before = v0(1, NOW + 600);
     let responses = [
-        begun(before.clone()),
+        until_marked(before.clone()),
         vec![keys(&["v0"]), before, keys(&["v0"]), json!({})],
         gone(),
     ];
     let waited = Duration::from_secs(690);
     assert_eq!(purge(DEFAULT_WAIT, &responses).await.waited, (Some(waited), waited));
-    let responses = [begun(v0(1, NOW + 600)), vec![keys(&["v0"]), json!({})], gone()];
+    let responses = [until_marked(v0(1, NOW + 600)), vec![keys(&["v0"]), json!({})], gone()];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.waited), (Ok(()), (None, ZERO)));
 }
@@ -227,14 +227,18 @@ async fn a_purge_retries_unprocessed_items() {
     let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
     let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
     let responses = [
-        begun(v0(2, NOW)),
+        until_marked(v0(2, NOW)),
         vec![keys(&["v0", "v1", "v2"]), unprocessed.clone(), json!({}), json!({})],
         gone(),
     ];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 2]));
     // Items that stay unprocessed are throttled, and the latest item is kept.
-    let responses = [begun(v0(2, NOW)), vec![keys(&["v0", "v2"])], vec![unprocessed; 20]];
+    let responses = [
+        until_marked(v0(2, NOW)),
+        vec![keys(&["v0", "v2"])],
+        vec![unprocessed; 20],
+    ];
     let purged = purge(ZERO, &responses).await;
     assert!(matches!(&purged.done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
     assert_eq!(purged.deleted, [0, 0]);
@@ -249,19 +253,23 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
         (v0(1, NOW - 5), v0(1, NOW + 1)),
         (none(), v0(1, NOW + 1)),
     ] {
-        let purged = purge(DEFAULT_WAIT, &[begun(before), vec![keys(&["v1"]), json!({}), after]]).await;
+        let purged = purge(
+            DEFAULT_WAIT,
+            &[until_marked(before), vec![keys(&["v1"]), json!({}), after]],
+        )
+        .await;
         assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 1]));
         assert_eq!(purged.operations().last(), Some(&"GetItem"));
     }
     // Between the last check and the deletion of the latest item.
     let responses = [
-        begun(v0(2, NOW)),
+        until_marked(v0(2, NOW)),
         vec![keys(&["v0"]), condition_failed(), v0(3, NOW + 1)],
     ];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [0, 0]));
     // After the deletion.
-    let responses = [begun(v0(2, NOW)), vec![keys(&["v0"]), json!({}), v0(1, NOW + 1)]];
+    let responses = [until_marked(v0(2, NOW)), vec![keys(&["v0"]), json!({}), v0(1, NOW + 1)]];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [1, 0]));
 }
@@ -270,7 +278,7 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
 #[tokio::test(start_paused = true)]
 async fn a_purge_that_is_given_up_deletes_no_later_version() {
     let responses = [
-        begun(v0(2, NOW - 5)),
+        until_marked(v0(2, NOW - 5)),
         vec![keys(&["v0", "v1", "v2", "v3", "v10"]), json!({}), v0(3, NOW + 1)],
     ];
     let purged = purge(DEFAULT_WAIT, &responses).await;
@@ -285,7 +293,7 @@ async fn a_purge_that_is_given_up_deletes_no_later_version() {
 #[tokio::test(start_paused = true)]
 async fn the_last_check_deletes_versions_of_a_slow_writer() {
     let responses = [
-        begun(v0(2, NOW)),
+        until_marked(v0(2, NOW)),
         vec![keys(&["v0"]), json!({}), none(), keys(&["v2"]), json!({})],
         gone(),
     ];
@@ -296,14 +304,18 @@ async fn the_last_check_deletes_versions_of_a_slow_writer() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_response_to_the_deletion_of_the_latest_item() {
     let lost = json!({"__type": "InternalServerError"});
-    let responses = [begun(v0(2, NOW)), vec![keys(&["v0"]), lost, condition_failed()], gone()];
+    let responses = [
+        until_marked(v0(2, NOW)),
+        vec![keys(&["v0"]), lost, condition_failed()],
+        gone(),
+    ];
     assert_eq!(purge(ZERO, &responses).await.done, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
     let responses = [
-        begun(v0(2, NOW)),
+        until_marked(v0(2, NOW)),
         vec![keys(&["v0"]), none(), keys(&[]), condition_failed()],
         gone(),
     ];
@@ -312,7 +324,7 @@ async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_latest_item_every_version_up_to_now_is_purged() {
-    let responses = [begun(none()), vec![keys(&["v7"]), json!({})], gone()];
+    let responses = [until_marked(none()), vec![keys(&["v7"]), json!({})], gone()];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((&purged.done, purged.deleted), (&Ok(()), [0, 1]));
     assert_eq!(purged.requests[2].1["Item"]["RecordedAt"]["S"], time(NOW + 10));

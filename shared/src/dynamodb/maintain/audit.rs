@@ -24,6 +24,7 @@ use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
 mod deferred;
+mod reads;
 
 use deferred::entity_of;
 pub use deferred::{DeferredCheck, DoubtfulCounter, MissingVersions};
@@ -37,16 +38,8 @@ use crate::{
         version_item::InvalidImage,
         version_set::VersionSet,
     },
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        maintain::rate_limit::RateLimiter,
-        read::{batch_get_items::MAX_KEYS, query_items::Range},
-    },
+    dynamodb::{Store, client::error::ServiceError, maintain::rate_limit::RateLimiter},
 };
-
-/// Maximum number of versions that are read by key. For more, all versions of the entity are read.
-const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
 /// Maximum number of times that an entity is read again because its highest version changes.
 const MAX_ROUNDS: u32 = 5;
@@ -340,62 +333,5 @@ impl Auditor {
             entity,
             findings: found.findings(),
         })
-    }
-
-    async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {
-        let item = self
-            .limiter
-            .run(async || self.store.get(entity, key, true).await)
-            .await?;
-        if let Some(item) = item {
-            into.add(item, self.store.digits());
-        }
-        Ok(())
-    }
-
-    async fn read_selected(
-        &self,
-        entity: &EntityId,
-        versions: &VersionSet,
-        into: &mut Collection,
-    ) -> Result<(), ServiceError> {
-        if versions.len() > MAX_READ_BY_KEY {
-            return self.read_versions(entity, into).await;
-        }
-        let digits = self.store.digits();
-        let keys = digits.version_keys(versions.numbers());
-        for keys in keys.chunks(MAX_KEYS) {
-            let items = self
-                .limiter
-                .run(async || self.store.batch_get(entity, keys, true).await);
-            for item in items.await? {
-                into.add(item, digits);
-            }
-        }
-        Ok(())
-    }
-
-    async fn read_quarantined(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
-        let records = self.limiter.run(async || self.store.quarantined(entity).await).await?;
-        into.add_quarantined(records.len() as u64);
-        Ok(())
-    }
-
-    async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
-        let range = Range::all_versions(self.limiter.page_limit());
-        let mut cursor = None;
-        loop {
-            let page = self
-                .limiter
-                .run(async || self.store.query_page(entity, &range, cursor.clone()).await);
-            let (items, next) = page.await?;
-            for item in items {
-                into.add(item, self.store.digits());
-            }
-            cursor = next;
-            if cursor.is_none() {
-                return Ok(());
-            }
-        }
     }
 }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    operation::transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
     types::{Delete, Put, TransactWriteItem},
 };
 
 use crate::{
     domain::{AttributeValue, Item, keys::sort_key_of, names},
-    dynamodb::{Store, client::error::ServiceError, s},
+    dynamodb::{Store, client::error::ServiceError, s, write::cancellation},
 };
 
 const OPERATION: &str = "TransactWriteItems";
@@ -28,15 +28,8 @@ impl Store {
         let request = request(padded, latest, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
         match request.send_with(&self.client).await {
             Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
-                    if (cancelled.cancellation_reasons().iter())
-                        .any(|reason| reason.code() == Some("ConditionalCheckFailed")) =>
-                {
-                    Ok(false)
-                }
-                _ => Err(ServiceError::new(OPERATION, &error)),
-            },
+            Err(error) if cancellation::condition_failed(&error) => Ok(false),
+            Err(error) => Err(ServiceError::new(OPERATION, &error)),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    operation::transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
     types::{Delete, Put, TransactWriteItem},
 };
 
@@ -25,15 +25,8 @@ impl Store {
         let request = put_request(record, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
         match request.send_with(&self.client).await {
             Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
-                    if (cancelled.cancellation_reasons().iter())
-                        .any(|reason| reason.code() == Some("ConditionalCheckFailed")) =>
-                {
-                    Ok(false)
-                }
-                _ => Err(cancellation::service_error(&error)),
-            },
+            Err(error) if cancellation::condition_failed(&error) => Ok(false),
+            Err(error) => Err(cancellation::service_error(&error)),
         }
     }
 

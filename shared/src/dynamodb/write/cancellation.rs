@@ -11,6 +11,17 @@ use crate::{
 
 pub(crate) const OPERATION: &str = "TransactWriteItems";
 
+/// Returns `true` if a transaction was cancelled because a condition failed.
+pub(crate) fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+            let mut reasons = cancelled.cancellation_reasons().iter();
+            reasons.any(|reason| reason.code() == Some("ConditionalCheckFailed"))
+        }
+        _ => false,
+    }
+}
+
 /// Reason why a transaction was cancelled, if it is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Race {

@@ -1,0 +1,177 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+fn item(json: Value) -> Item {
+    serde_json::from_value(json).unwrap()
+}
+
+fn v0(latest: u64, state: &str) -> Item {
+    item(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "A": {"S": state}}))
+}
+
+fn vn(number: u64, state: &str) -> Item {
+    item(json!({"PK": {"S": "E"}, "SK": {"S": format!("v{number}")}, "A": {"S": state}, "Pinned": {"BOOL": true}}))
+}
+
+fn gap(from: u64, to: u64) -> Finding {
+    let (from, to) = (version(from), version(to));
+    Finding::Gap { from, to }
+}
+
+fn stray(from: u64, to: u64) -> Finding {
+    let (from, to) = (version(from), version(to));
+    Finding::Stray { from, to }
+}
+
+fn orphan(from: u64, to: u64) -> Finding {
+    let (from, to) = (version(from), version(to));
+    Finding::Orphan { from, to }
+}
+
+/// Returns the steps as text, the missing versions, and the number of findings that are left.
+fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive: bool) -> Value {
+    let plan = plan(
+        findings,
+        latest.as_ref(),
+        top.as_ref(),
+        revive,
+        VersionDigits::default(),
+    );
+    let step = |step: &Step| match step {
+        Step::Put(version) => format!("put {}", version.version()),
+        Step::Raise { from, to } => format!("raise {from} to {to}"),
+        Step::Adopt { to } => format!("adopt {to}"),
+        Step::Move { version, .. } => format!("move {version}"),
+        Step::Release { version, .. } => format!("release {}", version.version()),
+        Step::Recount { to, .. } => format!("recount {to}"),
+        Step::Revive { version, .. } => format!("revive {version}"),
+    };
+    let steps: Vec<_> = plan.steps.iter().map(step).collect();
+    json!([steps, plan.missing, plan.left.len()])
+}
+
+#[test]
+fn repair_plans() {
+    let differs = Finding::HeadDiffers { version: version(3) };
+    let lagging = Finding::Lagging {
+        through: 1,
+        latest: version(3),
+    };
+    let no_version = Finding::NoVersion {
+        why: InvalidImage::NoLatest,
+    };
+    let not_whole = Finding::NoVersion {
+        why: InvalidImage::LatestIsNotWhole,
+    };
+    let uncounted = |state: &str| {
+        let mut uncounted = v0(1, state);
+        uncounted.remove("Latest");
+        uncounted
+    };
+    let below_floor = Finding::BelowFloor { floor: version(9) };
+    let unpruned = Finding::Unpruned {
+        from: version(1),
+        to: version(2),
+    };
+    for (findings, latest, top, expected) in [
+        (&[][..], Some(v0(3, "x")), None, json!([[], [], 0])),
+        (&[lagging], Some(v0(3, "x")), None, json!([[], [], 0])),
+        // Only the latest version can be put from the latest item.
+        (&[gap(3, 3)], Some(v0(3, "x")), None, json!([["put 3"], [], 0])),
+        (&[gap(1, 3)], Some(v0(3, "x")), None, json!([["put 3"], [[1, 2]], 0])),
+        (&[gap(1, 2)], Some(v0(3, "x")), None, json!([[], [[1, 2]], 0])),
+        // A new version was written after the audit: the missing version is no longer the latest.
+        (&[gap(3, 3)], Some(v0(4, "x")), None, json!([[], [[3, 3]], 0])),
+        // The counter was set back: the latest item is not put under its number.
+        (
+            &[stray(3, 7)],
+            Some(v0(2, "x")),
+            Some(vn(7, "y")),
+            json!([["raise 2 to 8"], [], 0]),
+        ),
+        (
+            &[stray(3, 7)],
+            Some(v0(2, "x")),
+            Some(vn(7, "x")),
+            json!([["raise 2 to 7"], [], 0]),
+        ),
+        (
+            &[gap(2, 2), stray(4, 4), stray(7, 7)],
+            Some(v0(2, "x")),
+            Some(vn(7, "y")),
+            json!([["raise 2 to 8"], [[2, 3], [5, 6]], 0]),
+        ),
+        (
+            &[differs],
+            Some(v0(3, "x")),
+            Some(vn(3, "y")),
+            json!([["raise 3 to 4"], [], 0]),
+        ),
+        (&[differs], Some(v0(3, "x")), Some(vn(3, "x")), json!([[], [], 0])),
+        (&[differs], Some(v0(9, "x")), Some(vn(3, "y")), json!([[], [], 0])),
+        (&[stray(3, 7)], Some(v0(2, "x")), None, json!([[], [], 0])),
+        (
+            &[stray(u64::MAX, u64::MAX)],
+            Some(v0(2, "x")),
+            Some(vn(u64::MAX, "y")),
+            json!([[], [[3, u64::MAX - 1]], 0]),
+        ),
+        // Findings that cannot be repaired.
+        (
+            &[not_whole, unpruned],
+            Some(item(json!({"Latest": {"N": "1.5"}}))),
+            None,
+            json!([[], [], 2]),
+        ),
+        // Another client wrote the latest item.
+        (&[no_version], Some(uncounted("x")), None, json!([["adopt 1"], [], 0])),
+        (
+            &[no_version, orphan(1, 2)],
+            Some(uncounted("x")),
+            Some(vn(2, "x")),
+            json!([["adopt 2"], [], 0]),
+        ),
+        (
+            &[no_version, orphan(1, 2)],
+            Some(uncounted("y")),
+            Some(vn(2, "x")),
+            json!([["adopt 3"], [], 0]),
+        ),
+        (
+            &[no_version, orphan(2, 2), orphan(5, 5)],
+            Some(uncounted("y")),
+            Some(vn(5, "x")),
+            json!([["adopt 6"], [[3, 4]], 0]),
+        ),
+        (&[orphan(1, 7)], None, Some(vn(7, "x")), json!([[], [], 1])),
+        (&[below_floor], None, None, json!([["recount 10"], [], 0])),
+    ] {
+        assert_eq!(planned(findings, latest, top, false), expected, "{findings:?}");
+    }
+    let orphans = [orphan(3, 4), orphan(7, 7)];
+    let revived = json!([["revive 7"], [[5, 6]], 0]);
+    assert_eq!(planned(&orphans, None, Some(vn(7, "x")), true), revived);
+    // Another client created a latest item after the audit.
+    assert_eq!(planned(&orphans, Some(v0(1, "x")), Some(vn(7, "y")), true)[2], 2);
+}
+
+#[test]
+fn a_revived_item_is_its_version_without_marks() {
+    let plan = plan(
+        &[orphan(1, 7)],
+        None,
+        Some(&vn(7, "x")),
+        true,
+        VersionDigits::new(3).unwrap(),
+    );
+    let [Step::Revive { latest, .. }] = &plan.steps[..] else {
+        panic!("{plan:?}")
+    };
+    let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
+    assert_eq!(serde_json::to_value(latest).unwrap(), expected);
+}

@@ -1,0 +1,178 @@
+use serde_json::json;
+
+use super::*;
+
+fn opened(event: &Value) -> (String, String) {
+    let Request::Update(envelope) = parse(&raw(event)).unwrap() else {
+        panic!("a batch: {event}");
+    };
+    let update = envelope
+        .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+        .unwrap();
+    (update.entity.as_str().to_owned(), update.request_id.as_str().to_owned())
+}
+
+fn raw(event: &Value) -> Box<RawValue> {
+    RawValue::from_string(event.to_string()).unwrap()
+}
+
+fn messages(event: &Value) -> Vec<Message> {
+    match parse(&raw(event)).unwrap() {
+        Request::Batch(messages) => messages,
+        Request::Update(_) => panic!("not a batch: {event}"),
+    }
+}
+
+#[test]
+fn the_innermost_id_is_the_request_id() {
+    let update = json!({"ID": "E"});
+    let bridge = json!({"version": "0", "id": "bridge", "detail-type": "t", "source": "s", "detail": update});
+    let sns = |message: &Value| json!({"Type": "Notification", "MessageId": "sns", "Message": message.to_string()});
+    for (event, id) in [
+        (update.clone(), "lambda"),
+        (json!({"ID": "E", "RequestId": "own"}), "own"),
+        (bridge.clone(), "bridge"),
+        (json!({"detail-type": "t", "detail": update}), "lambda"),
+        (sns(&update), "sns"),
+        (sns(&bridge), "bridge"),
+        (sns(&json!({"ID": "E", "RequestId": "own"})), "own"),
+        // An update with attributes that look like an envelope is an update.
+        (
+            json!({"ID": "E", "Records": [], "detail-type": "t", "detail": {}, "id": "x"}),
+            "lambda",
+        ),
+    ] {
+        assert_eq!(opened(&event), ("E".to_owned(), id.to_owned()), "{event}");
+    }
+}
+
+#[test]
+fn the_earliest_time_belongs_to_the_source_of_the_id() {
+    let update = json!({"ID": "E"});
+    let own = json!({"ID": "E", "RequestId": "own"});
+    let named = json!({"ID": "E", "RequestId": "own", "RequestSentAt": "2026-11-22T00:00:00.5Z"});
+    let in_millis = json!({"ID": "E", "RequestSentAt": 7});
+    let bridge = |detail: &Value| json!({"id": "b", "detail-type": "t", "source": "app", "time": "1970-01-01T00:00:02Z", "detail": detail});
+    let sns = |message: &Value| {
+        let time = "1970-01-01T00:00:01.500Z";
+        json!({"Type": "Notification", "MessageId": "s", "Timestamp": time, "Message": message.to_string()})
+    };
+    // Sent at 1000, first received at 3000.
+    for (body, count, expected) in [
+        (update.clone(), "1", None),
+        (update.clone(), "2", Some(3000)),
+        (own.clone(), "1", Some(1000)),
+        (own.clone(), "2", Some(1000)),
+        (named.clone(), "1", Some(1_795_305_600_500)),
+        (in_millis, "2", Some(7)),
+        (bridge(&update), "1", Some(2000)),
+        (bridge(&own), "2", Some(1000)),
+        (sns(&update), "1", Some(1500)),
+        (sns(&bridge(&update)), "3", Some(2000)),
+    ] {
+        let attributes = json!({
+            "ApproximateReceiveCount": count, "SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "3000",
+            "SenderId": "AIDA",
+        });
+        let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
+        let message = messages(&json!({"Records": [record]})).remove(0);
+        let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
+        assert_eq!(update.sent_at.map(EpochMillis::get), expected, "{body} {count}");
+        let via_bridge = body.to_string().contains("detail-type");
+        assert_eq!(
+            update.sender.as_deref(),
+            Some(if via_bridge { "app via AIDA" } else { "AIDA" })
+        );
+    }
+    let Request::Update(envelope) = parse(&raw(&bridge(&own))).unwrap() else {
+        panic!()
+    };
+    let update = envelope.open(&Carrier::invocation("l"), Ordering::Arrival).unwrap();
+    assert_eq!(
+        (update.sender.as_deref(), update.sent_at.map(EpochMillis::get)),
+        (Some("app"), Some(2000))
+    );
+}
+
+#[test]
+fn an_old_trace_shows_a_later_attempt() {
+    let trace = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
+    let start = 0x5759_e988;
+    let found = |trace, seconds| first_attempt(trace, Duration::from_secs(seconds)).map(EpochMillis::get);
+    assert_eq!(found(trace, start + 60), Some(i64::try_from(start).unwrap() * 1000));
+    assert_eq!(found(trace, start + 29), None);
+    assert_eq!(found(trace, start - 1), None);
+    for invalid in [
+        None,
+        Some(""),
+        Some("Root=1"),
+        Some("Root=1-x-y"),
+        Some("Self=1-5759e988-b"),
+    ] {
+        assert_eq!(found(invalid, start + 60), None, "{invalid:?}");
+    }
+}
+
+#[test]
+fn an_invalid_message_does_not_affect_the_others() {
+    let records = json!({"Records": [
+        {"messageId": "good", "body": "{\"ID\": \"E\"}", "attributes": {"MessageGroupId": "g"}},
+        {"messageId": "not json", "body": "{"},
+        {"messageId": "no body"},
+        {"messageId": "odd body", "body": 7, "attributes": 7},
+        {"messageId": 7, "body": "{\"ID\": \"E\"}"},
+        "not a message",
+    ]});
+    let found: Vec<_> = messages(&records)
+        .into_iter()
+        .map(|message| (message.id, message.group, message.body.is_ok()))
+        .collect();
+    let id = |id: &str| Some(id.to_owned());
+    assert_eq!(
+        found,
+        [
+            (id("good"), id("g"), true),
+            (id("not json"), None, false),
+            (id("no body"), None, false),
+            (id("odd body"), None, false),
+            (None, None, true),
+            (None, None, false),
+        ]
+    );
+}
+
+#[test]
+fn numbers_keep_all_digits_in_every_envelope() {
+    let inner = r#"{"ID": "E", "N": 12345678901234567890.123456789012345678}"#;
+    let sns = json!({"Type": "Notification", "MessageId": "sns", "Message": inner});
+    let batch = json!({"Records": [{"messageId": "m", "body": sns.to_string()}]});
+    let message = messages(&batch).remove(0);
+    let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
+    let number = shared::domain::AttributeValue::N("12345678901234567890.123456789012345678".into());
+    assert!(update.changes["N"] == shared::domain::update::Change::Set(number));
+}
+
+#[test]
+fn invalid_events_are_rejected() {
+    for event in [
+        "[]",
+        "7",
+        "null",
+        "\"text\"",
+        "{}",
+        "{\"Records\":7}",
+        "{\"ID\":\"\\ud800\"}",
+    ] {
+        let event = RawValue::from_string(event.to_owned()).unwrap();
+        let rejected = match parse(&event) {
+            Ok(Request::Update(envelope)) => envelope
+                .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+                .is_err(),
+            Ok(Request::Batch(_)) => false,
+            Err(_) => true,
+        };
+        assert!(rejected, "{event}");
+    }
+    let deep = format!("{{\"ID\":\"E\",\"A\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(parse(&RawValue::from_string(deep).unwrap()).is_err());
+}
