@@ -15,8 +15,9 @@ use shared::{
 };
 
 use crate::{
+    counted,
     error::RecordFailure,
-    purged::{self, Checked},
+    purged::{self, Origin},
     record::{self, Content},
     response::{Outcome, ProcessedRecord},
 };
@@ -27,11 +28,19 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 pub(crate) async fn write(
     store: &Store,
     chunk: &[&RawValue],
-    checked: Checked,
+    origin: Origin,
     deadline: Deadline,
 ) -> Vec<ProcessedRecord> {
     let records: Vec<_> = chunk.iter().map(|raw| record::parse(raw, store.digits())).collect();
-    let not_put = purged::outcomes(store, &records, checked, deadline).await;
+    let mut not_put = purged::outcomes(store, &records, origin, deadline).await;
+    if origin == Origin::Kept {
+        let uncounted = counted::outcomes(store, &records, deadline).await;
+        not_put = not_put
+            .into_iter()
+            .zip(uncounted)
+            .map(|(purged, uncounted)| purged.or(uncounted))
+            .collect();
+    }
     let versions: Vec<_> = records
         .iter()
         .zip(&not_put)

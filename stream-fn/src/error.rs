@@ -2,7 +2,7 @@
 
 use lambda_runtime::Diagnostic;
 use shared::{
-    domain::{attributes::InvalidAttributeValue, version_item::InvalidImage},
+    domain::{attributes::InvalidAttributeValue, version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
@@ -44,6 +44,12 @@ pub enum RecordFailure {
     /// A different item is stored under the key of its version. It was not changed.
     #[error("a different item is stored as this version")]
     Conflict,
+    /// The version is above this one, the latest of the entity. Only a record that does not come from an invocation is checked.
+    #[error("its version is above {0}, the latest version of the entity")]
+    AboveLatest(Version),
+    /// The entity has no latest item that counts versions. Only a record that does not come from an invocation is checked.
+    #[error("its entity has no latest item")]
+    NoLatestItem,
     /// DynamoDB rejects the version item: it is larger than 400 KB, for example. A retry does not help.
     #[error("DynamoDB rejects the version item")]
     Rejected(#[source] PutError),
@@ -67,6 +73,8 @@ impl RecordFailure {
         match self {
             Self::Malformed(_) => "Malformed",
             Self::Conflict => "Conflict",
+            Self::AboveLatest(_) => "AboveLatest",
+            Self::NoLatestItem => "NoLatestItem",
             Self::Rejected(_) => "Rejected",
             Self::NotQuarantined(_) => "NotQuarantined",
             Self::NotReached => "NotReached",
@@ -78,6 +86,15 @@ impl RecordFailure {
     /// Returns `true` if the record can never become a version, however often it is delivered.
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Malformed(_) | Self::Conflict | Self::Rejected(_))
+    }
+
+    /// Returns the failure of a record that was not put because another item could not be read.
+    pub(crate) fn of_read(error: PutError) -> Self {
+        match Self::from(error) {
+            // The version itself was not rejected.
+            Self::Rejected(error) => Self::Internal(error),
+            failure => failure,
+        }
     }
 
     /// Returns the failure and its sources in one line.
@@ -111,6 +128,9 @@ pub enum Malformed {
     /// The latest item was written, but the record has no image of it.
     #[error("it has no NewImage")]
     NoNewImage,
+    /// Its keys are not those of the image.
+    #[error("its keys are not those of its NewImage")]
+    OtherKeys,
     /// An attribute of the image is invalid.
     #[error("the attribute {name} cannot be read")]
     Attribute {

@@ -4,6 +4,7 @@
 //! requests of [`shared::dynamodb`], each for up to 25 items → outcomes → [`response`].
 
 mod chunk;
+pub mod counted;
 pub mod error;
 mod metrics;
 mod purged;
@@ -27,7 +28,7 @@ use shared::{
 };
 use tracing::Instrument as _;
 
-use crate::{error::Error, purged::Checked, response::ProcessedRecord};
+use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
 /// Maximum time that initialization waits for the response to the warm-up request.
 const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,7 +60,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 pub struct HistoryWriter {
     store: Store,
     log_keys: bool,
-    checked: Checked,
+    origin: Origin,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
 }
@@ -70,18 +71,19 @@ impl HistoryWriter {
         Self {
             store: Store::new(client, config.table.clone(), config.digits),
             log_keys: config.log_keys,
-            checked: Checked::Old,
+            origin: Origin::Stream,
             quarantines: true,
         }
     }
 
     /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It reads the purge
-    /// marker of each entity, and puts nothing into quarantine: the records are kept elsewhere.
+    /// marker and the latest item of each entity, puts only versions that the latest item counts, and puts nothing into
+    /// quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
         Self {
             store,
             log_keys: false,
-            checked: Checked::All,
+            origin: Origin::Kept,
             quarantines: false,
         }
     }
@@ -134,7 +136,7 @@ impl HistoryWriter {
     ) -> (usize, Vec<ProcessedRecord>) {
         let span = tracing::info_span!("part", records = chunk.len());
         let processed = async {
-            let mut processed = chunk::write(&self.store, chunk, self.checked, deadline).await;
+            let mut processed = chunk::write(&self.store, chunk, self.origin, deadline).await;
             if self.quarantines {
                 quarantine::put(&self.store, chunk, &mut processed, deadline).await;
             }

@@ -66,7 +66,10 @@ fn name(outcome: &Outcome) -> &'static str {
             RecordFailure::Rejected(_) => "FailedRejected",
             RecordFailure::NotReached => "FailedNotReached",
             RecordFailure::Throttled(_) => "FailedThrottled",
-            RecordFailure::Internal(_) => "FailedInternal",
+            // Versions are compared with the latest item outside of invocations only.
+            RecordFailure::Internal(_) | RecordFailure::AboveLatest(_) | RecordFailure::NoLatestItem => {
+                "FailedInternal"
+            }
         },
     }
 }

@@ -22,13 +22,13 @@ use crate::{
     response::Outcome,
 };
 
-/// Records whose purge marker is read.
+/// Where records come from, which decides what is checked before a version is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checked {
-    /// Records above [`MAX_UNCHECKED_AGE`], by the clock of the store.
-    Old,
-    /// All records.
-    All,
+pub(crate) enum Origin {
+    /// An invocation: the purge marker is read for records above [`MAX_UNCHECKED_AGE`], by the clock of the store.
+    Stream,
+    /// A failure document or quarantine: the purge marker and the latest item are read for all records.
+    Kept,
 }
 
 /// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged,
@@ -36,13 +36,13 @@ pub(crate) enum Checked {
 pub(crate) async fn outcomes(
     store: &Store,
     records: &[Record],
-    checked: Checked,
+    origin: Origin,
     deadline: Deadline,
 ) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let is_checked = |record: &Record| match checked {
-        Checked::All => true,
-        Checked::Old => !is_fresh(record.created, now),
+    let is_checked = |record: &Record| match origin {
+        Origin::Kept => true,
+        Origin::Stream => !is_fresh(record.created, now),
     };
     let doubtful: Vec<_> = records
         .iter()
@@ -69,11 +69,7 @@ pub(crate) async fn outcomes(
             is_purged.then_some(Outcome::Purged)
         }
         (Err(None), _) => Some(RecordFailure::NotReached.into()),
-        (Err(Some(error)), _) => Some(match RecordFailure::from(error.clone()) {
-            // The version itself was not rejected.
-            RecordFailure::Rejected(error) => RecordFailure::Internal(error).into(),
-            failure => failure.into(),
-        }),
+        (Err(Some(error)), _) => Some(RecordFailure::of_read(error.clone()).into()),
     };
     records.iter().zip(doubtful).map(outcome).collect()
 }

@@ -240,7 +240,12 @@ fn parsed(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigi
             // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create
             // versions of versions in an endless loop.
             Some(_) if key(names::SK).as_deref() != Some(LATEST_KEY) => Ok(Content::Skipped),
-            Some(_) => version(event_name.as_deref(), change, digits).map(Content::Version),
+            Some(_) => version(event_name.as_deref(), change, digits).and_then(|version| {
+                match key(names::PK).as_deref() == Some(version.entity().as_str()) {
+                    true => Ok(Content::Version(version)),
+                    false => Err(Malformed::OtherKeys),
+                }
+            }),
         },
     }
 }

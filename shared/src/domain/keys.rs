@@ -30,7 +30,7 @@ pub const FLOOR_KEY: &str = "floor";
 pub struct VersionDigits(u8);
 
 impl VersionDigits {
-    /// Number of digits of the greatest version.
+    /// Maximum width.
     pub const MAX: u8 = 20;
 
     /// Returns `None` outside 1 to [`Self::MAX`].
@@ -87,7 +87,11 @@ impl VersionDigits {
 
     /// Returns the greatest version that fits the width. Up to it, keys sort as their versions. `None` for width 1.
     pub fn widest(self) -> Option<u64> {
-        (self.0 > 1).then(|| 10u64.checked_pow(u32::from(self.0)).map_or(u64::MAX, |next| next - 1))
+        (self.0 > 1).then(|| {
+            10u64
+                .checked_pow(u32::from(self.0))
+                .map_or(Version::MAX, |next| (next - 1).min(Version::MAX))
+        })
     }
 }
 
@@ -165,7 +169,7 @@ mod tests {
             (2, 99, "v99"),
             (2, 100, "v100"),
             (10, 1, "v0000000001"),
-            (20, u64::MAX, "v18446744073709551615"),
+            (20, Version::MAX, "v09223372036854775807"),
         ] {
             let version = Version::new(number).unwrap();
             assert_eq!(digits(width).version_key(version), key);
@@ -237,7 +241,7 @@ mod tests {
         }
 
         #[test]
-        fn the_latest_item_sorts_before_all_versions(width in 1..=VersionDigits::MAX, number in 1..=u64::MAX) {
+        fn the_latest_item_sorts_before_all_versions(width in 1..=VersionDigits::MAX, number in 1..=Version::MAX) {
             let key = digits(width).version_key(Version::new(number).unwrap());
             proptest::prop_assert!(*LATEST_KEY < *key);
         }

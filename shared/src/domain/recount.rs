@@ -49,6 +49,6 @@ mod tests {
         let counted = |number: &str| json!({"Latest": {"N": number}});
         assert_eq!(recounted(9, Some(counted("2"))), Some((Counter::At(version(2)), 10)));
         assert_eq!(recounted(9, Some(counted("1.5"))), None);
-        assert_eq!(recounted(u64::MAX, None), None);
+        assert_eq!(recounted(Version::MAX, None), None);
     }
 }

@@ -14,6 +14,11 @@ use super::{
     version_set::VersionSet,
 };
 
+/// Maximum number of missing versions between the latest item, or the floor, and the version from which a repair continues
+/// the counter. More of them are the sign of an item that does not belong to the entity: a counter that follows it cannot be
+/// set back.
+pub const MAX_MISSING: u64 = 10_000;
+
 /// Repair step.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -94,16 +99,42 @@ pub fn highest(findings: &[Finding]) -> Option<Version> {
     highest.max()
 }
 
+/// Returns the highest version if no repair continues from it: more than [`MAX_MISSING`] versions are missing between it and
+/// the latest item, or the floor if there is none or it is higher.
+pub fn out_of_reach(findings: &[Finding], latest: Option<Version>, floor: Version) -> Option<Version> {
+    let highest = highest(findings)?;
+    let mut existing = VersionSet::default();
+    for finding in findings {
+        if let Finding::Stray { from, to } | Finding::Orphan { from, to } = finding {
+            existing.insert_range(from.get(), to.get());
+        }
+    }
+    let first = latest.map_or(1, |latest| latest.get() + 1).max(floor.get());
+    (existing.gaps(first, highest.get()).len() > MAX_MISSING).then_some(highest)
+}
+
 /// Plans the repair of these findings. `top` is the item of the [`highest`] version. A missing latest item is restored only
-/// if `revive`.
+/// if `revive`. If the highest version is [out of reach](out_of_reach), the latest item stays as it is.
 pub fn plan(
     findings: &[Finding],
     latest: Option<&Item>,
     top: Option<&Item>,
+    floor: Version,
     revive: bool,
     digits: VersionDigits,
 ) -> Plan {
     let mut plan = Plan::default();
+    let number = latest.map(latest_of).and_then(Result::ok);
+    if out_of_reach(findings, number, floor).is_some() {
+        for finding in findings {
+            match finding {
+                Finding::Gap { from, to } => plan.missing.insert_range(from.get(), to.get()),
+                Finding::Quarantined { .. } | Finding::Lagging { .. } => {}
+                finding => plan.left.push(*finding),
+            }
+        }
+        return plan;
+    }
     let mut existing = VersionSet::default();
     for finding in findings {
         match finding {
@@ -123,7 +154,6 @@ pub fn plan(
             | Finding::Quarantined { .. } => {}
         }
     }
-    let number = latest.map(latest_of).and_then(Result::ok);
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
         plan.steps
             .extend(recount(floor, latest).map(|(from, to)| Step::Recount { from, to }));

@@ -135,8 +135,10 @@ pub fn latest_of(item: &Item) -> Result<Version, InvalidImage> {
     if number.is_negative() {
         return Err(InvalidImage::LatestBelowOne);
     }
-    let number = number.to_u64().ok_or(InvalidImage::LatestTooLarge)?;
-    Version::new(number).ok_or(InvalidImage::LatestBelowOne)
+    match number.to_u64() {
+        Some(0) => Err(InvalidImage::LatestBelowOne),
+        number => number.and_then(Version::new).ok_or(InvalidImage::LatestTooLarge),
+    }
 }
 
 /// Reason why an image of a latest item cannot be converted to a version item.
@@ -161,7 +163,7 @@ pub enum InvalidImage {
     #[error("Latest is below 1")]
     LatestBelowOne,
     /// `Latest` is too large for a version.
-    #[error("Latest is above {max}", max = u64::MAX)]
+    #[error("Latest is above {max}", max = Version::MAX)]
     LatestTooLarge,
     /// `Latest` is below the floor: the counter was set back.
     #[error("Latest is below the floor")]
@@ -220,6 +222,8 @@ mod tests {
             (latest(json!({"N": "-0"})), LatestBelowOne),
             (latest(json!({"N": "-3"})), LatestBelowOne),
             (latest(json!({"N": "1e30"})), LatestTooLarge),
+            (latest(json!({"N": "9223372036854775808"})), LatestTooLarge),
+            (latest(json!({"N": "18446744073709551615"})), LatestTooLarge),
         ] {
             assert_eq!(from(image.clone()).unwrap_err(), why, "{image}");
         }

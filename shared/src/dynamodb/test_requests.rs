@@ -36,7 +36,7 @@ use crate::{
         },
         read::{
             batch_get_items, describe_table, get_item, item_collection, query_items, scan_items, scan_latest,
-            scan_segment, table_config, table_state,
+            scan_segment, sort_keys, table_config, table_state,
         },
         s,
         write::{
@@ -223,7 +223,7 @@ async fn pruning() {
     ] {
         insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
     }
-    let keys = purge::keys_request(&equipment(), None, "Table");
+    let keys = sort_keys::request(&equipment(), None, "Table");
     insta::assert_json_snapshot!("purge_keys", sent(async |client| keys.send_with(&client).await).await);
     let deletions = purge::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
     let batch = purge::batch_request(deletions, "Table");

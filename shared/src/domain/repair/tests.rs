@@ -39,6 +39,7 @@ fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive
         findings,
         latest.as_ref(),
         top.as_ref(),
+        Version::FIRST,
         revive,
         VersionDigits::default(),
     );
@@ -115,12 +116,6 @@ fn repair_plans() {
         (&[differs], Some(v0(3, "x")), Some(vn(3, "x")), json!([[], [], 0])),
         (&[differs], Some(v0(9, "x")), Some(vn(3, "y")), json!([[], [], 0])),
         (&[stray(3, 7)], Some(v0(2, "x")), None, json!([[], [], 0])),
-        (
-            &[stray(u64::MAX, u64::MAX)],
-            Some(v0(2, "x")),
-            Some(vn(u64::MAX, "y")),
-            json!([[], [[3, u64::MAX - 1]], 0]),
-        ),
         // Findings that cannot be repaired.
         (
             &[not_whole, unpruned],
@@ -166,6 +161,7 @@ fn a_revived_item_is_its_version_without_marks() {
         &[orphan(1, 7)],
         None,
         Some(&vn(7, "x")),
+        Version::FIRST,
         true,
         VersionDigits::new(3).unwrap(),
     );
@@ -174,4 +170,34 @@ fn a_revived_item_is_its_version_without_marks() {
     };
     let expected = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "A": {"S": "x"}});
     assert_eq!(serde_json::to_value(latest).unwrap(), expected);
+}
+
+#[test]
+fn the_counter_does_not_follow_a_version_that_is_out_of_reach() {
+    let (near, far) = (2 + MAX_MISSING + 1, 2 + MAX_MISSING + 2);
+    let uncounted = || {
+        let mut uncounted = v0(1, "x");
+        uncounted.remove("Latest");
+        uncounted
+    };
+    let no_version = Finding::NoVersion {
+        why: InvalidImage::NoLatest,
+    };
+    let raised = json!([format!("raise 2 to {}", near + 1)]);
+    let plan = |findings: &[Finding], latest, top: u64| planned(findings, latest, Some(vn(top, "y")), true);
+    assert_eq!(plan(&[stray(near, near)], Some(v0(2, "x")), near)[0], raised);
+    for highest in [far, Version::MAX] {
+        let left = json!([[], [], 1]);
+        assert_eq!(plan(&[stray(highest, highest)], Some(v0(2, "x")), highest), left);
+        assert_eq!(plan(&[orphan(highest, highest)], None, highest), left);
+        // Versions up to the latest one are still searched.
+        let found = plan(&[gap(1, 1), stray(highest, highest)], Some(v0(2, "x")), highest);
+        assert_eq!(found, json!([[], [[1, 1]], 1]));
+        let found = plan(&[no_version, orphan(highest, highest)], Some(uncounted()), highest);
+        assert_eq!(found, json!([[], [], 2]));
+    }
+    // Pruned versions are not missing.
+    let pruned = [stray(Version::MAX - 3, Version::MAX - 1)];
+    assert_eq!(out_of_reach(&pruned, Some(version(2)), version(Version::MAX - 3)), None);
+    assert!(out_of_reach(&pruned, Some(version(2)), version(3)).is_some());
 }

@@ -17,9 +17,8 @@ use aws_sdk_dynamodb::{
     operation::{
         batch_write_item::builders::BatchWriteItemInputBuilder,
         delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
-        query::builders::QueryInputBuilder,
     },
-    types::{AttributeValue, DeleteRequest, WriteRequest},
+    types::{DeleteRequest, WriteRequest},
 };
 use thiserror::Error;
 use tokio::time::Instant;
@@ -38,7 +37,6 @@ use crate::{
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        read::query_items::Cursor,
         s,
     },
 };
@@ -145,24 +143,6 @@ impl Store {
         Ok(keys.len())
     }
 
-    async fn sort_keys(&self, entity: &EntityId) -> Result<Vec<String>, ServiceError> {
-        let (mut keys, mut start) = (Vec::new(), None);
-        loop {
-            let request = keys_request(entity, start, &self.table);
-            let output = request.send_with(&self.client).await;
-            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
-            let found = page.items.unwrap_or_default().into_iter();
-            keys.extend(found.filter_map(|mut item| match item.remove(names::SK) {
-                Some(AttributeValue::S(key)) => Some(key),
-                _ => None,
-            }));
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(keys);
-            }
-        }
-    }
-
     async fn batch_delete(&self, entity: &EntityId, keys: &[String]) -> Result<(), ServiceError> {
         const OPERATION: &str = "BatchWriteItem";
         let not_built = |_| ServiceError::not_built(OPERATION);
@@ -204,19 +184,6 @@ impl Store {
             },
         }
     }
-}
-
-/// Builds the request for one page of an entity's keys.
-pub fn keys_request(entity: &EntityId, start: Option<Cursor>, table: &str) -> QueryInputBuilder {
-    QueryInputBuilder::default()
-        .table_name(table)
-        .key_condition_expression("#pk = :pk")
-        .projection_expression("#sk")
-        .expression_attribute_names("#pk", names::PK)
-        .expression_attribute_names("#sk", names::SK)
-        .expression_attribute_values(":pk", s(entity.as_str()))
-        .consistent_read(true)
-        .set_exclusive_start_key(start)
 }
 
 /// Builds the deletions of items with these sort keys.

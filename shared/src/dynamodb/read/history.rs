@@ -1,7 +1,8 @@
 //! History of an entity: a range of versions, read page by page.
 //!
 //! Versions that fit the width of the keys are read by `Query`, all others by their exact keys, which are known because
-//! versions are dense. The latest item supplies its version until the version item is stored.
+//! versions are dense; in a wide gap, the existing ones are looked up. The latest item supplies its version until the version
+//! item is stored.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,6 +22,9 @@ use crate::{
         },
     },
 };
+
+/// Number of pages of missing versions after which the existing ones are looked up. The lookup reads all items of the entity.
+const MAX_EMPTY_PAGES: usize = 10;
 
 /// Range and order of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +52,8 @@ pub struct History<'a> {
     /// Newest version that was read, initially the one before the first of the range.
     last: u64,
     latest: Latest,
+    /// Number of pages by key since the last one that had a version.
+    empty_pages: usize,
     /// First page, if it was read to find out whether the entity exists.
     first: Option<Vec<VersionView>>,
 }
@@ -88,6 +94,7 @@ impl Store {
             left: query.limit.unwrap_or(usize::MAX),
             last: query.first() - 1,
             latest: Latest::Unread,
+            empty_pages: 0,
             first: None,
         };
         if let Some(segment) = history.without_latest() {
@@ -261,7 +268,12 @@ impl History<'_> {
     }
 
     async fn keys_page(&mut self, from: u64, to: u64) -> Result<Vec<Item>, ServiceError> {
-        let count = (MAX_KEYS as u64).min(self.left as u64).min(to - from + 1);
+        let wanted = if self.empty_pages == 0 {
+            self.left as u64
+        } else {
+            u64::MAX
+        };
+        let count = (MAX_KEYS as u64).min(wanted).min(to - from + 1);
         let (page, rest) = if self.query.oldest_first {
             ((from, from + count - 1), (from + count, to))
         } else {
@@ -276,6 +288,10 @@ impl History<'_> {
                 to: rest.1,
             });
         }
+        self.empty_pages = if items.is_empty() { self.empty_pages + 1 } else { 0 };
+        if self.empty_pages == MAX_EMPTY_PAGES {
+            self.skip_missing().await?;
+        }
         // The order of a batch is undefined.
         let mut by_key: HashMap<_, _> = items
             .into_iter()
@@ -286,6 +302,27 @@ impl History<'_> {
             items.reverse();
         }
         Ok(items)
+    }
+
+    /// Leaves out the versions that do not exist, so that the time of a read does not depend on the width of a gap.
+    async fn skip_missing(&mut self) -> Result<(), ServiceError> {
+        let stored = self.store.stored_versions(&self.entity).await?;
+        let existing = |segment: Segment| match segment {
+            Segment::Query { .. } => vec![segment],
+            Segment::Keys { from, to } => {
+                let stored = stored.within(from, to);
+                let mut ranges: Vec<_> = stored.ranges().map(|(from, to)| Segment::Keys { from, to }).collect();
+                if !self.query.oldest_first {
+                    ranges.reverse();
+                }
+                ranges
+            }
+        };
+        self.segments = std::mem::take(&mut self.segments)
+            .into_iter()
+            .flat_map(existing)
+            .collect();
+        Ok(())
     }
 
     /// Returns `None` for an expired item, or one that is not a version.

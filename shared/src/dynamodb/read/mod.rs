@@ -14,6 +14,7 @@ pub mod query_items;
 pub mod scan_items;
 pub mod scan_latest;
 pub mod scan_segment;
+pub mod sort_keys;
 pub mod table_config;
 pub mod table_state;
 pub mod version_run;

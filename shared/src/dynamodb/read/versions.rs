@@ -128,7 +128,7 @@ impl Store {
                 step = 0;
             } else {
                 high = probe;
-                step *= 2;
+                step = step.saturating_mul(2);
             }
         }
         Ok(low)

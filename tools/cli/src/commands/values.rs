@@ -8,7 +8,7 @@ use shared::domain::version::Version;
 use crate::error::CliError;
 
 pub(super) fn version(number: u64) -> Result<Version, CliError> {
-    Version::new(number).ok_or_else(|| CliError::Usage("versions count from 1".to_owned()))
+    Version::try_from(number).map_err(|error| CliError::Usage(error.to_string()))
 }
 
 /// Parses an age, such as `90d` or `12h`. A day has 24 hours.

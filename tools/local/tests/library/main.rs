@@ -8,6 +8,7 @@ mod conformance;
 mod consistency;
 mod contention;
 mod costs;
+mod gaps;
 mod hedge;
 mod history_writer;
 mod idempotency;

@@ -11,6 +11,7 @@ use shared::{
         recount::Counter,
         repair::{self, Step},
         version::Version,
+        version_item::latest_of,
         version_set::VersionSet,
     },
     dynamodb::Store,
@@ -28,6 +29,9 @@ use crate::{
     redrive::{Feed, Reader, TableStream, Tally},
 };
 
+/// More than [`repair::MAX_MISSING`] versions are missing.
+const OUT_OF_REACH: &str = "more than 10000 versions before the highest one are missing: delete its item if it does not belong to \
+                            the entity";
 pub const NOWHERE: &str = "it is in none of the sources";
 
 /// A step for an entity, and the source of the item that it puts.
@@ -88,7 +92,18 @@ impl Plan {
                 (None, Some(key)) => store.get(entity, &key, true).await?,
                 _ => None,
             };
-            let highest = number.zip(top.clone());
+            let counted = latest
+                .as_ref()
+                .or(padded.as_ref())
+                .and_then(|item| latest_of(item).ok());
+            // Only versions beyond the latest item can be out of reach.
+            let floor = match number {
+                Some(_) => store.floor(entity, true).await?,
+                None => Version::FIRST,
+            };
+            let is_out_of_reach = repair::out_of_reach(findings, counted, floor).is_some();
+            let highest = number.zip(top.clone()).filter(|_| !is_out_of_reach);
+            let padded = padded.filter(|_| !is_out_of_reach);
             if let Some(step) = padded.and_then(|padded| repair::move_padded(&padded, highest.as_ref(), digits)) {
                 plan.steps.push(planned(step));
                 continue;
@@ -101,10 +116,10 @@ impl Plan {
                 _ => false,
             };
             let revive = revive && !is_purged;
-            let own = repair::plan(findings, latest.as_ref(), top.as_ref(), revive, digits);
+            let own = repair::plan(findings, latest.as_ref(), top.as_ref(), floor, revive, digits);
             plan.steps.extend(own.steps.into_iter().map(planned));
-            plan.left
-                .extend(own.left.iter().map(|finding| left(entity, finding, is_purged)));
+            let left = |finding| left(entity, finding, is_purged, is_out_of_reach);
+            plan.left.extend(own.left.iter().map(left));
             let missing = own.missing.without(&released);
             if !missing.is_empty() {
                 plan.missing.insert(entity.clone(), missing);
@@ -214,9 +229,14 @@ impl Planned {
     }
 }
 
-fn left(entity: &EntityId, finding: &Finding, is_purged: bool) -> Value {
+fn left(entity: &EntityId, finding: &Finding, is_purged: bool, is_out_of_reach: bool) -> Value {
     let mut left = finding.to_json(entity);
     let why = match finding {
+        Finding::Stray { .. } | Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::HeadDiffers { .. }
+            if is_out_of_reach =>
+        {
+            OUT_OF_REACH
+        }
         Finding::Orphan { .. } if is_purged => "the entity was purged; vzero purge deletes these versions",
         Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
         Finding::Unpruned { .. } => "vzero prune removes them",
