@@ -169,6 +169,10 @@ fn malformed_records_have_a_specific_error() {
         ("{}".to_owned(), "it is not a stream record"),
         (json!({"dynamodb": 7}).to_string(), "it is not a stream record"),
         (without("Keys"), "its keys are missing"),
+        (
+            with("PK", json!({"S": "Other"})),
+            "its keys are not those of its NewImage",
+        ),
         (without("NewImage"), "it has no NewImage"),
         (record("INSERT", "v0", json!(null)).to_string(), "it has no NewImage"),
         (record("INSERT", "v0", json!([])).to_string(), "it has no NewImage"),

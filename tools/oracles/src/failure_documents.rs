@@ -7,7 +7,10 @@ use local::mapping::{
     failure::{Failure, Reason},
     record::Record,
 };
-use operations::failures::document::{Document, parse, table_of};
+use operations::failures::{
+    document::{Document, parse},
+    table_id::TableId,
+};
 use serde_json::Value;
 
 use crate::errors;
@@ -16,7 +19,7 @@ use crate::errors;
 /// mapping creates from it must parse to the same content.
 pub fn failure_documents(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let _ = table_of(text);
+    let _ = TableId::of_arn(text);
     match parse(text) {
         Err(error) => errors::check(&error, ""),
         Ok(document) => {
@@ -26,8 +29,8 @@ pub fn failure_documents(input: &[u8]) {
             );
             if let Some(batch) = &document.batch {
                 assert!(batch.first <= batch.last && batch.size > 0);
-                if let Some(table) = table_of(&batch.stream_arn) {
-                    assert!(!table.is_empty() && batch.stream_arn.contains(table));
+                if let Some(table) = TableId::of_arn(&batch.stream_arn) {
+                    assert!(!table.name.is_empty() && batch.stream_arn.contains(&table.name));
                 }
             }
             check_created_document(&document);

@@ -12,6 +12,8 @@ const OPERATION: &str = "DescribeTable";
 /// Description of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
+    /// Amazon Resource Name, with Region and account.
+    pub arn: String,
     /// Names and types of the key attributes, the partition key first.
     pub keys: Vec<(String, ScalarAttributeType)>,
     /// Approximate number of items: DynamoDB updates it about every six hours, see
@@ -30,6 +32,7 @@ impl Store {
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let table = output.table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
         Ok(Description {
+            arn: table.table_arn.clone().unwrap_or_default(),
             keys: keys_of(&table),
             items: table
                 .item_count

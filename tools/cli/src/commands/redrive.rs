@@ -36,7 +36,8 @@ pub(crate) struct Redrive {
     /// Delete records from quarantine also if the source is `quarantine:`, all entities of the table
     #[arg(long)]
     yes: bool,
-    /// Replay documents of this table instead, such as the table that this one was restored from
+    /// Replay documents of this table instead, such as the table that this one was restored from: a name in the same account and
+    /// Region, or an ARN
     #[arg(long, value_name = "TABLE")]
     from_table: Option<String>,
     /// Queue that the updates of a dead-letter queue are sent to [default: its source queue]
@@ -71,9 +72,7 @@ impl Redrive {
             conflicts: self.drop_conflicts,
             malformed: self.drop_malformed,
         };
-        if let Some(table) = &self.from_table {
-            replay.reader.table.clone_from(table);
-        }
+        replay.reader.from_table.clone_from(&self.from_table);
         let mut tally = Tally::default();
         let fed = feed.all(&self.sources, &replay, &mut tally).await;
         // Ends the counter's line before the summary.
@@ -83,6 +82,9 @@ impl Redrive {
         } else {
             output.object(&tally.counts(self.dry_run))?;
             output::print_lists(tally.lists());
+            if tally.omitted() > 0 {
+                output::note(&format!("the lists leave out {} more", tally.omitted()));
+            }
             output::print_lists([("Destinations", &*tally.destinations())]);
         }
         match fed.and(tally.verdict()) {

@@ -162,7 +162,10 @@ async fn document(app: &App, source: &Source, name: String, from: usize) -> Resu
         let (mut records, mut is_own) = (Vec::new(), false);
         if let Ok(document) = &mut entry.document {
             let stream_arn = document.batch.as_ref().map(|batch| batch.stream_arn.as_str());
-            is_own = replay.reader.is_own(stream_arn);
+            is_own = match stream_arn {
+                Some(arn) => replay.reader.is_own(arn).await?,
+                None => true,
+            };
             records = match (&mut document.records, &document.batch) {
                 (Some(own), _) => std::mem::take(own),
                 // A document without records refers to a range of the stream.

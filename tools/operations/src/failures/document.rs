@@ -3,10 +3,20 @@
 //! An event source mapping [writes one](https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html) to its
 //! on-failure destination. Only S3 receives the records themselves.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use shared::domain::sequence::SequenceNumber;
 use thiserror::Error;
+
+/// Maximum number of records of an invocation, the maximum `BatchSize` of [an event source
+/// mapping](https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html). A document with more is none: each
+/// record costs memory.
+pub const MAX_RECORDS: usize = 10_000;
 
 #[derive(Debug)]
 pub struct Document {
@@ -43,7 +53,7 @@ pub struct Batch {
 
 /// The text is no failure document, or contains neither records nor their position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("it is not a failure document of a table's stream")]
+#[error("it is not a failure document of a table's stream with at most {MAX_RECORDS} records")]
 pub struct NotADocument;
 
 /// Parses a document. Ignores all other members.
@@ -68,11 +78,6 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
         } => Err(NotADocument),
         document => Ok(document),
     }
-}
-
-pub fn table_of(stream_arn: &str) -> Option<&str> {
-    let (_, resource) = stream_arn.split_once(":table/")?;
-    resource.split('/').next().filter(|name| !name.is_empty())
 }
 
 #[derive(Deserialize)]
@@ -136,7 +141,37 @@ struct RawBatch {
 #[derive(Deserialize)]
 struct Payload {
     #[serde(rename = "Records")]
-    records: Vec<Box<RawValue>>,
+    records: Records,
+}
+
+/// At most [`MAX_RECORDS`] records. Parsing stops at the first one above.
+struct Records(Vec<Box<RawValue>>);
+
+impl<'de> Deserialize<'de> for Records {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RecordsVisitor;
+
+        impl<'de> Visitor<'de> for RecordsVisitor {
+            type Value = Records;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "at most {MAX_RECORDS} records")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Records, A::Error> {
+                let mut records = Vec::new();
+                while let Some(record) = sequence.next_element()? {
+                    if records.len() == MAX_RECORDS {
+                        return Err(A::Error::invalid_length(MAX_RECORDS + 1, &self));
+                    }
+                    records.push(record);
+                }
+                Ok(Records(records))
+            }
+        }
+
+        deserializer.deserialize_seq(RecordsVisitor)
+    }
 }
 
 fn batch(raw: RawBatch) -> Option<Batch> {
@@ -147,7 +182,7 @@ fn batch(raw: RawBatch) -> Option<Batch> {
         last: SequenceNumber::new(raw.end_sequence_number)?,
         size: raw.batch_size.unwrap_or(1).max(1),
     };
-    (batch.first <= batch.last).then_some(batch)
+    (batch.first <= batch.last && batch.size <= MAX_RECORDS as u64).then_some(batch)
 }
 
 /// Parses the event of an invocation: an object, or a string that contains it.
@@ -155,7 +190,7 @@ fn records(payload: &RawValue) -> Result<Vec<Box<RawValue>>, NotADocument> {
     let text: Option<String> = serde_json::from_str(payload.get()).ok();
     let event = text.as_deref().unwrap_or(payload.get());
     let payload: Payload = serde_json::from_str(event).map_err(|_| NotADocument)?;
-    Ok(payload.records)
+    Ok(payload.records.0)
 }
 
 #[cfg(test)]
@@ -233,7 +268,6 @@ mod tests {
         fn any_text_is_parsed_without_a_panic(text in "\\PC{0,64}", payload in "\\PC{0,32}") {
             let _ = parse(&text);
             let _ = parse(&json!({"payload": payload}).to_string());
-            let _ = table_of(&text);
         }
     }
 
@@ -262,10 +296,16 @@ mod tests {
             with("endSequenceNumber", json!(null)),
             with("shardId", json!(7)),
             with("batchSize", json!(-1)),
+            with("batchSize", json!(MAX_RECORDS + 1)),
+            with("batchSize", json!(u64::MAX)),
+            json!({"payload": {"Records": vec![7; MAX_RECORDS + 1]}}),
+            json!({"payload": json!({"Records": vec![7; MAX_RECORDS + 1]}).to_string()}),
         ] {
             assert_eq!(parse(&odd.to_string()).unwrap_err(), NotADocument, "{odd}");
         }
         assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
+        let largest = json!({"payload": {"Records": vec![7; MAX_RECORDS]}}).to_string();
+        assert_eq!(parse(&largest).unwrap().records.unwrap().len(), MAX_RECORDS);
         // Records are not validated here: stream-fn does that.
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
         let records: Vec<_> = document.records.iter().flatten().map(|raw| raw.get()).collect();
@@ -289,22 +329,6 @@ mod tests {
             body["requestContext"] = odd.clone();
             body["responseContext"] = odd;
             assert_eq!(parse(&body.to_string()).unwrap().context, Context::default());
-        }
-    }
-
-    #[test]
-    fn table_names_of_stream_arns() {
-        for (arn, table) in [
-            (
-                "arn:aws:dynamodb:us-east-1:000000000000:table/T.a_b-1/stream/2025",
-                Some("T.a_b-1"),
-            ),
-            ("arn:aws:dynamodb:us-east-1:000000000000:table/T", Some("T")),
-            ("arn:aws:dynamodb:us-east-1:000000000000:table/", None),
-            ("arn:aws:kinesis:us-east-1:000000000000:stream/T", None),
-            ("", None),
-        ] {
-            assert_eq!(table_of(arn), table, "{arn}");
         }
     }
 }

@@ -3,4 +3,5 @@
 pub mod document;
 pub mod message;
 pub mod source;
+pub mod table_id;
 pub mod update;

@@ -73,15 +73,14 @@ impl Buckets {
                 };
             }
         };
-        if object
-            .content_length
-            .is_some_and(|bytes| bytes > folder::MAX_BYTES.cast_signed())
-        {
-            return Ok(Content::Other("it is too large for a document"));
+        let (mut body, mut bytes) = (object.body, Vec::new());
+        while let Some(part) = body.try_next().await.map_err(|_| RequestError::unreadable(OPERATION))? {
+            if (bytes.len() + part.len()) as u64 > folder::MAX_BYTES {
+                return Ok(Content::TOO_LARGE);
+            }
+            bytes.extend_from_slice(&part);
         }
-        let body = object.body.collect().await;
-        let bytes = body.map_err(|_| RequestError::unreadable(OPERATION))?.into_bytes();
-        Ok(Content::of(bytes.into()))
+        Ok(Content::of(bytes))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
 use crate::error::OperationError;
 
-/// Maximum size of a document. The payload of an invocation has at most 6 MB.
-pub(super) const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Maximum size of a document, in bytes. The payload of an invocation has at most 6 MB, and more as a JSON string.
+pub(super) const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Returns the file itself, or every file below the folder, sorted by name.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, OperationError> {
@@ -34,9 +35,10 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, OperationError> {
 }
 
 pub(super) fn read(path: &Path) -> Result<Content, OperationError> {
-    let read = || match fs::metadata(path)?.len() > MAX_BYTES {
-        true => Ok(Content::Other("it is too large for a document")),
-        false => fs::read(path).map(Content::of),
+    let read = || {
+        let (mut bytes, mut file) = (Vec::new(), fs::File::open(path)?.take(MAX_BYTES + 1));
+        file.read_to_end(&mut bytes)?;
+        Ok(Content::of(bytes))
     };
     read().map_err(|error| file_error(path, error))
 }
@@ -48,7 +50,12 @@ pub(super) enum Content {
 }
 
 impl Content {
+    pub(super) const TOO_LARGE: Self = Self::Other("it is too large for a document");
+
     pub(super) fn of(bytes: Vec<u8>) -> Self {
+        if bytes.len() as u64 > MAX_BYTES {
+            return Self::TOO_LARGE;
+        }
         match String::from_utf8(bytes) {
             Ok(text) => Self::Text(text),
             Err(_) => Self::Other("it is no text"),

@@ -1,23 +1,37 @@
 //! Records of a document: from its payload, or from the table's stream.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use shared::dynamodb::Store;
 use stream_fn::record::kinesis_table;
+use tokio::sync::OnceCell;
 
 use super::{
     stream::{Fetched, TableStream},
     tally::Tally,
 };
 use crate::{
+    connection::Connection,
     error::OperationError,
-    failures::document::{Batch, Document, table_of},
+    failures::{
+        document::{Batch, Document},
+        table_id::TableId,
+    },
+    request_error::RequestError,
 };
 
 pub struct Reader {
     /// Source of records that a document only refers to.
     pub stream: TableStream,
-    /// Name or ARN of the table that the records must come from.
-    pub table: String,
+    store: Store,
+    /// Name or ARN of the connection's table.
+    table: String,
+    /// Name or ARN of the table that the records must come from, if it is another one.
+    pub from_table: Option<String>,
+    /// Identity of this table, once it is known.
+    own: OnceCell<TableId>,
 }
 
 #[derive(Default)]
@@ -30,6 +44,17 @@ pub struct Read {
 }
 
 impl Reader {
+    /// Returns a reader of records of the connection's own table.
+    pub fn new(connection: &Connection) -> Self {
+        Self {
+            stream: TableStream::new(connection),
+            store: connection.store.clone(),
+            table: connection.table.clone(),
+            from_table: None,
+            own: OnceCell::new(),
+        }
+    }
+
     pub async fn read(&self, name: &str, document: Document) -> Result<Read, OperationError> {
         match (document.records, document.batch) {
             (Some(records), _) if document.is_own => {
@@ -42,9 +67,9 @@ impl Reader {
             }
             (Some(records), batch) => {
                 let origin = batch.as_ref().map(|batch| batch.stream_arn.as_str());
-                Ok(self.own(name, records, origin))
+                self.own(name, records, origin).await
             }
-            (None, Some(batch)) if self.is_own(Some(&batch.stream_arn)) => {
+            (None, Some(batch)) if self.is_own(&batch.stream_arn).await? => {
                 let mut fetched = self.stream.fetch(&batch).await?;
                 let mut read = Read {
                     records: std::mem::take(&mut fetched.records),
@@ -59,26 +84,66 @@ impl Reader {
         }
     }
 
-    /// Separates the records of this table from those of other tables.
-    fn own(&self, name: &str, records: Vec<Box<RawValue>>, origin: Option<&str>) -> Read {
+    /// Separates the records of this table from those of other tables. `batch` is the ARN in the document itself.
+    async fn own(&self, name: &str, records: Vec<Box<RawValue>>, batch: Option<&str>) -> Result<Read, OperationError> {
         let mut read = Read::default();
+        let mut others: BTreeMap<String, u64> = BTreeMap::new();
         for record in records {
-            let source = source_of(&record);
-            let source = source.as_deref().or(origin);
-            if self.is_own(source) {
-                read.records.push(record);
-            } else {
-                read.tally.add(Tally::other_table(name, source.unwrap_or_default(), 1));
+            match self.other(&Origin::of(&record), batch).await? {
+                None => read.records.push(record),
+                Some(other) => *others.entry(other).or_default() += 1,
             }
         }
+        for (arn, records) in others {
+            read.tally.add(Tally::other_table(name, &arn, records));
+        }
         read.tally.set_document();
-        read
+        Ok(read)
     }
 
-    /// Returns `true` if a record of this stream belongs to the table. A record without a stream does.
-    pub fn is_own(&self, stream_arn: Option<&str>) -> bool {
-        let own = table_of(&self.table).unwrap_or(&self.table);
-        stream_arn.is_none_or(|arn| table_of(arn) == Some(own))
+    /// Returns the ARN that shows that a record belongs to another table, `None` if it belongs to this one. So does a record
+    /// without any ARN.
+    async fn other(&self, record: &Origin, batch: Option<&str>) -> Result<Option<String>, OperationError> {
+        if let Some(table) = &record.kinesis_table {
+            let own = self.id().await?;
+            let is_own = own.name == *table && record.arn.as_ref().is_none_or(|arn| own.is_beside_kinesis_stream(arn));
+            // In a Kinesis record, the ARN is that of the Kinesis stream.
+            return Ok((!is_own).then(|| format!("arn:aws:dynamodb:::table/{table}")));
+        }
+        for arn in [record.arn.as_deref(), batch].into_iter().flatten() {
+            if !self.is_own(arn).await? {
+                return Ok(Some(arn.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns `true` if this is the ARN of the table's stream, in the same account and Region.
+    pub async fn is_own(&self, stream_arn: &str) -> Result<bool, OperationError> {
+        Ok(TableId::of_arn(stream_arn).as_ref() == Some(self.id().await?))
+    }
+
+    /// Returns the identity of the table that records must come from. Without an ARN, it has the account and the Region of the
+    /// connection's table, which is described once.
+    async fn id(&self) -> Result<&TableId, OperationError> {
+        let id = async || {
+            let from = self.from_table.as_deref();
+            if let Some(id) = TableId::of_arn(from.unwrap_or(&self.table)) {
+                return Ok(id);
+            }
+            let own = match TableId::of_arn(&self.table) {
+                Some(own) => own,
+                None => {
+                    let arn = self.store.describe().await?.arn;
+                    TableId::of_arn(&arn).ok_or_else(|| RequestError::unreadable("DescribeTable"))?
+                }
+            };
+            Ok(TableId {
+                name: from.map_or_else(|| own.name.clone(), str::to_owned),
+                ..own
+            })
+        };
+        self.own.get_or_try_init(id).await
     }
 }
 
@@ -91,19 +156,26 @@ impl From<Tally> for Read {
     }
 }
 
-fn source_of(record: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Origin<'a> {
-        #[serde(rename = "eventSourceARN", borrow)]
-        arn: Option<&'a RawValue>,
+/// Where a record comes from, as it claims.
+struct Origin {
+    arn: Option<String>,
+    /// Table, if it is a Kinesis record.
+    kinesis_table: Option<String>,
+}
+
+impl Origin {
+    fn of(record: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        struct Members<'a> {
+            #[serde(rename = "eventSourceARN", borrow)]
+            arn: Option<&'a RawValue>,
+        }
+        let members = serde_json::from_str::<Members>(record.get()).ok();
+        let arn = members.and_then(|members| members.arn);
+        Self {
+            // An ARN that is no text is that of no table.
+            arn: arn.map(|arn| serde_json::from_str(arn.get()).unwrap_or_default()),
+            kinesis_table: kinesis_table(record),
+        }
     }
-    // In a Kinesis record, the ARN is that of the Kinesis stream.
-    if let Some(table) = kinesis_table(record) {
-        return Some(format!(":table/{table}"));
-    }
-    let origin: Origin = serde_json::from_str(record.get()).ok()?;
-    // An ARN that is no text is that of no table.
-    origin
-        .arn
-        .map(|arn| serde_json::from_str(arn.get()).unwrap_or_default())
 }

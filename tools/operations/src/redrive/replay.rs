@@ -18,6 +18,7 @@ use shared::{
 };
 use stream_fn::{
     HistoryWriter,
+    counted::LatestVersions,
     error::RecordFailure,
     record::{self, Content},
     response::{Outcome, ProcessedRecord},
@@ -27,7 +28,6 @@ use super::{
     feed::Sink,
     reader::Reader,
     services::Services,
-    stream::TableStream,
     tally::{Dropped, Tally},
 };
 use crate::{connection::Connection, error::OperationError, failures::document::Document};
@@ -74,10 +74,7 @@ impl Replay {
     pub fn new(connection: &Connection, services: &Services, is_dry: bool) -> Self {
         Self {
             store: connection.store.clone(),
-            reader: Reader {
-                stream: TableStream::new(connection),
-                table: connection.table.clone(),
-            },
+            reader: Reader::new(connection),
             drop: Dropped::default(),
             // Shorter than the visibility timeout, so that the message is still hidden.
             timeout: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
@@ -127,7 +124,13 @@ impl Replay {
     async fn preview(&self, version: &VersionItem, plan: &Plan) -> Outcome {
         match self.store.purge_markers([version.entity()]).await {
             Ok(markers) if markers.covers(version) => Outcome::Purged,
-            Ok(_) => planned(version, self.store.preview_put(version).await, plan),
+            Ok(_) => match LatestVersions::read(&self.store, [version.entity()]).await {
+                Ok(latest) => match latest.check(version) {
+                    Ok(()) => planned(version, self.store.preview_put(version).await, plan),
+                    Err(failure) => failure.into(),
+                },
+                Err(error) => RecordFailure::from(error).into(),
+            },
             Err(error) => RecordFailure::from(PutError(error)).into(),
         }
     }

@@ -8,12 +8,15 @@ use aws_sdk_dynamodbstreams::{
     types::{self, ShardIteratorType},
 };
 use serde_json::{Value, json, value::RawValue};
-use shared::domain::{Item, sequence::SequenceNumber};
+use shared::domain::{Item, keys::LATEST_KEY, names, sequence::SequenceNumber};
 
 use crate::{
     connection::Connection,
     error::OperationError,
-    failures::document::{Batch, table_of},
+    failures::{
+        document::{Batch, MAX_RECORDS},
+        table_id::TableId,
+    },
     request_error::RequestError,
 };
 
@@ -32,7 +35,8 @@ pub struct TableStream(Client);
 /// Records of a batch that the stream still has.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// Records between the batch's first and last sequence number, as functions receive them.
+    /// Records of latest items between the batch's first and last sequence number, as functions receive them, at most
+    /// [`MAX_RECORDS`].
     pub records: Vec<Box<RawValue>>,
     pub first: Option<SequenceNumber>,
     /// `true` if they include the batch's first and last record, and therefore all records between.
@@ -58,8 +62,8 @@ impl TableStream {
 
     /// Passes every record of the table's streams to `take`, one shard after the other.
     pub async fn all(&self, table: &str, mut take: impl FnMut(Box<RawValue>)) -> Result<(), OperationError> {
-        let table = table_of(table).unwrap_or(table);
-        for stream_arn in self.streams(table).await? {
+        let name = TableId::of_arn(table).map_or_else(|| table.to_owned(), |table| table.name);
+        for stream_arn in self.streams(&name).await? {
             for shard in self.shards(&stream_arn).await? {
                 let request = self.0.get_shard_iterator().stream_arn(&stream_arn).shard_id(&shard);
                 let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
@@ -216,12 +220,26 @@ impl Fetched {
             return true;
         }
         if number >= batch.first {
+            // The range of an edited document can be the whole shard.
+            if self.records.len() == MAX_RECORDS {
+                self.is_whole = false;
+                return true;
+            }
             self.first.get_or_insert_with(|| number.clone());
             self.is_whole = number == batch.last && self.first.as_ref() == Some(&batch.first);
-            self.records.extend(delivered(record, &batch.stream_arn));
+            if !is_of_other_item(&record) {
+                self.records.extend(delivered(record, &batch.stream_arn));
+            }
         }
         number == batch.last
     }
+}
+
+/// Returns `true` if the record is not one of a latest item, so that no mapping passes it to stream-fn.
+fn is_of_other_item(record: &types::Record) -> bool {
+    let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
+    let key = keys.and_then(|keys| keys.get(names::SK));
+    key.is_some_and(|key| *key != types::AttributeValue::S(LATEST_KEY.to_owned()))
 }
 
 /// Returns a record as functions receive it, with the members that stream-fn reads.

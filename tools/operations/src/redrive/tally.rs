@@ -11,13 +11,13 @@ use stream_fn::{
 
 use crate::{
     error::OperationError,
-    failures::document::{Batch, table_of},
+    failures::{document::Batch, table_id::TableId},
 };
 
 /// Records that are not in history, and whose message or quarantine item may be deleted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Dropped {
-    /// Records in conflict with an existing item.
+    /// Records in conflict with an existing item: another version item, or a latest item that does not count their version.
     pub conflicts: bool,
     /// Records that are no version.
     pub malformed: bool,
@@ -40,19 +40,59 @@ pub struct Tally {
     /// Number of records that left quarantine, and of those that stay in it.
     pub(super) quarantine_deleted: u64,
     pub(super) quarantine_kept: u64,
-    conflicts: Vec<Value>,
-    lost_records: Vec<Value>,
-    malformed: Vec<Value>,
-    failed: Vec<Value>,
-    other_tables: Vec<Value>,
-    left: Vec<Value>,
-    not_resent: Vec<Value>,
+    conflicts: Named,
+    /// Records of versions that the latest item does not count.
+    above_latest: Named,
+    lost_records: Named,
+    malformed: Named,
+    failed: Named,
+    other_tables: Named,
+    left: Named,
+    not_resent: Named,
+}
+
+/// Maximum number of entries of a list. Each needs about 1 KB, and there can be millions.
+const MAX_NAMED: usize = 10_000;
+
+/// A list of names, with the number of its entries, of which the first [`MAX_NAMED`] are kept.
+#[derive(Debug, Default)]
+struct Named {
+    count: u64,
+    kept: Vec<Value>,
+}
+
+impl Named {
+    fn one(named: Value) -> Self {
+        Self {
+            count: 1,
+            kept: vec![named],
+        }
+    }
+
+    fn push(&mut self, named: Value) {
+        self.add(Self::one(named));
+    }
+
+    fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        let free = MAX_NAMED.saturating_sub(self.kept.len());
+        self.kept.extend(other.kept.into_iter().take(free));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the number of entries that were not kept.
+    fn omitted(&self) -> u64 {
+        self.count.saturating_sub(self.kept.len() as u64)
+    }
 }
 
 impl Tally {
     pub fn left(name: &str, why: &str) -> Self {
         Self {
-            left: vec![json!({"Source": name, "Reason": why})],
+            left: Named::one(json!({"Source": name, "Reason": why})),
             ..Self::default()
         }
     }
@@ -67,30 +107,29 @@ impl Tally {
     /// Returns the tally of an update that stays in its dead-letter queue.
     pub(super) fn not_resent(name: &str, why: &str) -> Self {
         Self {
-            not_resent: vec![json!({"Source": name, "Reason": why})],
+            not_resent: Named::one(json!({"Source": name, "Reason": why})),
             ..Self::default()
         }
     }
 
     /// Returns the tally of records of another table, which are not replayed.
     pub fn other_table(name: &str, stream_arn: &str, records: u64) -> Self {
-        let table = table_of(stream_arn).unwrap_or("unknown");
+        let table = TableId::of_arn(stream_arn).map_or_else(|| "unknown".to_owned(), |table| table.name);
         Self {
             documents: 1,
             other_table: records,
-            other_tables: vec![json!({"Source": name, "Table": table})],
+            other_tables: Named::one(json!({"Source": name, "Table": table})),
             ..Self::default()
         }
     }
 
     pub fn set_document(&mut self) {
         self.documents = 1;
-        self.other_tables.dedup();
     }
 
     /// Adds records that the stream no longer has: those of the document before the first one that was found.
     pub fn lose(&mut self, batch: &Batch, first_found: Option<&SequenceNumber>, records: u64) {
-        self.lost += records;
+        self.lost = self.lost.saturating_add(records);
         let mut lost = json!({"Shard": batch.shard, "From": batch.first, "Through": batch.last, "Records": records});
         if let (Some(found), Value::Object(lost)) = (first_found.filter(|found| **found > batch.first), &mut lost) {
             lost.remove("Through");
@@ -129,6 +168,14 @@ impl Tally {
         named.insert("SequenceNumber".to_owned(), json!(number));
         let list = match failure {
             RecordFailure::Conflict => &mut self.conflicts,
+            RecordFailure::AboveLatest(latest) => {
+                named.insert("Latest".to_owned(), json!(latest));
+                &mut self.above_latest
+            }
+            RecordFailure::NoLatestItem => {
+                named.insert("Latest".to_owned(), Value::Null);
+                &mut self.above_latest
+            }
             failure => {
                 named.insert("Reason".to_owned(), json!(failure.chain()));
                 match failure {
@@ -141,24 +188,33 @@ impl Tally {
     }
 
     pub fn add(&mut self, other: Self) {
-        self.documents += other.documents;
-        self.recorded += other.recorded;
-        self.already_recorded += other.already_recorded;
-        self.skipped += other.skipped;
-        self.purged += other.purged;
-        self.lost += other.lost;
-        self.other_table += other.other_table;
-        self.messages_deleted += other.messages_deleted;
-        self.messages_kept += other.messages_kept;
-        self.quarantine_deleted += other.quarantine_deleted;
-        self.quarantine_kept += other.quarantine_kept;
-        self.conflicts.extend(other.conflicts);
-        self.lost_records.extend(other.lost_records);
-        self.malformed.extend(other.malformed);
-        self.failed.extend(other.failed);
-        self.other_tables.extend(other.other_tables);
-        self.left.extend(other.left);
-        self.not_resent.extend(other.not_resent);
+        for (sum, count) in [
+            (&mut self.documents, other.documents),
+            (&mut self.recorded, other.recorded),
+            (&mut self.already_recorded, other.already_recorded),
+            (&mut self.skipped, other.skipped),
+            (&mut self.purged, other.purged),
+            (&mut self.lost, other.lost),
+            (&mut self.other_table, other.other_table),
+            (&mut self.messages_deleted, other.messages_deleted),
+            (&mut self.messages_kept, other.messages_kept),
+            (&mut self.quarantine_deleted, other.quarantine_deleted),
+            (&mut self.quarantine_kept, other.quarantine_kept),
+        ] {
+            *sum = sum.saturating_add(count);
+        }
+        for (list, more) in [
+            (&mut self.conflicts, other.conflicts),
+            (&mut self.above_latest, other.above_latest),
+            (&mut self.lost_records, other.lost_records),
+            (&mut self.malformed, other.malformed),
+            (&mut self.failed, other.failed),
+            (&mut self.other_tables, other.other_tables),
+            (&mut self.left, other.left),
+            (&mut self.not_resent, other.not_resent),
+        ] {
+            list.add(more);
+        }
         for (queue, updates) in other.resent {
             *self.resent.entry(queue).or_default() += updates;
         }
@@ -172,7 +228,7 @@ impl Tally {
 
     /// Returns the number of documents and of updates.
     pub fn processed(&self) -> u64 {
-        self.documents + self.updates_resent() + self.not_resent.len() as u64
+        self.documents + self.updates_resent() + self.not_resent.count
     }
 
     pub(super) fn has_unsent(&self) -> bool {
@@ -186,16 +242,32 @@ impl Tally {
     /// Returns `true` if every record is in history, or was purged, and every update was sent. Records that may be dropped do
     /// not count.
     pub fn is_in(&self, drop: Dropped) -> bool {
-        let named = [&self.failed, &self.left, &self.not_resent];
-        let conflicts = !drop.conflicts && !self.conflicts.is_empty();
-        let malformed = !drop.malformed && !self.malformed.is_empty();
-        !conflicts && !malformed && named.iter().all(|list| list.is_empty()) && self.lost == 0 && self.other_table == 0
+        let conflicts = [&self.conflicts, &self.above_latest];
+        let named = [
+            &self.failed,
+            &self.left,
+            &self.not_resent,
+            &self.lost_records,
+            &self.other_tables,
+        ];
+        let is_none = |lists: &[&Named]| lists.iter().all(|list| list.is_empty());
+        is_none(&named)
+            && (drop.conflicts || is_none(&conflicts))
+            && (drop.malformed || self.malformed.is_empty())
+            && (self.lost, self.other_table) == (0, 0)
     }
 
     fn records(&self) -> u64 {
-        let named = self.conflicts.len() + self.malformed.len() + self.failed.len();
-        let done = self.recorded + self.already_recorded + self.skipped + self.purged;
-        named as u64 + done + self.lost + self.other_table
+        let named = [&self.conflicts, &self.above_latest, &self.malformed, &self.failed].map(|list| list.count);
+        let counted = [
+            self.recorded,
+            self.already_recorded,
+            self.skipped,
+            self.purged,
+            self.lost,
+            self.other_table,
+        ];
+        named.into_iter().chain(counted).fold(0, u64::saturating_add)
     }
 
     pub fn counts(&self, is_dry: bool) -> Value {
@@ -203,18 +275,24 @@ impl Tally {
             "Documents": self.documents, "Records": self.records(),
             "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
             "Purged": self.purged,
-            "Conflict": self.conflicts.len(), "Lost": self.lost, "Malformed": self.malformed.len(),
-            "Failed": self.failed.len(), "OtherTable": self.other_table, "NotDocuments": self.left.len(),
-            "Resent": self.updates_resent(), "NotResent": self.not_resent.len(),
+            "Conflict": self.conflicts.count, "AboveLatest": self.above_latest.count, "Lost": self.lost,
+            "Malformed": self.malformed.count, "Failed": self.failed.count, "OtherTable": self.other_table,
+            "NotDocuments": self.left.count, "Resent": self.updates_resent(), "NotResent": self.not_resent.count,
             "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept,
             "QuarantineDeleted": self.quarantine_deleted, "QuarantineKept": self.quarantine_kept, "DryRun": is_dry,
         })
     }
 
-    /// Returns the names of records that are not in history and of updates that stay, by reason.
-    pub fn lists(&self) -> [(&'static str, &[Value]); 7] {
+    /// Returns the names of records that are not in history and of updates that stay, by reason. Each list has at most
+    /// [`MAX_NAMED`] entries.
+    pub fn lists(&self) -> [(&'static str, &[Value]); 8] {
+        self.named().map(|(name, list)| (name, &*list.kept))
+    }
+
+    fn named(&self) -> [(&'static str, &Named); 8] {
         [
             ("Conflicts", &self.conflicts),
+            ("VersionsAboveLatest", &self.above_latest),
             ("LostRecords", &self.lost_records),
             ("MalformedRecords", &self.malformed),
             ("FailedRecords", &self.failed),
@@ -222,6 +300,12 @@ impl Tally {
             ("Left", &self.left),
             ("UpdatesNotResent", &self.not_resent),
         ]
+    }
+
+    /// Returns the number of entries that the lists leave out.
+    pub fn omitted(&self) -> u64 {
+        let lists = self.named().into_iter();
+        lists.map(|(_, list)| list.omitted()).fold(0, u64::saturating_add)
     }
 
     /// Returns the queues that updates were sent to.
@@ -238,19 +322,26 @@ impl Tally {
             summary[name] = json!(list);
         }
         summary["Destinations"] = self.destinations().into();
+        if self.omitted() > 0 {
+            summary["Omitted"] = json!(self.omitted());
+        }
         summary
     }
 
     /// Returns an error if any record is not in history, or any update was not sent.
     pub fn verdict(&self) -> Result<(), OperationError> {
         let parts = [
-            (self.conflicts.len() as u64, "in conflict with an existing item"),
+            (self.conflicts.count, "in conflict with an existing item"),
+            (
+                self.above_latest.count,
+                "of versions that the latest item does not count",
+            ),
             (self.lost, "lost"),
-            (self.malformed.len() as u64, "malformed"),
-            (self.failed.len() as u64, "failed, can be retried"),
+            (self.malformed.count, "malformed"),
+            (self.failed.count, "failed, can be retried"),
             (self.other_table, "of another table"),
-            (self.left.len() as u64, "neither a document nor an update"),
-            (self.not_resent.len() as u64, "not sent again"),
+            (self.left.count, "neither a document nor an update"),
+            (self.not_resent.count, "not sent again"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();

@@ -26,7 +26,7 @@ use crate::{
     connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Feed, Reader, TableStream, Tally},
+    redrive::{Feed, Reader, Tally},
 };
 
 /// More than [`repair::MAX_MISSING`] versions are missing.
@@ -136,10 +136,7 @@ impl Plan {
         sources: &[Source],
         stream: bool,
     ) -> Result<(), OperationError> {
-        let reader = Reader {
-            stream: TableStream::new(connection),
-            table: connection.table.clone(),
-        };
+        let reader = Reader::new(connection);
         let store = &connection.store;
         let purged = store.purge_markers(self.missing.keys()).await?;
         let search = Search::new(&self.missing, purged, store.digits(), reader);

@@ -10,7 +10,10 @@ use shared::{
     },
     dynamodb::{Store, put::put_version::PutOutcome},
 };
-use stream_fn::record::{self, Content};
+use stream_fn::{
+    counted::LatestVersions,
+    record::{self, Content},
+};
 
 use crate::error::OperationError;
 
@@ -23,6 +26,7 @@ pub(super) async fn plan(
     entity: &EntityId,
 ) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
     let (mut steps, mut left) = (Vec::<(Version, Step)>::new(), Vec::new());
+    let latest = LatestVersions::read(store, [entity]).await?;
     for record in store.quarantined(entity).await? {
         let raw = RawValue::from_string(record.record.clone()).ok();
         let content = raw.map(|raw| record::parse(&raw, store.digits()).content);
@@ -30,6 +34,10 @@ pub(super) async fn plan(
             left.push(stays(&record, "it contains no valid version", "--drop-malformed"));
             continue;
         };
+        if let Err(failure) = latest.check(&version) {
+            left.push(stays(&record, &failure.to_string(), "--drop-conflicts"));
+            continue;
+        }
         match store.preview_put(&version).await? {
             PutOutcome::Recorded if record.kind == REJECTED => {
                 left.push(stays(&record, "DynamoDB rejects its version item", "--drop-malformed"));

@@ -1,0 +1,83 @@
+//! Identity of a table: account, Region and name.
+
+/// Account, Region and name of a table.
+///
+/// Tables of one name exist in many accounts and Regions, and a replica of a global table has the same name as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableId {
+    pub region: String,
+    pub account: String,
+    pub name: String,
+}
+
+impl TableId {
+    /// Returns the table of an ARN: that of the table, or of its stream. `None` if it is neither.
+    pub fn of_arn(arn: &str) -> Option<Self> {
+        let (region, account, resource) = parts(arn, "dynamodb")?;
+        let name = resource.strip_prefix("table/")?.split('/').next()?;
+        (!name.is_empty()).then(|| Self {
+            region: region.to_owned(),
+            account: account.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Returns `true` if a Kinesis stream with this ARN can receive the changes of the table: it has the same account and
+    /// Region.
+    pub fn is_beside_kinesis_stream(&self, arn: &str) -> bool {
+        parts(arn, "kinesis").is_some_and(|(region, account, _)| (region, account) == (&*self.region, &*self.account))
+    }
+}
+
+/// Returns Region, account and resource of an ARN of this service.
+fn parts<'a>(arn: &'a str, service: &str) -> Option<(&'a str, &'a str, &'a str)> {
+    let mut parts = arn.splitn(6, ':');
+    let is_of_service = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some(service);
+    let (region, account, resource) = (parts.next()?, parts.next()?, parts.next()?);
+    is_of_service.then_some((region, account, resource))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_arns() {
+        for (arn, table) in [
+            (
+                "arn:aws:dynamodb:us-east-1:000000000000:table/T.a_b-1/stream/2025-01-01T00:00:00.000",
+                Some(("us-east-1", "000000000000", "T.a_b-1")),
+            ),
+            (
+                "arn:aws-cn:dynamodb:cn-north-1:1:table/T",
+                Some(("cn-north-1", "1", "T")),
+            ),
+            ("arn:aws:dynamodb:ddblocal:1:table/T", Some(("ddblocal", "1", "T"))),
+            ("arn:aws:dynamodb:us-east-1:1:table/", None),
+            ("arn:aws:dynamodb:us-east-1:1:backup/T", None),
+            ("arn:aws:kinesis:us-east-1:1:table/T", None),
+            ("arn:aws:dynamodb:us-east-1:table/T", None),
+            (":table/T", None),
+            ("T", None),
+            ("", None),
+        ] {
+            let found = TableId::of_arn(arn);
+            let found = found.as_ref().map(|id| (&*id.region, &*id.account, &*id.name));
+            assert_eq!(found, table, "{arn}");
+        }
+    }
+
+    #[test]
+    fn a_kinesis_stream_has_the_account_and_region_of_its_table() {
+        let table = TableId::of_arn("arn:aws:dynamodb:eu-west-1:7:table/T").unwrap();
+        for (arn, is_beside) in [
+            ("arn:aws:kinesis:eu-west-1:7:stream/S", true),
+            ("arn:aws:kinesis:eu-west-1:8:stream/S", false),
+            ("arn:aws:kinesis:eu-west-2:7:stream/S", false),
+            ("arn:aws:dynamodb:eu-west-1:7:table/T", false),
+            ("", false),
+        ] {
+            assert_eq!(table.is_beside_kinesis_stream(arn), is_beside, "{arn}");
+        }
+    }
+}
