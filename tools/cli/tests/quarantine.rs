@@ -98,6 +98,11 @@ fn an_audit_reports_records_in_quarantine() {
 #[test]
 fn a_redrive_releases_a_record_whose_version_can_be_stored() {
     let (table, _) = poisoned();
+    let redrive_f = ["redrive", "quarantine:F"];
+    // Its latest item does not count the version, as after a purge.
+    let counts = json!({"Documents": 1, "Records": 1, "AboveLatest": 1, "QuarantineKept": 1});
+    assert_eq!(nonzero(&table.json(&redrive_f, 4)), counts);
+    table.put(image("F", &seven(), "OK"));
     let before = table.items();
     let redrive = |arguments: &[&str], code: i32| nonzero(&table.json(&[&["redrive"], arguments].concat(), code));
     let counts =
@@ -106,7 +111,7 @@ fn a_redrive_releases_a_record_whose_version_can_be_stored() {
     assert_eq!(table.items(), before);
     let counts = json!({"Documents": 1, "Records": 1, "Recorded": 1, "QuarantineDeleted": 1});
     assert_eq!(redrive(&["quarantine:F"], 0), counts);
-    assert_eq!(table.items_of("F").keys().collect::<Vec<_>>(), ["v7"]);
+    assert_eq!(table.items_of("F").keys().collect::<Vec<_>>(), ["v0", "v7"]);
     assert_eq!(redrive(&["quarantine:F"], 0), json!({}));
     // An operator decides about the others. The existing item stays.
     let counts = json!({"Documents": 2, "Records": 2, "Conflict": 1, "Malformed": 1, "QuarantineKept": 2});
@@ -184,11 +189,13 @@ fn a_repair_does_not_choose_between_records_and_names_commands_for_any_key() {
     // DynamoDB would reject it again.
     let large = image("large", &seven(), "OK");
     table.quarantine("large", "3", "Rejected", &large);
+    let far = json!({"N": "1000000000000"});
+    table.quarantine("far", "4", "Conflict", &image("far", &far, "OK"));
     let mut lines = table.lines(&["repair", "--all", "--yes", "--lag", "0"], 4);
     let summary = lines.pop().unwrap();
     assert_eq!(
         (&summary["Recorded"], &summary["Left"], &summary["Failed"]),
-        (&json!(0), &json!(3), &json!(0))
+        (&json!(0), &json!(4), &json!(0))
     );
     let why: Vec<_> = lines.iter().map(|line| line["Why"].as_str().unwrap()).collect();
     let quoted = r"'quarantine:a b'\''#$(c)'";
@@ -197,7 +204,8 @@ fn a_repair_does_not_choose_between_records_and_names_commands_for_any_key() {
         why.iter().any(|why| why.contains("quarantine:large --drop-malformed")),
         "{why:?}"
     );
-    assert_eq!(table.lines(&["quarantine"], 0).len(), 3);
+    assert!(why.iter().any(|why| why.contains("more than 10000 above")), "{why:?}");
+    assert_eq!(table.lines(&["quarantine"], 0).len(), 4);
     // The version exists: nothing is put, and the record leaves.
     table.put(json!({"PK": {"S": "large"}, "SK": {"S": "v7"}, "State": {"S": "OK"}}));
     let lines = table.lines(&["repair", "large", "--yes", "--lag", "0"], 4);

@@ -72,6 +72,11 @@ fn documents_of_kinesis() {
     table.write_versions("E", 3);
     let mut body = table.document(&table.records()).body;
     let batch = body.as_object_mut().unwrap().remove("DDBStreamBatchInfo").unwrap();
+    let arn = batch["streamArn"].as_str().unwrap().to_owned();
+    // Of the same account and Region.
+    let kinesis = arn
+        .replacen("dynamodb", "kinesis", 1)
+        .replacen(":table/", ":stream/", 1);
     body["KinesisBatchInfo"] = batch;
     for (index, name) in [&*table.name, &*table.name, "Other"].into_iter().enumerate() {
         let record = &mut body["payload"]["Records"][index];
@@ -79,7 +84,7 @@ fn documents_of_kinesis() {
         let data = BASE64.encode(record.to_string());
         *record = json!({
             "kinesis": {"data": data, "sequenceNumber": index.to_string()},
-            "eventSourceARN": "arn:aws:kinesis:us-east-1:000000000000:stream/Changes",
+            "eventSourceARN": kinesis,
         });
     }
     let folder = tempfile::tempdir().unwrap();
@@ -97,6 +102,9 @@ fn after_a_kill_the_next_run_completes_the_history() {
     let folder = tempfile::tempdir().unwrap();
     table.write_versions("E", 1);
     let record = table.records().remove(0);
+    let mut latest = record.json()["dynamodb"]["NewImage"].clone();
+    latest["Latest"] = json!({"N": VERSIONS.to_string()});
+    table.put(latest);
     for version in 1..=VERSIONS {
         let mut body = table.document(std::slice::from_ref(&record)).body;
         body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});

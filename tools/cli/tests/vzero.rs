@@ -229,7 +229,11 @@ fn each_failure_has_its_exit_code_and_one_line() {
             3,
             "error: there is no such version of E",
         ),
-        (&["get", "E", "--version", "0"], 2, "error: versions count from 1"),
+        (
+            &["get", "E", "--version", "0"],
+            2,
+            "error: a version is a number from 1 to 9223372036854775807",
+        ),
         (
             &["get", "E", "--at", "soon"],
             2,

@@ -164,7 +164,7 @@ impl Stack {
             &stream_arn,
             Uuid::new_v4().to_string(),
         )?;
-        let kinesis = kinesis(&template);
+        let kinesis = kinesis(&template, &stream_arn);
         let mapping = Arc::new(Mapping {
             identity: Identity {
                 uuid: positions.uuid(),
@@ -244,11 +244,13 @@ fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<
     Ok(())
 }
 
-/// Returns the ARN of the simulated Kinesis stream, if the template uses one.
-fn kinesis(template: &Template) -> Option<String> {
+/// Returns the ARN of the simulated Kinesis stream, if the template uses one. It has the Region and account of the table's stream.
+fn kinesis(template: &Template, stream_arn: &str) -> Option<String> {
+    let (mut parts, unknown) = (stream_arn.split(':').skip(3), (REGION, ACCOUNT));
+    let (region, account) = parts.next().zip(parts.next()).unwrap_or(unknown);
     match template.change_stream {
         ChangeStream::DynamoDbStreams => None,
-        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/{KINESIS_STREAM}")),
+        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{region}:{account}:stream/{KINESIS_STREAM}")),
     }
 }
 

@@ -102,6 +102,22 @@ impl Table {
         Run::wait(self.start(arguments))
     }
 
+    /// Runs the command with at most this much memory, in kilobytes of address space.
+    pub fn run_limited(&self, kilobytes: u32, arguments: &[&str]) -> Run {
+        let command = self.command(arguments);
+        let mut limited = Command::new("sh");
+        limited
+            .args(["-c", &format!("ulimit -v {kilobytes}; exec \"$0\" \"$@\"")])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .env_clear()
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Run::wait(limited.spawn().unwrap())
+    }
+
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

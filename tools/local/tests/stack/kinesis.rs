@@ -47,9 +47,11 @@ async fn a_failure_document_has_the_number_that_kinesis_assigned() {
         carried["sequenceNumber"]
     );
     assert!(document.get("DDBStreamBatchInfo").is_none());
-    assert_eq!(
-        document["KinesisBatchInfo"]["streamArn"],
-        "arn:aws:kinesis:us-east-1:000000000000:stream/Changes"
+    // In the Region and account of the table, which each engine chooses.
+    let arn = document["KinesisBatchInfo"]["streamArn"].as_str().unwrap();
+    assert!(
+        arn.starts_with("arn:aws:kinesis:") && arn.ends_with(":000000000000:stream/Changes"),
+        "{arn}"
     );
     std::fs::remove_dir_all(&stack.failed).unwrap();
 }

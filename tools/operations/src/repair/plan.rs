@@ -71,12 +71,22 @@ impl Plan {
                 highest: number,
                 source: LATEST_KEY.to_owned(),
             };
+            let padded = match (&latest, digits.padded_latest_key()) {
+                (None, Some(key)) => store.get(entity, &key, true).await?,
+                _ => None,
+            };
+            let counted = latest
+                .as_ref()
+                .or(padded.as_ref())
+                .and_then(|item| latest_of(item).ok());
+            let floor = store.floor(entity, true).await?;
+            let known = counted.into_iter().chain(number).fold(floor, Version::max);
             let mut released = VersionSet::default();
             if findings
                 .iter()
                 .any(|finding| matches!(finding, Finding::Quarantined { .. }))
             {
-                let (steps, left) = quarantined::plan(store, entity).await?;
+                let (steps, left) = quarantined::plan(store, entity, known).await?;
                 plan.left.extend(left);
                 for (version, step) in steps {
                     released.insert(version.get());
@@ -88,19 +98,6 @@ impl Plan {
                     });
                 }
             }
-            let padded = match (&latest, digits.padded_latest_key()) {
-                (None, Some(key)) => store.get(entity, &key, true).await?,
-                _ => None,
-            };
-            let counted = latest
-                .as_ref()
-                .or(padded.as_ref())
-                .and_then(|item| latest_of(item).ok());
-            // Only versions beyond the latest item can be out of reach.
-            let floor = match number {
-                Some(_) => store.floor(entity, true).await?,
-                None => Version::FIRST,
-            };
             let is_out_of_reach = repair::out_of_reach(findings, counted, floor).is_some();
             let highest = number.zip(top.clone()).filter(|_| !is_out_of_reach);
             let padded = padded.filter(|_| !is_out_of_reach);

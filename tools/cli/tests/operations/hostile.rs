@@ -1,0 +1,231 @@
+//! Failure documents and items that were made to damage a table, or the command that reads them.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use testkit::{command::members, table::Table};
+
+use super::{latest, new_table, version, with_digits};
+
+fn keep(folder: &Path, name: &str, body: &Value) {
+    fs::write(folder.join(name), body.to_string()).unwrap();
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Returns a document with one record of a version.
+fn document(table: &Table, id: &str, number: &str) -> Value {
+    let image = json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": number}, "A": {"S": "a"}});
+    let record = json!({
+        "eventName": "MODIFY", "eventSourceARN": table.stream_arn,
+        "dynamodb": {"Keys": {"PK": {"S": id}, "SK": {"S": "v0"}}, "NewImage": image, "SequenceNumber": "7"},
+    });
+    json!({"payload": {"Records": [record]}})
+}
+
+#[test]
+fn counts_of_documents_do_not_overflow() {
+    let table = new_table();
+    let folder = tempfile::tempdir().unwrap();
+    let batch = |size: u64| {
+        json!({"DDBStreamBatchInfo": {
+            "streamArn": table.stream_arn, "shardId": "shardId-00000000000000000000-00000001",
+            "startSequenceNumber": "1", "endSequenceNumber": "2", "batchSize": size,
+        }})
+    };
+    keep(folder.path(), "1", &batch(u64::MAX));
+    keep(folder.path(), "2", &batch(1));
+    keep(folder.path(), "3", &batch(10_000));
+    for arguments in [
+        &["redrive", text(folder.path())][..],
+        &["redrive", text(folder.path()), "--dry-run"],
+    ] {
+        let answer = table.json(arguments, 4);
+        let counts = members(&answer, &["Documents", "Records", "Lost", "NotDocuments"]);
+        assert_eq!(counts, json!([2, 10_001, 10_001, 1]), "{answer}");
+    }
+}
+
+/// A document of 4 MB can name 2,000,000 records.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_document_of_very_many_records_needs_little_memory() {
+    const MAX_KB: u32 = 1_000_000;
+    let table = new_table();
+    let folder = tempfile::tempdir().unwrap();
+    let records = vec!["7"; 2_000_000].join(",");
+    for number in 0..4 {
+        let text = format!("{{\"payload\": {{\"Records\": [{records}]}}}}");
+        fs::write(folder.path().join(number.to_string()), text).unwrap();
+    }
+    // Each within the limit, but with more malformed records than are named.
+    for number in 4..8 {
+        keep(
+            folder.path(),
+            &number.to_string(),
+            &json!({"payload": {"Records": vec![7; 10_000]}}),
+        );
+    }
+    let run = table.run_limited(MAX_KB, &["redrive", text(folder.path()), "--dry-run"]);
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    let answer = run.json();
+    let counts = members(&answer, &["Documents", "NotDocuments", "Malformed", "Omitted"]);
+    assert_eq!(counts, json!([4, 4, 40_000, 30_000]));
+    assert_eq!(answer["MalformedRecords"].as_array().unwrap().len(), 10_000);
+}
+
+#[test]
+fn a_version_that_the_latest_item_does_not_count_is_not_written() {
+    let table = new_table();
+    table.write_versions("E", 2);
+    table.write_versions("Deleted", 2);
+    table.delete("Deleted", "v0");
+    let folder = tempfile::tempdir().unwrap();
+    for (name, id, number) in [
+        ("1", "E", "3"),
+        ("2", "E", "9223372036854775807"),
+        ("3", "None", "1"),
+        ("4", "Deleted", "1"),
+    ] {
+        keep(folder.path(), name, &document(&table, id, number));
+    }
+    keep(folder.path(), "5", &document(&table, "E", "18446744073709551615"));
+    keep(folder.path(), "6", &document(&table, "E", "2"));
+    let before = table.items();
+    let dry = table.json(&["redrive", text(folder.path()), "--dry-run"], 4);
+    assert_eq!(table.items(), before);
+    let answer = table.json(&["redrive", text(folder.path())], 4);
+    for answer in [dry, answer] {
+        let counts = members(&answer, &["Records", "Recorded", "AboveLatest", "Malformed"]);
+        assert_eq!(counts, json!([6, 1, 4, 1]), "{answer}");
+        let mut named: Vec<_> = answer["VersionsAboveLatest"].as_array().unwrap().iter().collect();
+        named.sort_by_key(|named| named["Source"].to_string());
+        let named: Vec<_> = named
+            .into_iter()
+            .map(|named| members(named, &["ID", "Version", "Latest"]))
+            .collect();
+        let expected = [
+            json!(["E", 3, 2]),
+            json!(["E", 9_223_372_036_854_775_807_u64, 2]),
+            json!(["None", 1, null]),
+            json!(["Deleted", 1, null]),
+        ];
+        assert_eq!(named, expected);
+    }
+    let written: Vec<_> = table
+        .items()
+        .into_keys()
+        .filter(|key| !before.contains_key(key))
+        .collect();
+    assert_eq!(written, ["E v2"]);
+    // The next update gets the next number.
+    assert_eq!(table.json(&["put", "E", "--set", "A=b"], 0)["Version"], 3);
+}
+
+#[test]
+fn records_of_another_account_region_or_entity_are_not_written() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let folder = tempfile::tempdir().unwrap();
+    let mut parts: Vec<_> = table.stream_arn.split(':').map(str::to_owned).collect();
+    let (region, account) = (parts[3].clone(), parts[4].clone());
+    for (name, other_region, other_account) in [("1", "eu-west-9", &*account), ("2", &*region, "999999999999")] {
+        (parts[3], parts[4]) = (other_region.to_owned(), other_account.to_owned());
+        let mut body = document(&table, "E", "1");
+        body["payload"]["Records"][0]["eventSourceARN"] = json!(parts.join(":"));
+        keep(folder.path(), name, &body);
+    }
+    let mut body = document(&table, "E", "1");
+    body["payload"]["Records"][0]["dynamodb"]["NewImage"]["PK"] = json!({"S": "F"});
+    keep(folder.path(), "3", &body);
+    let before = table.items();
+    let answer = table.json(&["redrive", text(folder.path())], 4);
+    let counts = members(&answer, &["Records", "Recorded", "OtherTable", "Malformed"]);
+    assert_eq!(counts, json!([3, 0, 2, 1]), "{answer}");
+    assert_eq!(table.items(), before);
+    // A name is that of a table in the same account and Region, an ARN that of any table.
+    let arn = parts.join(":");
+    let of_other = ["redrive", text(folder.path()), "--dry-run", "--from-table", &arn];
+    assert_eq!(
+        members(&table.json(&of_other, 4), &["Recorded", "OtherTable"]),
+        json!([1, 2])
+    );
+}
+
+#[test]
+fn a_repair_does_not_follow_a_version_that_is_out_of_reach() {
+    const FAR: u64 = 1_000_000_000_000;
+    for digits in [1, 10] {
+        let table = with_digits(digits);
+        for id in ["E", "Orphan"] {
+            assert_eq!(table.write(json!({"ID": id, "A": "a"})), 1);
+        }
+        table.delete("Orphan", "v0");
+        for id in ["E", "Orphan"] {
+            table.put(version(id, FAR));
+        }
+        table.put(version("E", u64::MAX));
+        let before = table.items();
+        for id in ["E", "Orphan"] {
+            let lines = table.lines(&["repair", id, "--revive", "--yes", "--lag", "0"], 4);
+            let why: Vec<_> = lines.iter().filter_map(|line| line["Why"].as_str()).collect();
+            assert!(
+                why.iter().any(|why| why.contains("more than 10000 versions")),
+                "{lines:?}"
+            );
+        }
+        assert_eq!(table.items(), before);
+        assert_eq!(table.json(&["put", "E", "--set", "A=b"], 0)["Version"], 2);
+        let history = table.lines(&["history", "E", "--limit", "3"], 0);
+        assert!(!history.is_empty());
+    }
+}
+
+#[test]
+fn reads_end_beside_the_greatest_latest() {
+    let table = new_table();
+    for (id, number) in [("Far", 9_223_372_036_854_775_807_u64), ("Beyond", u64::MAX)] {
+        table.put(latest(id, number));
+        table.put(version(id, 1));
+    }
+    let numbers = |arguments: &[&str]| {
+        let lines = table.lines(&[&["history", "Far"], arguments].concat(), 0);
+        lines
+            .iter()
+            .map(|line| line["Version"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let far = 9_223_372_036_854_775_807;
+    assert_eq!(numbers(&["--limit", "3"]), [far, 1]);
+    assert_eq!(numbers(&["--changes", "--output", "json"]), [far, 1]);
+    assert_eq!(numbers(&["--oldest-first"]), [1, far]);
+    assert_eq!(numbers(&["--from", "9223372036854775807"]), [far]);
+    assert_eq!(table.json(&["lag", "Far"], 0)["Head"], far);
+    // A number that is not that of a version is an error of the item.
+    for arguments in [
+        &["history", "Beyond", "--limit", "3"][..],
+        &["get", "Beyond"],
+        &["lag", "Beyond"],
+    ] {
+        let run = table.run(arguments);
+        assert!(
+            run.stderr.contains("Latest is above 9223372036854775807"),
+            "{}",
+            run.stderr
+        );
+        assert!((3..6).contains(&run.code), "{}", run.code);
+    }
+    assert_eq!(table.run(&["history", "Far", "--from", "18446744073709551615"]).code, 2);
+    table.lines(&["audit", "Far", "Beyond", "--lag", "0"], 4);
+    let before = table.items();
+    table.run(&["repair", "Far", "Beyond", "--yes", "--lag", "0"]);
+    assert_eq!(
+        table.items_of("Beyond"),
+        before
+            .into_iter()
+            .filter_map(|(key, item)| { key.strip_prefix("Beyond ").map(|key| (key.to_owned(), item)) })
+            .collect()
+    );
+}
