@@ -8,6 +8,7 @@ use shared::{
         put::put_version::PutError,
     },
     logging::chain,
+    printable::shortened,
 };
 use thiserror::Error;
 
@@ -112,7 +113,7 @@ pub enum Malformed {
     #[error("it has no NewImage")]
     NoNewImage,
     /// An attribute of the image is invalid.
-    #[error("the attribute {name} cannot be read")]
+    #[error("the attribute {name} cannot be read", name = shortened(name))]
     Attribute {
         /// Name of the attribute.
         name: String,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod actions;
+mod bodies;
 mod command;
 mod deadline;
 mod events;
@@ -10,6 +11,7 @@ mod invoke_api;
 mod kinesis;
 mod lines;
 mod logs;
+mod long_ids;
 mod promises;
 mod quarantine;
 mod serving;
