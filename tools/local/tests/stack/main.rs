@@ -6,6 +6,7 @@ mod actions;
 mod bodies;
 mod command;
 mod deadline;
+mod escaping;
 mod events;
 mod invoke_api;
 mod kinesis;
