@@ -143,10 +143,8 @@ mod tests {
             assert_eq!(parsed["level"], "WARN");
         }
         let members = |count| {
-            format!(
-                "{}\n",
-                Value::from_iter((0..count).map(|number| (number.to_string(), id(1000))))
-            )
+            let members = (0..count).map(|number: usize| (number.to_string(), id(1000)));
+            format!("{}\n", members.collect::<Value>())
         };
         for count in [10, 30, 10_000] {
             let written = written(&members(count));

@@ -175,12 +175,11 @@ mod tests {
         fn a_text_is_shortened_to_its_beginning(text in ".{0,300}") {
             let short = shortened(&text).into_owned();
             let count = text.chars().count();
-            match count <= MAX_CHARACTERS {
-                true => prop_assert_eq!(short, text),
-                false => {
-                    let start: String = text.chars().take(MAX_CHARACTERS).collect();
-                    prop_assert_eq!(short, format!("{start}… ({count} characters)"));
-                }
+            if count <= MAX_CHARACTERS {
+                prop_assert_eq!(short, text);
+            } else {
+                let start: String = text.chars().take(MAX_CHARACTERS).collect();
+                prop_assert_eq!(short, format!("{start}… ({count} characters)"));
             }
         }
     }
