@@ -144,6 +144,18 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_control_characters_does_not_break_the_table() {
+        let item = json!({"PK": {"S": "a\nb"}, "SK": {"S": "v0"}, "c\nd\u{9b}": {"S": "e"}});
+        let text = collections(&collect(
+            vec![serde_json::from_value(item).unwrap()],
+            VersionDigits::default(),
+        ));
+        assert!(text.contains(r"a\nb") && text.contains(r"c\nd\u{9b}"), "{text}");
+        // The frame, the header, a line and the item.
+        assert_eq!(text.lines().count(), 5, "{text}");
+    }
+
+    #[test]
     fn a_long_history_is_cut_in_the_middle() {
         let items = (0..=100).map(|number| {
             let item = json!({"PK": {"S": "Press#1"}, "SK": {"S": format!("v{number}")}, "State": {"S": "ON"}});
