@@ -21,11 +21,13 @@ pub mod config;
 pub mod domain;
 pub mod dynamodb;
 pub mod error_chain;
+pub mod event;
 pub mod logging;
 pub mod metrics;
 #[cfg(feature = "otel")]
 pub mod otel;
 pub mod patterns;
+pub mod printable;
 pub mod spans;
 
 pub use patterns::{hedge, optimistic_lock, ratchet, time_series, two_tables};

@@ -11,7 +11,7 @@ use std::{
 pub use metrics::Unit;
 use metrics_cloudwatch_embedded::{Builder, Collector};
 
-use crate::config;
+use crate::{config, printable};
 
 /// Maximum number of values of one metric in a line.
 const MAX_VALUES: usize = 100;
@@ -84,7 +84,9 @@ impl Tally {
             }
         }
         let mut line = Vec::new();
-        let written = collector.set_property("requestId", request_id).flush(&mut line);
+        let written = collector
+            .set_property("requestId", &*printable::shortened(request_id))
+            .flush(&mut line);
         // One write, so that no log line is written in between.
         if let Err(error) = written.and_then(|()| std::io::stdout().lock().write_all(&line)) {
             tracing::warn!(error = %error, "metrics were not written");

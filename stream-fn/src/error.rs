@@ -8,6 +8,7 @@ use shared::{
         put::put_version::PutError,
     },
     logging::chain,
+    printable::shortened,
 };
 use thiserror::Error;
 
@@ -132,7 +133,7 @@ pub enum Malformed {
     #[error("its keys are not those of its NewImage")]
     OtherKeys,
     /// An attribute of the image is invalid.
-    #[error("the attribute {name} cannot be read")]
+    #[error("the attribute {name} cannot be read", name = shortened(name))]
     Attribute {
         /// Name of the attribute.
         name: String,

@@ -22,6 +22,7 @@ use shared::{
     clock::{Clock, Deadline},
     config::Config,
     dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
+    event::Event,
     logging::{self, chain},
     metrics::Tally,
     spans,
@@ -44,10 +45,13 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let client = client::from_env(&config.client).await;
     let writer = HistoryWriter::new(client, &config);
     writer.warm_up().await;
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let span = spans::invocation("stream-fn", &context.request_id, context.xray_trace_id.as_deref());
-        let response = writer.handle(&event.payload, &context.request_id, deadline);
+        let response = async {
+            let event = event.payload.json().ok_or(Error::InvalidEvent)?;
+            writer.handle(event, &context.request_id, deadline).await
+        };
         let response = response.instrument(span).await;
         spans::flush(deadline).await;
         response

@@ -52,6 +52,10 @@ pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
         #[serde(rename = "Records", borrow)]
         records: Vec<&'a RawValue>,
     }
+    // The parser also reads members from a list, in their order.
+    if !event.get().trim_start().starts_with('{') {
+        return Err(Error::InvalidEvent);
+    }
     // The message of the parser can contain a part of the event, so it is not a source of the error.
     let batch: Batch = serde_json::from_str(event.get()).map_err(|_| Error::InvalidEvent)?;
     Ok(batch.records)

@@ -10,6 +10,9 @@ use shared::{
 
 use crate::error::{Error, RecordFailure};
 
+/// Maximum number of requests in a log line. In logs, the id of a request has at most 36 characters.
+const MAX_REQUESTS_IN_LINE: usize = 64;
+
 /// A stream record and its outcome.
 #[derive(Debug)]
 pub struct ProcessedRecord {
@@ -165,10 +168,19 @@ impl Summary {
         }
     }
 
-    /// Logs one line for the invocation. It names each request, so that a request id leads from the queue to the version.
+    /// Logs one line for the invocation. It names the requests, so that a request id leads from the queue to the version; lines
+    /// before it name those that do not fit.
     fn log(&self) {
+        let mut lines = self
+            .requests
+            .chunks(MAX_REQUESTS_IN_LINE)
+            .map(|requests| requests.join(" "));
+        let requests = lines.next().unwrap_or_default();
+        for requests in lines {
+            tracing::info!(requests, "requests");
+        }
         tracing::info!(
-            requests = self.requests.join(" "),
+            requests,
             recorded = self.recorded,
             already_recorded = self.already_recorded,
             skipped = self.skipped,

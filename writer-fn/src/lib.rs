@@ -16,6 +16,7 @@ use shared::{
     clock::{self, Deadline},
     config::Config,
     dynamodb::client,
+    event::Event,
     logging::{self, chain},
     metrics::Tally,
     spans,
@@ -24,7 +25,7 @@ use tracing::Instrument as _;
 
 pub use crate::writer::Writer;
 use crate::{
-    error::Error,
+    error::{Error, InvalidEvent},
     request::{Carrier, Request},
     response::Response,
 };
@@ -41,14 +42,14 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
         tracing::error!(error = chain(&error), "not started");
         return Err(error.into());
     }
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let span = spans::invocation("writer-fn", &context.request_id, context.xray_trace_id.as_deref());
         let carrier = Carrier {
             first_delivered: request::first_attempt(context.xray_trace_id.as_deref(), clock::since_epoch()),
             ..Carrier::invocation(&context.request_id)
         };
-        let response = writer.handle_from(&carrier, &event.payload, deadline);
+        let response = writer.handle_from(&carrier, event.payload.json(), deadline);
         let response = response.instrument(span).await;
         spans::flush(deadline).await;
         response
@@ -59,15 +60,15 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 impl Writer {
     /// Processes the first attempt of an invocation. `request_id` is the id that Lambda gave the invocation.
     pub async fn handle(&self, event: &RawValue, request_id: &str, deadline: Deadline) -> Result<Response, Error> {
-        self.handle_from(&Carrier::invocation(request_id), event, deadline)
+        self.handle_from(&Carrier::invocation(request_id), Some(event), deadline)
             .await
     }
 
-    /// Processes one attempt of an invocation.
+    /// Processes one attempt of an invocation. `event` is `None` if it is not JSON.
     pub async fn handle_from(
         &self,
         invocation: &Carrier,
-        event: &RawValue,
+        event: Option<&RawValue>,
         deadline: Deadline,
     ) -> Result<Response, Error> {
         let tally = Tally::default();
@@ -78,12 +79,12 @@ impl Writer {
 
     async fn respond(
         &self,
-        event: &RawValue,
+        event: Option<&RawValue>,
         invocation: &Carrier,
         deadline: Deadline,
         tally: &Tally,
     ) -> Result<Response, Error> {
-        let update = match request::parse(event) {
+        let update = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
             Ok(Request::Batch(messages)) => {
                 return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
             }

@@ -117,4 +117,17 @@ mod tests {
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn help_does_not_show_the_values_of_variables() {
+        fn check(command: &clap::Command) -> usize {
+            let mut variables = 0;
+            for argument in command.get_arguments().filter(|argument| argument.get_env().is_some()) {
+                assert!(argument.is_hide_env_values_set(), "{argument}");
+                variables += 1;
+            }
+            variables + command.get_subcommands().map(check).sum::<usize>()
+        }
+        assert!(check(&Args::command()) > 2);
+    }
 }

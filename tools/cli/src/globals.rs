@@ -9,7 +9,13 @@ use crate::output::Format;
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
     /// Name of the table
-    #[arg(long, global = true, env = "TABLE_NAME", default_value = "VersionControl")]
+    #[arg(
+        long,
+        global = true,
+        env = "TABLE_NAME",
+        hide_env_values = true,
+        default_value = "VersionControl"
+    )]
     pub(crate) table: String,
     /// Endpoint of DynamoDB, such as <http://127.0.0.1:8000> [default: AWS]
     #[arg(long, global = true, value_name = "URL")]
@@ -27,7 +33,13 @@ pub(crate) struct Globals {
     #[arg(long, global = true, value_enum)]
     pub(crate) output: Option<Format>,
     /// Width of version keys [default: the width that the table was created with, 1 for a new table]
-    #[arg(long, global = true, env = "VERSION_DIGITS", value_name = "N")]
+    #[arg(
+        long,
+        global = true,
+        env = "VERSION_DIGITS",
+        hide_env_values = true,
+        value_name = "N"
+    )]
     pub(crate) version_digits: Option<VersionDigits>,
     /// Use eventually consistent reads, at half the price
     #[arg(long, global = true)]

@@ -16,7 +16,7 @@ mod write_options;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use crate::{
     args::{Args, Command},
@@ -26,7 +26,7 @@ use crate::{
 
 /// Runs the command.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = terminal::arguments();
     let verbose = args.globals.verbose;
     let done = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime.block_on(run(args)),

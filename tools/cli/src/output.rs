@@ -1,4 +1,7 @@
 //! Output: tables on a terminal, JSON otherwise.
+//!
+//! Nothing that is printed contains hidden characters: [`print`] and the functions for standard error escape them. Cells are
+//! escaped before the layout of the table, so that they have the width that is shown.
 
 mod items;
 mod versions;
@@ -8,7 +11,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
-use shared::{dynamodb::client::capacity::Charge, logging::chain};
+use shared::{dynamodb::client::capacity::Charge, logging::chain, printable};
+use terminal::{write_line, write_lines};
 
 pub(crate) use self::{items::state_json, versions::record_line};
 use crate::error::CliError;
@@ -52,7 +56,7 @@ impl Output {
     /// Prints an object, as a line or as a table of its members.
     pub(crate) fn object(&self, object: &Value) -> Result<(), CliError> {
         if self.is_json() {
-            return print(&object.to_string());
+            return print_json(object);
         }
         let mut table = new_table(&["", ""]);
         rows(&mut table, "", object);
@@ -122,24 +126,22 @@ fn rows(table: &mut Table, prefix: &str, value: &Value) {
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => visible(text),
-        other => other.to_string(),
+        other => visible(&other.to_string()),
     }
 }
 
-/// Escapes control characters.
+/// Escapes hidden characters.
 pub(crate) fn visible(text: &str) -> String {
-    let escape = |character: char| {
-        if character.is_control() {
-            character.escape_default().to_string()
-        } else {
-            character.into()
-        }
-    };
-    text.chars().map(escape).collect()
+    printable::line(text).into_owned()
+}
+
+/// Prints a line of JSON.
+fn print_json(value: &Value) -> Result<(), CliError> {
+    print(&printable::json(&value.to_string()))
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    match writeln!(io::stdout(), "{text}") {
+    match write_lines(&mut io::stdout(), text) {
         // The reader closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => Ok(printed?),
@@ -153,7 +155,7 @@ pub(crate) fn can_ask() -> bool {
 /// Asks a question. Returns `false` unless the answer is yes.
 pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
     let mut stderr = io::stderr();
-    write!(stderr, "{question} [y/N] ")?;
+    write!(stderr, "{} [y/N] ", printable::line(question))?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
@@ -162,17 +164,21 @@ pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
 
 /// Prints a note to standard error.
 pub(crate) fn note(note: &str) {
-    let _ = writeln!(io::stderr(), "note: {note}");
+    status(&format!("note: {note}"));
+}
+
+/// Prints a line to standard error.
+pub(crate) fn status(line: &str) {
+    let _ = write_line(&mut io::stderr(), line);
 }
 
 /// Prints the consumed capacity of each request, and the total.
 pub(crate) fn print_capacity(charges: &[Charge]) {
-    let mut stderr = io::stderr();
     for charge in charges {
-        let _ = writeln!(stderr, "{}: {} units", charge.operation, charge.units);
+        status(&format!("{}: {} units", charge.operation, charge.units));
     }
     let total: f64 = charges.iter().map(|charge| charge.units).sum();
-    let _ = writeln!(stderr, "total: {total} units in {} requests", charges.len());
+    status(&format!("total: {total} units in {} requests", charges.len()));
 }
 
 /// Prints an error in one line, with all causes if `verbose`.
@@ -193,7 +199,7 @@ pub(crate) fn print_error(error: &CliError, verbose: bool) {
             .collect::<Vec<_>>()
             .join(": ")
     };
-    let _ = writeln!(io::stderr(), "error: {line}");
+    status(&format!("error: {line}"));
 }
 
 /// Prints each element of named lists to standard error.

@@ -1,7 +1,7 @@
 //! Progress of long operations, on standard error.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -82,7 +82,7 @@ impl Progress for Counter {
         }
         let lines = count / Self::PER_LINE;
         if lines > self.lines.swap(lines, Ordering::Relaxed) {
-            let _ = writeln!(io::stderr(), "{line}");
+            output::status(&line);
         }
     }
 

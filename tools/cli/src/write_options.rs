@@ -15,16 +15,34 @@ use crate::error::CliError;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Method {
     /// Write mode: stream, inline or transaction
-    #[arg(long, env = "WRITE_MODE", default_value = "stream", value_name = "MODE")]
+    #[arg(
+        long,
+        env = "WRITE_MODE",
+        hide_env_values = true,
+        default_value = "stream",
+        value_name = "MODE"
+    )]
     pub(crate) mode: WriteMode,
     /// Strategy for detecting duplicate requests: recent or ledger
-    #[arg(long, env = "IDEMPOTENCY", default_value = "recent", value_name = "KIND")]
+    #[arg(
+        long,
+        env = "IDEMPOTENCY",
+        hide_env_values = true,
+        default_value = "recent",
+        value_name = "KIND"
+    )]
     pub(crate) idempotency: String,
     /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
-    #[arg(long, env = "IDEMPOTENCY_WINDOW", value_name = "N")]
+    #[arg(long, env = "IDEMPOTENCY_WINDOW", hide_env_values = true, value_name = "N")]
     pub(crate) idempotency_window: Option<Window>,
     /// Number of days that requests are kept, with --idempotency ledger
-    #[arg(long, env = "LEDGER_TTL_DAYS", default_value_t, value_name = "DAYS")]
+    #[arg(
+        long,
+        env = "LEDGER_TTL_DAYS",
+        hide_env_values = true,
+        default_value_t,
+        value_name = "DAYS"
+    )]
     pub(crate) ledger_ttl_days: Retention,
 }
 
@@ -43,13 +61,13 @@ pub(crate) struct Writing {
     #[command(flatten)]
     pub(crate) method: Method,
     /// Order of updates: arrival or time
-    #[arg(long, env = "ORDERING", default_value = "arrival")]
+    #[arg(long, env = "ORDERING", hide_env_values = true, default_value = "arrival")]
     pub(crate) ordering: Ordering,
     /// Create no version if nothing would change
     #[arg(long)]
     pub(crate) skip_unchanged: bool,
     /// Number of days after which a tombstone expires, 0 to keep it
-    #[arg(long, env = "TOMBSTONE_TTL_DAYS", default_value = "0", value_name = "DAYS", value_parser = retention)]
+    #[arg(long, env = "TOMBSTONE_TTL_DAYS", hide_env_values = true, default_value = "0", value_name = "DAYS", value_parser = retention)]
     pub(crate) tombstone_ttl_days: TombstoneTtl,
 }
 

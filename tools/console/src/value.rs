@@ -2,7 +2,10 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{Markup, html};
-use shared::domain::{AttributeValue, Item, size};
+use shared::{
+    domain::{AttributeValue, Item, size},
+    printable::is_hidden,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplayLimits {
@@ -144,9 +147,7 @@ pub(super) fn visible(text: &str, max: usize) -> String {
             shown.extend(["… ", &bytes(text.len()), " in all"]);
             break;
         }
-        let is_hidden = character.is_control() && !['\n', '\t'].contains(&character)
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        match is_hidden {
+        match is_hidden(character) && !['\n', '\t'].contains(&character) {
             true => shown.extend(character.escape_unicode()),
             false => shown.push(character),
         }

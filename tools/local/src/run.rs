@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Write as _},
+    io::{self, BufReader},
     path::{Path, PathBuf},
     pin::Pin,
     process::ExitCode,
@@ -47,7 +47,7 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
         () = stopped => Ok(ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "error: {}", chain(&error));
+        let _ = terminal::write_line(&mut io::stderr(), &format!("error: {}", chain(&error)));
         ExitCode::FAILURE
     })
 }

@@ -79,7 +79,8 @@ impl Table {
         table
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// Returns the command with these arguments, without standard input and with piped output.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
         let mut command = Command::new(self.vzero);
         command

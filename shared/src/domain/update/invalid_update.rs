@@ -3,12 +3,15 @@
 use thiserror::Error;
 
 use super::MAX_ATTRIBUTES;
-use crate::domain::{
-    entity::InvalidEntityId,
-    number::InvalidNumber,
-    request_id::InvalidRequestId,
-    size::{self, OverLimit},
-    time::InvalidTime,
+use crate::{
+    domain::{
+        entity::InvalidEntityId,
+        number::InvalidNumber,
+        request_id::InvalidRequestId,
+        size::{self, OverLimit},
+        time::InvalidTime,
+    },
+    printable::shortened,
 };
 
 /// Reason why a JSON value is not a valid update. No variant holds a value.
@@ -63,7 +66,7 @@ pub enum InvalidUpdate {
     #[error("an attribute has no name")]
     EmptyName,
     /// DynamoDB cannot store a number exactly.
-    #[error("the number in {name} cannot be stored")]
+    #[error("the number in {name} cannot be stored", name = shortened(name))]
     Number {
         /// Name of the attribute.
         name: String,
@@ -77,7 +80,7 @@ pub enum InvalidUpdate {
         bytes: usize,
     },
     /// DynamoDB cannot store a value.
-    #[error("the value of {name} cannot be stored")]
+    #[error("the value of {name} cannot be stored", name = shortened(name))]
     Attribute {
         /// Name of the attribute.
         name: String,

@@ -7,7 +7,7 @@ use shared::{
     patterns::time_series::State,
 };
 
-use super::{Output, cell, print, print_table, visible};
+use super::{Output, cell, print, print_json, print_table, visible};
 use crate::error::CliError;
 
 /// Bookkeeping that tables leave out. JSON has it.
@@ -25,15 +25,12 @@ impl Output {
     pub(crate) fn item_collection(&self, id: &str, collection: &ItemCollection) -> Result<(), CliError> {
         if self.is_json() {
             return collection.items.iter().try_for_each(|item| {
-                print(
-                    &json!({
-                        "ID": id,
-                        "Kind": kind(item.kind),
-                        "SK": item.sort_key,
-                        "Attributes": plain::attributes(&item.attributes),
-                    })
-                    .to_string(),
-                )
+                print_json(&json!({
+                    "ID": id,
+                    "Kind": kind(item.kind),
+                    "SK": item.sort_key,
+                    "Attributes": plain::attributes(&item.attributes),
+                }))
             });
         }
         print(&visible(id))?;
@@ -92,7 +89,7 @@ fn print_rows(key: &str, items: &[(&str, &Item)]) -> Result<(), CliError> {
     print_table(&header, &items.iter().map(row).collect::<Vec<_>>())
 }
 
-/// `print_table` escapes control characters.
+/// `print_table` escapes hidden characters.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| cell(value), str::to_owned)
 }

@@ -7,7 +7,7 @@ use shared::domain::{
     view::{Diff, VersionView},
 };
 
-use super::{Output, cell, new_table, print, rows, visible};
+use super::{Output, cell, new_table, print, print_json, rows, visible};
 use crate::{
     comparison::{Comparison, NONE},
     error::CliError,
@@ -52,9 +52,7 @@ impl Output {
     /// Prints versions in the order of the slice.
     pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
         if self.is_json() {
-            return versions
-                .iter()
-                .try_for_each(|version| print(&version.to_json().to_string()));
+            return versions.iter().try_for_each(|version| print_json(&version.to_json()));
         }
         let mut names: Vec<&String> = versions.iter().flat_map(|version| version.attributes.keys()).collect();
         names.sort();

@@ -2,12 +2,13 @@
 //! appears as `status` lines.
 
 use std::{
-    io::{self, Write as _},
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use console::{Term, measure_text_width};
+use terminal::{write_line, write_lines};
 use tokio::{
     task::JoinHandle,
     time::{MissedTickBehavior, interval},
@@ -70,14 +71,14 @@ impl Screen {
     /// Prints to standard output. Write errors are ignored.
     pub fn print(&self, text: &str) {
         self.shown.without_block(|| {
-            let _ = writeln!(io::stdout(), "{text}");
+            let _ = write_lines(&mut io::stdout(), text);
         });
     }
 
-    /// Prints to standard error.
+    /// Prints a line to standard error.
     pub fn status(&self, text: &str) {
         self.shown.without_block(|| {
-            let _ = writeln!(io::stderr(), "{text}");
+            let _ = write_line(&mut io::stderr(), text);
         });
     }
 
@@ -90,7 +91,7 @@ impl Screen {
         self.drawing.abort();
         if self.shown.block.is_none() {
             let snapshot = (self.shown.take)();
-            let _ = writeln!(io::stdout(), "summary {}", snapshot.line());
+            let _ = write_line(&mut io::stdout(), &format!("summary {}", snapshot.line()));
             *locked(&self.shown.last) = snapshot.without_lag();
         }
     }
@@ -112,7 +113,7 @@ impl Shown {
         if let Some(block) = &self.block {
             locked(block).show(&snapshot);
         } else if *last != seen {
-            let _ = writeln!(io::stdout(), "status {line}");
+            let _ = write_line(&mut io::stdout(), &format!("status {line}"));
         }
         *last = seen;
     }

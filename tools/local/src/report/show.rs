@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
-use shared::domain::{AttributeValue, Item, attribution, names};
+use shared::{
+    domain::{AttributeValue, Item, attribution, names},
+    printable,
+};
 
 use super::history::{Collection, Collections};
 
@@ -37,10 +40,8 @@ fn table(pk: &str, collection: &Collection) -> Table {
     if !table.is_tty() {
         table.set_width(WIDTH);
     }
-    let header = [names::PK, names::SK, names::LATEST]
-        .into_iter()
-        .chain(columns.iter().map(String::as_str));
-    table.set_header(header);
+    let header = [names::PK, names::SK, names::LATEST].into_iter().map(str::to_owned);
+    table.set_header(header.chain(columns.iter().map(|name| shown(name))));
     let items = collection.items();
     let left_out = items.len().saturating_sub(MAX_ITEMS);
     let first = if left_out > 0 { MAX_ITEMS / 2 } else { items.len() };
@@ -105,23 +106,18 @@ fn value(value: &AttributeValue) -> String {
             let members: BTreeMap<_, _> = members.iter().collect();
             let members = members
                 .into_iter()
-                .map(|(name, member)| format!("{name}: {}", self::value(member)));
+                .map(|(name, member)| format!("{}: {}", shown(name), self::value(member)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-/// Truncates a string and escapes control characters.
+/// Truncates a string and escapes hidden characters.
 fn shown(text: &str) -> String {
-    let cut = text.chars().count() > MAX_CHARACTERS;
-    let visible = text
-        .chars()
-        .take(MAX_CHARACTERS)
-        .map(|character| match character.is_control() {
-            true => character.escape_default().to_string(),
-            false => character.to_string(),
-        });
-    visible.chain(cut.then(|| "…".to_owned())).collect()
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", printable::line(&text[..end])),
+        None => printable::line(text).into_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +140,19 @@ mod tests {
             "{a: 3 bytes, b: [1, null]}",
         );
         check(json!({"SS": ["x", "y"]}), "[x, y]");
+        check(json!({"M": {"a\u{9b}": {"S": "\u{202e}"}}}), "{a\\u{9b}: \\u{202e}}");
+    }
+
+    #[test]
+    fn a_name_with_control_characters_does_not_break_the_table() {
+        let item = json!({"PK": {"S": "a\nb"}, "SK": {"S": "v0"}, "c\nd\u{9b}": {"S": "e"}});
+        let text = collections(&collect(
+            vec![serde_json::from_value(item).unwrap()],
+            VersionDigits::default(),
+        ));
+        assert!(text.contains(r"a\nb") && text.contains(r"c\nd\u{9b}"), "{text}");
+        // The frame, the header, a line and the item.
+        assert_eq!(text.lines().count(), 5, "{text}");
     }
 
     #[test]

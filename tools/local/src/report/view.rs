@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use console::Style;
+use shared::printable;
 
 use super::activity::Figures;
 
@@ -44,7 +45,7 @@ impl Snapshot {
         let counted = |counts: &BTreeMap<String, u64>, tone| -> Vec<Span> {
             let counted = counts.iter();
             counted
-                .map(|(name, count)| (format!("{} {name}", grouped(*count)), tone))
+                .map(|(name, count)| (format!("{} {}", grouped(*count), printable::line(name)), tone))
                 .collect()
         };
         let plain = |text: String| (text, Tone::Plain);

@@ -211,6 +211,56 @@ fn markers_of_the_ledger_are_kept_longer_than_every_queue_keeps_messages() {
 }
 
 #[test]
+fn failure_documents_are_kept_longer_than_their_notifications() {
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let properties = |id: &str| document["Resources"][id]["Properties"].clone();
+    let seconds = properties("StreamDeadLetterQueue")["MessageRetentionPeriod"]
+        .as_u64()
+        .unwrap();
+    let days = &document["Parameters"]["FailureDocumentDays"];
+    assert!(days["MinValue"].as_u64().unwrap() * 86_400 > seconds);
+    assert!(days["Default"].as_u64() >= days["MinValue"].as_u64());
+    let kept = |days: u64| parse(&[("FailureDocumentDays", &days.to_string())]);
+    assert!(kept(14).is_err() && kept(15).is_ok() && kept(3650).is_ok() && kept(3651).is_err());
+    let rules = properties("FailedRecords")["LifecycleConfiguration"]["Rules"].clone();
+    assert_eq!(
+        rules,
+        json!([
+            {
+                "Id": "ExpireDocuments", "Status": "Enabled", "ExpirationInDays": {"Ref": "FailureDocumentDays"},
+                "NoncurrentVersionExpiration": {"NoncurrentDays": 30},
+                "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
+            },
+            // Not in one rule with an expiration.
+            {"Id": "RemoveDeleteMarkers", "Status": "Enabled", "ExpiredObjectDeleteMarker": true},
+        ])
+    );
+}
+
+#[test]
+fn no_queue_moves_messages_to_the_dead_letter_queue_of_the_stream() {
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let resources = document["Resources"].as_object().unwrap();
+    let policy = &resources["StreamDeadLetterQueue"]["Properties"]["RedriveAllowPolicy"];
+    assert_eq!(*policy, json!({"redrivePermission": "denyAll"}));
+    let targets: Vec<_> = resources
+        .values()
+        .filter_map(|resource| resource.pointer("/Properties/RedrivePolicy/deadLetterTargetArn"))
+        .collect();
+    assert_eq!(targets, [&json!({"Fn::GetAtt": ["UpdatesDeadLetterQueue", "Arn"]})]);
+    // A name would replace a deployed queue, whose messages would stay behind.
+    let queues = resources
+        .values()
+        .filter(|resource| resource["Type"] == "AWS::SQS::Queue");
+    assert!(
+        queues.clone().count() == 3
+            && queues
+                .clone()
+                .all(|queue| queue["Properties"].get("QueueName").is_none())
+    );
+}
+
+#[test]
 fn both_change_streams_are_delivered_alike() {
     let (streams, kinesis) = (parse(&[]).unwrap(), parse(&[("ChangeStream", "Kinesis")]).unwrap());
     assert_eq!(streams.change_stream, ChangeStream::DynamoDbStreams);

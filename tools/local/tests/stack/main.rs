@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod actions;
+mod bodies;
 mod command;
 mod deadline;
+mod escaping;
 mod events;
 mod invoke_api;
 mod kinesis;
 mod lines;
 mod logs;
+mod long_ids;
 mod promises;
 mod quarantine;
 mod serving;

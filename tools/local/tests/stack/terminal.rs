@@ -18,7 +18,7 @@ use crate::{
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-struct OnTerminal {
+pub(crate) struct OnTerminal {
     child: Child,
     output: Receiver<Vec<u8>>,
     raw: Vec<u8>,
@@ -27,6 +27,10 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(rows: u16, columns: u16, variables: &[(&str, &str)]) -> Self {
+        Self::start_with(rows, columns, &[], variables)
+    }
+
+    pub(crate) fn start_with(rows: u16, columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let size = Winsize {
             ws_row: rows,
             ws_col: columns,
@@ -39,6 +43,7 @@ impl OnTerminal {
         command
             .current_dir(root())
             .args(["--dynamodb-port", "0", "--lambda-port", "0"])
+            .args(arguments)
             .env_remove("NO_COLOR")
             .env("TERM", "xterm-256color")
             .envs(variables.iter().copied())
@@ -89,6 +94,14 @@ impl OnTerminal {
             .collect();
         while rows.pop_if(|row| row.is_empty()).is_some() {}
         rows
+    }
+
+    /// Waits for the end of the command, and returns its output.
+    pub(crate) fn end(mut self) -> String {
+        while let Ok(bytes) = self.output.recv_timeout(TIMEOUT) {
+            self.raw.extend(bytes);
+        }
+        self.kill()
     }
 
     fn kill(mut self) -> String {

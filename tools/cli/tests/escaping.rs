@@ -1,0 +1,271 @@
+//! Keys, attributes, arguments and file names with control characters: none of these characters reaches standard output or
+//! standard error, on a terminal or elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::{
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    process::Stdio,
+};
+
+use nix::pty::{Winsize, openpty};
+use serde_json::{Value, json};
+use shared::printable;
+use tempfile::TempDir;
+use testkit::{command::Run, table::Table};
+
+/// Sets the title of the terminal, clears it with a C1 control character, reverses the direction of the line, and begins a line.
+const HOSTILE: &str = "zq\u{1b}]0;title\u{7}\u{9b}2J\u{7f}\u{85}\u{202e}\u{2066}\u{200b}\nerror: x";
+const VISIBLE: &str = r"zq\u{1b}]0;title\u{7}\u{9b}2J\u{7f}\u{85}\u{202e}\u{2066}\u{200b}\nerror: x";
+
+struct World {
+    table: Table,
+    folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let table = Table::new(env!("CARGO_BIN_EXE_vzero"));
+        let update = |value: &str| {
+            json!({
+                "ID": HOSTILE, HOSTILE: value, "S": HOSTILE, "L": [HOSTILE, {HOSTILE: HOSTILE}], "Actor": HOSTILE,
+                "Reason": HOSTILE, "Time": "2020-01-01T00:00:00",
+            })
+        };
+        table.write(update("a"));
+        table.write(update(HOSTILE));
+        table.write(update("c"));
+        table.delete(HOSTILE, "v2");
+        table.put(json!({"PK": {"S": HOSTILE}, "SK": {"S": "Metadata"}, HOSTILE: {"S": HOSTILE}}));
+        table.put(json!({"PK": {"S": HOSTILE}, "SK": {"S": "v99"}, HOSTILE: {"SS": [HOSTILE]}}));
+        table.put(json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": HOSTILE}}));
+        for key in [HOSTILE, "2020-01-01T00:00:00"] {
+            table.put(json!({"PK": {"S": HOSTILE}, "SK": {"S": key}, "A": {"S": HOSTILE}}));
+        }
+        let image = json!({"PK": {"S": HOSTILE}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, HOSTILE: {"S": HOSTILE}});
+        table.quarantine(HOSTILE, "111", HOSTILE, &image);
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        file(HOSTILE, HOSTILE);
+        file("states.jsonl", &json!({"ID": HOSTILE, "Time": HOSTILE}).to_string());
+        file("document", &table.document(&table.records()).body.to_string());
+        Self { table, folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Returns a command line for each kind of output of each command.
+    fn commands(&self) -> Vec<Vec<String>> {
+        let owned = |arguments: &[&str]| arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let (file, states, document) = (self.path(HOSTILE), self.path("states.jsonl"), self.path("document"));
+        let missing = self.path(&format!("missing {HOSTILE}"));
+        let other = &format!("other {HOSTILE}");
+        let commands: &[&[&str]] = &[
+            &["get", HOSTILE],
+            &["get", HOSTILE, "--version", "1"],
+            &["get", HOSTILE, "--version", "2"],
+            &["get", HOSTILE, "--version", HOSTILE],
+            &["get", HOSTILE, "--at", HOSTILE],
+            &["get", HOSTILE, "--effective-at", "2021-01-01"],
+            &["get", other],
+            &["history", HOSTILE],
+            &["history", HOSTILE, "--changes"],
+            &["history", HOSTILE, "--changed", HOSTILE, "--actor", HOSTILE],
+            &["history", HOSTILE, "--since", HOSTILE],
+            &["diff", HOSTILE, "1", "3"],
+            &["diff", HOSTILE, "1", "2"],
+            &["lag", HOSTILE],
+            &["lag", other],
+            &["metadata", HOSTILE],
+            &["metadata", HOSTILE, "--set", &format!("{HOSTILE}={HOSTILE}")],
+            &["items", HOSTILE],
+            &["items", other],
+            &["put", HOSTILE, "--set-json", &format!("{HOSTILE}={HOSTILE}")],
+            &["put", HOSTILE, "--set", HOSTILE],
+            &["put", HOSTILE, "--expected-version", "77"],
+            &[
+                "put",
+                HOSTILE,
+                "--set",
+                &format!("{HOSTILE}={HOSTILE}"),
+                "--actor",
+                HOSTILE,
+                "--time",
+                HOSTILE,
+            ],
+            &["put", HOSTILE, "--file", &file],
+            &["put", HOSTILE, "--file", &missing],
+            &["put", HOSTILE, "--mode", HOSTILE],
+            &["put", HOSTILE, "--idempotency", HOSTILE],
+            &["restore", HOSTILE, "77"],
+            &["delete", other],
+            &["undelete", HOSTILE],
+            &["pin", HOSTILE, "77"],
+            &["pin", HOSTILE, "1"],
+            &["prune", HOSTILE, "--keep", "1", "--dry-run"],
+            &["prune", "--all", "--keep", "1", "--dry-run"],
+            &["prune", "--all", "--keep", "1", "--dry-run", "--state", &missing],
+            &["prune", HOSTILE, "--older-than", HOSTILE],
+            &["purge", HOSTILE, "--dry-run"],
+            &["purge", HOSTILE],
+            &["purge", other],
+            &["audit", HOSTILE, other, "odd", "--lag", "0"],
+            &["audit", "--all", "--lag", "0"],
+            &["audit", "--all", "--lag", "0", "--state", &file],
+            &["quarantine"],
+            &["quarantine", HOSTILE],
+            &["redrive", "--dry-run", &document],
+            &["redrive", "--dry-run", &file],
+            &["redrive", "--dry-run", &missing],
+            &["redrive", "--dry-run", self.folder.path().to_str().unwrap()],
+            &["redrive", "--dry-run", &format!("quarantine:{HOSTILE}")],
+            &[
+                "redrive",
+                "--dry-run",
+                &format!("s3://{HOSTILE}"),
+                "--s3-endpoint-url",
+                HOSTILE,
+            ],
+            &["repair", HOSTILE, "odd", other, "--lag", "0"],
+            &["repair", HOSTILE, "--lag", "0", "--dry-run", "--from", &document],
+            &["repair", HOSTILE, "--lag", "0", "--dry-run", "--from", &file],
+            &["backfill", "--id", "{PK}#{SK}"],
+            &["backfill", "--dry-run", "--id", "{PK}#{SK}"],
+            &["backfill", "--dry-run", "--from-table", HOSTILE],
+            &["backfill", "--dry-run", "--id", HOSTILE],
+            &["backfill", "--dry-run", "--rename", HOSTILE],
+            &["state", "put", HOSTILE, "--time", HOSTILE],
+            &["state", "latest", HOSTILE],
+            &["state", "list", HOSTILE],
+            &["state", "load", &states],
+            &["state", "load", &file],
+            &["state", "load", &missing],
+            &["plan", "--updates", HOSTILE],
+            &["completions", HOSTILE],
+            &["console", "--bind", HOSTILE],
+            &["console", "--token", HOSTILE],
+            &["get", "E", "--region", HOSTILE],
+            &["get", "E", "--profile", HOSTILE],
+            &["get", "E", "--table", HOSTILE],
+            &["get", "E", "--endpoint-url", HOSTILE],
+            &[HOSTILE],
+            &[&format!("--{HOSTILE}")],
+            &["get", "E", &format!("--{HOSTILE}={HOSTILE}")],
+            &["get", "E", HOSTILE],
+            &["help", HOSTILE],
+            &["--help"],
+        ];
+        commands.iter().map(|command| owned(command)).collect()
+    }
+}
+
+fn check(arguments: &[&str], run: &Run) {
+    for text in [&run.stdout, &run.stderr] {
+        let hidden = text.find(|character| printable::is_hidden(character) && character != '\n');
+        assert_eq!(hidden, None, "{arguments:?}: {text:?}");
+        // The line feed in the text begins no line.
+        assert!(!text.contains("\nerror: x"), "{arguments:?}: {text:?}");
+    }
+    assert!(!(run.stdout.is_empty() && run.stderr.is_empty()), "{arguments:?}");
+}
+
+#[test]
+fn no_control_character_reaches_an_output() {
+    let world = World::new();
+    let mut shown = 0;
+    for command in world.commands() {
+        for options in [["--output", "table"].as_slice(), &["--output", "json"], &["--verbose"]] {
+            let arguments: Vec<_> = command
+                .iter()
+                .map(String::as_str)
+                .chain(options.iter().copied())
+                .collect();
+            let run = world.table.run(&arguments);
+            check(&arguments, &run);
+            shown += usize::from(run.stderr.contains(VISIBLE) || run.stdout.contains(VISIBLE));
+            if options == ["--output", "json"] && !command.contains(&"--help".to_owned()) {
+                assert_eq!(
+                    run.lines.len(),
+                    run.stdout.lines().count(),
+                    "{arguments:?}: {}",
+                    run.stdout
+                );
+            }
+        }
+    }
+    assert!(shown > 100, "the text is in {shown} outputs");
+    // An invalid value of a variable, and one in the help.
+    for (variable, arguments) in [("VERSION_DIGITS", ["get", "E"]), ("TABLE_NAME", ["get", "--help"])] {
+        let run = world.table.command(&arguments).env(variable, HOSTILE).output().unwrap();
+        check(&arguments, &run.into());
+    }
+}
+
+#[test]
+fn json_has_the_value_without_escapes() {
+    let world = World::new();
+    let version = &world.table.lines(&["get", HOSTILE, "--version", "3"], 0)[0];
+    assert_eq!((&version["ID"], &version["Actor"]), (&json!(HOSTILE), &json!(HOSTILE)));
+    assert_eq!(version["Attributes"]["L"], json!([HOSTILE, {HOSTILE: HOSTILE}]));
+    assert_eq!(version["Attributes"][HOSTILE], "c");
+    let lines: Vec<Value> = world.table.lines(&["items", HOSTILE], 0);
+    assert!(lines.iter().any(|line| line["SK"] == HOSTILE), "{lines:?}");
+}
+
+/// Runs the command on a terminal, answers each question with no, and returns the output.
+fn on_terminal(table: &Table, arguments: &[&str]) -> String {
+    // Wide enough for the texts in a table.
+    let size = Winsize {
+        ws_row: 100,
+        ws_col: 1000,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let pty = openpty(&size, None).unwrap();
+    let side = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut command = table.command(arguments);
+    command
+        .env("TERM", "xterm-256color")
+        .stdin(side())
+        .stdout(side())
+        .stderr(side());
+    let mut child = command.spawn().unwrap();
+    // Only the child holds the terminal now, so the output ends with the child.
+    drop((command, pty.slave));
+    let mut terminal = File::from(pty.master);
+    terminal.write_all(b"no\n").unwrap();
+    let (mut output, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+        output.extend_from_slice(&bytes[..count]);
+    }
+    child.wait().unwrap();
+    String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn a_terminal_receives_only_the_sequences_of_the_command() {
+    let world = World::new();
+    let (mut questions, mut shown) = (0, 0);
+    for command in world.commands() {
+        let arguments: Vec<_> = command.iter().map(String::as_str).collect();
+        let output = on_terminal(&world.table, &arguments);
+        // Colors and the movements of the progress bar.
+        let own = |sequence: &str| {
+            let end = sequence
+                .strip_prefix('[')
+                .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || ";?".contains(c)));
+            end.is_some_and(|end| end.starts_with(|letter: char| "mABCDGJKhl".contains(letter)))
+        };
+        let foreign = output.split('\u{1b}').skip(1).find(|sequence| !own(sequence));
+        assert_eq!(foreign, None, "{arguments:?}: {output:?}");
+        let rest = output.replace(['\u{1b}', '\r', '\n'], "");
+        assert!(!rest.contains(printable::is_hidden), "{arguments:?}: {output:?}");
+        shown += usize::from(output.contains(VISIBLE));
+        questions += usize::from(output.contains("[y/N]") || output.contains("type the ID"));
+    }
+    assert_eq!(questions, 3, "purge, repair and backfill ask");
+    assert!(shown > 40, "the text is in {shown} outputs");
+}

@@ -1,0 +1,157 @@
+//! Log lines of events with ids, names and keys of 1 MB: a line stays short, and the response has the whole id.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shared::logging::MAX_LINE_BYTES;
+
+use crate::support::{RunningStack, invoke, start_with, template};
+
+const MEGABYTE: usize = 1_000_000;
+
+fn log(stack: &RunningStack, function: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(stack.logs.join(format!("{function}.log"))).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Checks the length of each line, and that it is JSON. Returns the lines that are no metrics.
+fn checked(stack: &RunningStack, function: &str) -> Vec<Value> {
+    let lines = log(stack, function);
+    let parsed = lines.iter().map(|line| {
+        assert!(line.len() < MAX_LINE_BYTES, "{} bytes: {}", line.len(), &line[..500]);
+        assert!(
+            line.is_ascii() || !line.contains(['\u{7f}', '\u{9b}', '\u{202e}']),
+            "{line:?}"
+        );
+        serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))
+    });
+    parsed.filter(|line| line.get("_aws").is_none()).collect()
+}
+
+fn with<'a>(lines: &'a [Value], member: &'a str) -> impl Iterator<Item = &'a str> {
+    lines.iter().filter_map(move |line| line[member].as_str())
+}
+
+#[tokio::test]
+async fn the_ids_of_an_event_do_not_make_long_lines() {
+    let mut template = template(&[("LogLevel", "DEBUG"), ("LogKeys", "true"), ("RecordSender", "false")]);
+    template.mapping.maximum_retry_attempts = Some(0);
+    let stack = start_with(template).await;
+    let long = |start: &str| format!("{start}\u{9b}{}", "é".repeat(MEGABYTE / 2));
+    let characters = |start: &str| start.len() + 1 + MEGABYTE / 2;
+
+    // writer-fn: ids of messages, senders, groups and envelopes, names of attributes, keys.
+    let message = |id: &str, body: &Value| {
+        let attributes = json!({"SenderId": long("sender"), "MessageGroupId": long(id)});
+        json!({"messageId": long(id), "body": body.to_string(), "attributes": attributes})
+    };
+    let bridge = json!({"id": long("b"), "source": long("s"), "detail-type": "t", "detail": {"ID": "E"}});
+    let sns = json!({"Type": "Notification", "MessageId": long("n"), "Message": json!({"ID": "E"}).to_string()});
+    let name = "n".repeat(65_000);
+    let number = |name: &str| serde_json::from_str::<Value>(&format!(r#"{{"ID": "E", "{name}": 1e999}}"#)).unwrap();
+    let bodies = [
+        json!({"ID": "E", "RequestId": "r-1"}),
+        json!({"ID": long("E")}),
+        json!({"ID": "\u{0}".repeat(2048), "RequestId": "r-2"}),
+        json!({"ID": "E", "RequestId": long("r")}),
+        number(&name),
+        bridge.clone(),
+        sns.clone(),
+        json!(long("text")),
+    ];
+    let ids: Vec<_> = (0..bodies.len()).map(|index| format!("m-{index}-")).collect();
+    let records: Vec<_> = ids.iter().zip(&bodies).map(|(id, body)| message(id, body)).collect();
+    let mut failed = 0;
+    for records in records.chunks(2) {
+        let response = invoke(&stack, "writer-fn", &json!({"Records": records})).await;
+        for failure in response["batchItemFailures"].as_array().unwrap() {
+            let id = failure["itemIdentifier"].as_str().unwrap();
+            assert!(
+                ids.iter().any(|start| id == long(start)),
+                "the response has the whole id"
+            );
+            failed += 1;
+        }
+    }
+    assert_eq!(failed, 6);
+    for event in [&bridge, &sns, &number(&name)] {
+        let response = invoke(&stack, "writer-fn", event).await;
+        assert_eq!(response["errorType"], "InvalidEvent");
+        assert!(response.to_string().len() < MAX_LINE_BYTES);
+    }
+    let lines = checked(&stack, "writer-fn");
+    for id in &ids {
+        let expected = format!(
+            "{id}\u{9b}{}… ({} characters)",
+            "é".repeat(127 - id.len()),
+            characters(id)
+        );
+        let logged = with(&lines, "message_id")
+            .find(|logged| logged.starts_with(id))
+            .unwrap_or_else(|| panic!("{id}"));
+        assert_eq!(logged, expected);
+    }
+    assert!(with(&lines, "error").any(|error| error.contains("… (65000 characters) cannot be stored")));
+
+    // stream-fn: sequence numbers, in both kinds of records, and names of attributes.
+    let record = |number: &str, id: &str, attribute: &str| {
+        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
+        let image = json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, attribute: {"Q": "x"}});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    };
+    let kinesis = json!({"kinesis": {"sequenceNumber": long("9"), "data": long("data")}});
+    let batch = json!({"Records": [
+        record(&long("7"), "F", "a"), record(&long("8"), "", &long("a")), kinesis, record("111", "F", &"a".repeat(65_000)),
+    ]});
+    let response = invoke(&stack, "stream-fn", &batch).await;
+    let failed: Vec<_> = response["batchItemFailures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|failure| &failure["itemIdentifier"])
+        .collect();
+    assert_eq!(failed, [&json!(long("7")), &json!(long("8")), &json!(long("9"))]);
+    let response = invoke(
+        &stack,
+        "stream-fn",
+        &json!({"Records": [{"dynamodb": record("", "", &long("a"))["dynamodb"]}]}),
+    )
+    .await;
+    assert!(response["errorType"] == "Malformed" && response.to_string().len() < MAX_LINE_BYTES);
+    let lines = checked(&stack, "stream-fn");
+    for digit in ["7", "8", "9"] {
+        let end = format!("… ({} characters)", characters(digit));
+        assert!(with(&lines, "sequence_number").any(|logged| logged.starts_with(digit) && logged.ends_with(&end)));
+    }
+    // The alarm counts this line.
+    assert!(lines.iter().any(|line| line["message"] == "record"
+        && line["outcome"] == "Quarantined"
+        && line["sequence_number"] == "111"));
+}
+
+#[tokio::test]
+async fn the_lines_of_a_large_batch_name_each_request_once() {
+    const RECORDS: usize = 300;
+    let stack = start_with(template(&[])).await;
+    let request = |index: usize| format!("0c2ad5cf-6a0e-4f5e-8e05-{index:012}");
+    let record = |index: usize| {
+        let id = format!("E{index}");
+        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
+        let image =
+            json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RequestId": {"S": request(index)}});
+        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": index.to_string()}})
+    };
+    let batch = json!({"Records": (0..RECORDS).map(record).collect::<Vec<_>>()});
+    assert_eq!(
+        invoke(&stack, "stream-fn", &batch).await,
+        json!({"batchItemFailures": []})
+    );
+    let lines = checked(&stack, "stream-fn");
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for id in with(&lines, "requests").flat_map(|requests| requests.split(' ')) {
+        *named.entry(id.to_owned()).or_default() += 1;
+    }
+    assert_eq!(named, (0..RECORDS).map(|index| (request(index), 1)).collect());
+    let batches: Vec<_> = lines.iter().filter(|line| line["message"] == "batch").collect();
+    assert_eq!((batches.len(), &batches[0]["recorded"]), (1, &json!(RECORDS)));
+}

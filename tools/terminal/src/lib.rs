@@ -1,0 +1,156 @@
+//! Arguments and text of a command. What comes from outside, such as a key, a value, an argument or a file name, is shown
+//! without [hidden characters](printable::is_hidden): these can change a terminal, or make its text look different.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write},
+};
+
+use clap::{
+    Error, Parser,
+    error::{ContextValue, ErrorKind},
+};
+use shared::printable;
+
+/// Writes one line. Line feeds in the text are escaped too.
+///
+/// # Errors
+///
+/// Returns the error of the stream.
+pub fn write_line(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    writeln!(stream, "{}", printable::line(text))
+}
+
+/// Writes text of one or more lines, and a line feed.
+///
+/// # Errors
+///
+/// Returns the error of the stream.
+pub fn write_lines(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    writeln!(stream, "{}", printable::lines(text))
+}
+
+/// Parses the command line. After a usage error, prints it, with the argument in its visible form, and ends the process.
+pub fn arguments<A: Parser>() -> A {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    A::try_parse_from(&arguments).unwrap_or_else(|error| visible::<A>(error, &arguments).exit())
+}
+
+/// Returns the error for the same command line with visible arguments. Its text repeats arguments.
+fn visible<A: Parser>(error: Error, arguments: &[OsString]) -> Error {
+    let error = match arguments.iter().all(|argument| shown(argument) == *argument) {
+        true => error,
+        false => match A::try_parse_from(arguments.iter().map(|argument| shown(argument))) {
+            Err(error) => error,
+            // The argument is invalid only because of these characters.
+            Ok(_) => A::command().error(
+                ErrorKind::InvalidValue,
+                "an argument contains control characters or is not UTF-8",
+            ),
+        },
+    };
+    with_visible_values(error)
+}
+
+/// Replaces values that come from environment variables.
+fn with_visible_values(mut error: Error) -> Error {
+    let values: Vec<_> = error
+        .context()
+        .filter_map(|(kind, value)| Some((kind, visible_value(value)?)))
+        .collect();
+    for (kind, value) in values {
+        error.insert(kind, value);
+    }
+    error
+}
+
+fn visible_value(value: &ContextValue) -> Option<ContextValue> {
+    match value {
+        ContextValue::String(text) => Some(ContextValue::String(printable::line(text).into_owned())),
+        _ => None,
+    }
+}
+
+fn shown(argument: &OsStr) -> OsString {
+    printable::line(&argument.to_string_lossy()).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Arguments {
+        #[arg(long)]
+        number: Option<u8>,
+        #[arg(long, value_parser = letters)]
+        letters: Option<String>,
+    }
+
+    fn letters(text: &str) -> Result<String, &'static str> {
+        text.chars()
+            .all(|letter| letter.is_ascii_graphic())
+            .then(|| text.to_owned())
+            .ok_or("no letters")
+    }
+
+    /// Returns the text that is printed for these arguments, and the same for a terminal.
+    fn printed(arguments: &[&str]) -> [String; 2] {
+        let arguments: Vec<_> = ["program"].iter().chain(arguments).map(OsString::from).collect();
+        let error = visible::<Arguments>(Arguments::try_parse_from(&arguments).unwrap_err(), &arguments);
+        let text = error.render();
+        [text.to_string(), text.ansi().to_string()]
+    }
+
+    const HOSTILE: &str = "7\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\n";
+    const VISIBLE: &str = r"7\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\n";
+
+    #[test]
+    fn an_error_shows_the_argument_without_control_characters() {
+        for arguments in [
+            ["--number", HOSTILE].as_slice(),
+            &[HOSTILE],
+            &[&format!("--{HOSTILE}")],
+            &["--number", "1", HOSTILE],
+        ] {
+            let [text, on_terminal] = printed(arguments);
+            assert!(text.contains(VISIBLE), "{text}");
+            assert!(!text.replace('\n', "").contains(printable::is_hidden), "{text:?}");
+            // Only clap's own colors.
+            for sequence in on_terminal.split('\u{1b}').skip(1) {
+                let end = sequence
+                    .trim_start_matches(['[', ';'])
+                    .trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ';');
+                assert!(end.starts_with('m'), "{on_terminal:?}");
+            }
+            assert!(
+                !on_terminal.contains(['\u{7}', '\u{9b}', '\u{202e}']),
+                "{on_terminal:?}"
+            );
+        }
+        let [text, _] = printed(&["--letters", HOSTILE]);
+        assert!(text.contains("an argument contains control characters"), "{text}");
+    }
+
+    #[test]
+    fn an_error_shows_a_variable_without_control_characters() {
+        // As of an environment variable: it is not among the arguments.
+        let error = Arguments::try_parse_from(["program", "--number", HOSTILE]).unwrap_err();
+        let text = with_visible_values(error).render().to_string();
+        assert!(
+            text.contains(VISIBLE) && !text.replace('\n', "").contains(printable::is_hidden),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn text_of_several_lines_keeps_its_lines() {
+        let written = |write: fn(&mut Vec<u8>, &str) -> io::Result<()>| {
+            let mut written = Vec::new();
+            write(&mut written, "a\nb\u{85}").unwrap();
+            String::from_utf8(written).unwrap()
+        };
+        assert_eq!(written(write_line), "a\\nb\\u{85}\n");
+        assert_eq!(written(write_lines), "a\nb\\u{85}\n");
+    }
+}
