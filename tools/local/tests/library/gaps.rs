@@ -74,7 +74,7 @@ async fn every_read_ends_beside_a_gap() {
                     .await
                     .unwrap()
             };
-            let versions = bounded(&database, &what, read).await;
+            let versions = Box::pin(bounded(&database, &what, read)).await;
             let numbers: Vec<_> = versions.iter().map(|view| view.version.get()).collect();
             assert_eq!(numbers, expected, "{what}");
         }
@@ -91,7 +91,7 @@ async fn every_read_ends_beside_a_gap() {
         ));
         let before = ClientTime::parse("2020-01-01").unwrap();
         let effective = store.effective_at(&entity, before, u64::MAX, true, |_| ());
-        let effective = bounded(&database, "effective at", effective).await;
+        let effective = Box::pin(bounded(&database, "effective at", effective)).await;
         assert!(matches!(effective, Err(ReadError::Missing { .. })));
     }
 }

@@ -131,12 +131,11 @@ impl Reader {
             if let Some(id) = TableId::of_arn(from.unwrap_or(&self.table)) {
                 return Ok(id);
             }
-            let own = match TableId::of_arn(&self.table) {
-                Some(own) => own,
-                None => {
-                    let arn = self.store.describe().await?.arn;
-                    TableId::of_arn(&arn).ok_or_else(|| RequestError::unreadable("DescribeTable"))?
-                }
+            let own = if let Some(own) = TableId::of_arn(&self.table) {
+                own
+            } else {
+                let arn = self.store.describe().await?.arn;
+                TableId::of_arn(&arn).ok_or_else(|| RequestError::unreadable("DescribeTable"))?
             };
             Ok(TableId {
                 name: from.map_or_else(|| own.name.clone(), str::to_owned),
