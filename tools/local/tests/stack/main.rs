@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod access;
 mod actions;
 mod command;
 mod deadline;
 mod events;
+mod feed;
 mod invoke_api;
 mod kinesis;
+mod limits;
 mod lines;
 mod logs;
+mod permissions;
 mod promises;
 mod quarantine;
 mod serving;
