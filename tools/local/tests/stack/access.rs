@@ -233,9 +233,18 @@ fn a_page_cannot_take_an_invocation() {
         send(&address, response, &format!("Host: {address}\r\n"), "{}").status,
         400
     );
+    // Without waiting for the body: only the process can send one.
+    let mut slow = Connection::open(&address);
+    let head = format!("{response}\r\nHost: {address}\r\nContent-Length: 1\r\n\r\n");
+    slow.0.get_mut().write_all(head.as_bytes()).unwrap();
+    let mut line = String::new();
+    slow.0.read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 400 Bad Request\r\n");
     let init_error = "POST /2018-06-01/runtime/init/error HTTP/1.1";
     let foreign = format!("Host: {address}\r\nOrigin: null\r\nContent-Type: text/plain\r\n");
     assert_eq!(send(&address, init_error, &foreign, "{}").status, 403);
+    let own = format!("Host: {address}\r\n");
+    assert_eq!(send(&address, init_error, &own, &"x".repeat(64 * 1024 + 1)).status, 413);
     // The invocation is still there.
     let taken = send(&address, next, &format!("Host: {address}\r\n"), "");
     assert_eq!((taken.status, taken.body.as_str()), (200, "{}"));
