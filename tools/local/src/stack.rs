@@ -48,7 +48,7 @@ const FAILED: &str = "failed";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
 const POSITIONS: &str = "mapping.json";
-/// Files and folders in the data folder, with those of SQLite.
+/// Files and folders in the data folder, with those of `SQLite`.
 const DATA_FILES: [&str; 8] = [
     DATABASE,
     "dynamodb.sqlite-journal",

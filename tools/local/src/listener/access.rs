@@ -16,7 +16,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Router,
     extract::Request,
-    http::{HeaderMap, StatusCode, Uri, header},
+    http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
     middleware::{self, Next},
     response::Response,
 };
@@ -91,7 +91,7 @@ impl Access {
             return Err(Refusal::HostCount);
         };
         // A request target such as `http://name/` contains a host as well.
-        let target = uri.authority().map(|authority| authority.as_str());
+        let target = uri.authority().map(Authority::as_str);
         let host = host.to_str().unwrap_or_default();
         if ![Some(host), target]
             .into_iter()

@@ -36,7 +36,7 @@ fn modes(folder: &Path) -> BTreeMap<String, u32> {
 
 /// Checks that these are private, and that all names are among them.
 fn assert_private(modes: &BTreeMap<String, u32>, names: &[&str]) {
-    assert!(modes.values().all(|mode| mode & 0o077 == 0), "{modes:?}");
+    assert!(modes.values().all(|mode| mode | 0o700 == 0o700), "{modes:?}");
     let is_there = |name: &&&str| !modes.contains_key(**name);
     assert_eq!(names.iter().find(is_there), None, "{modes:?}");
 }
