@@ -1,21 +1,22 @@
-//! Host names at which the console accepts requests.
+//! Host names at which a listener accepts requests: the console, and the ports of the local stack.
 //!
 //! A page of another site can point its own host name to this machine (DNS rebinding), and then read responses of the
-//! console. Therefore a host name that is not configured is rejected. An IP address is accepted, because DNS rebinding
+//! listener. Therefore a host name that is not configured is rejected. An IP address is accepted, because DNS rebinding
 //! needs a name.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Host names at which the console accepts requests.
+/// Host names at which a listener accepts requests. By default, `localhost` and loopback addresses, with any port.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Hosts {
+pub struct Hosts {
     /// Address of the listener, if it is not the loopback address.
     pub(super) bind: Option<IpAddr>,
     pub(super) names: Vec<String>,
 }
 
 impl Hosts {
-    pub(super) fn allows(&self, host: &str) -> bool {
+    /// Returns `true` if a request with this `Host` header is accepted.
+    pub fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match address {

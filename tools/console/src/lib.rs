@@ -25,7 +25,7 @@ mod error;
 mod failures;
 mod guard;
 mod health;
-mod hosts;
+pub mod hosts;
 mod page;
 mod query;
 mod record;

@@ -14,13 +14,16 @@ use serde_json::Value;
 use shared::domain::update::ID;
 use thiserror::Error;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
-use crate::lambda::Lambda;
+use crate::lambda::{EXITED, Lambda, TIMED_OUT};
 
 /// Number of parallel lanes. Each entity belongs to one lane.
 const LANES: usize = 8;
 /// Maximum number of lines queued for a lane.
 const MAX_QUEUED_LINES: usize = 64;
+/// Maximum number of times that a line is sent.
+const MAX_ATTEMPTS: u32 = 3;
 /// The function that receives the updates.
 pub const WRITER: &str = "writer-fn";
 
@@ -71,6 +74,12 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
     lines
 }
 
+/// Sends a feed to writer-fn, and calls `progress` after each line.
+///
+/// # Errors
+///
+/// Returns the error of a line that cannot be read ([`FeedError::Read`]), is invalid ([`FeedError::Bad`]), or could not be written
+/// ([`FeedError::Failed`]). Lines after it may have been sent.
 pub async fn send(
     lambda: &Lambda,
     mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
@@ -113,12 +122,25 @@ struct Outcome {
     conflict: Option<String>,
 }
 
+/// Sends a line. If the function is killed or times out, the line is sent again, with the same request id: writer-fn then recognizes
+/// an update that it has applied.
 async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let number = line.number;
-    let Some(output) = lambda.invoke(WRITER, line.json.clone().into_bytes()).await else {
-        return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned()));
+    let request_id = Uuid::new_v4().to_string();
+    let mut attempts = 0;
+    let (output, response) = loop {
+        let payload = line.json.clone().into_bytes();
+        let Some(output) = lambda.invoke_as(request_id.clone(), WRITER, payload).await else {
+            return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned()));
+        };
+        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+        attempts += 1;
+        let kind = response.get("errorType").and_then(Value::as_str);
+        let has_ended = output.is_error && kind.is_some_and(|kind| [EXITED, TIMED_OUT].contains(&kind));
+        if !has_ended || attempts == MAX_ATTEMPTS {
+            break (output, response);
+        }
     };
-    let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
     let member = |name: &str| {
         response
             .get(name)

@@ -74,7 +74,13 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     if let Some(console) = &console {
         screen.print(&endpoints(&stack, console));
     }
-    send(&stack, feed, &progress, &screen).await?;
+    match send(&stack, feed, &progress, &screen).await {
+        // The stack is usable without the rest of the feed.
+        Err(RunError::Line(error @ FeedError::Failed(..))) if !args.once => {
+            screen.error(&format!("{}; the rest of the feed is not sent", chain(&error)));
+        }
+        sent => sent?,
+    }
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(&stack, within).await?;
     screen.print(show::collections(&collections).trim_end());
@@ -188,8 +194,9 @@ async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Scree
     let sent = || {
         progress.sent.fetch_add(1, Ordering::Relaxed);
     };
-    let summary = feed::send(&stack.lambda, lines, sent).await?;
+    let summary = feed::send(&stack.lambda, lines, sent).await;
     progress.active.store(false, Ordering::Relaxed);
+    let summary = summary?;
     let outcomes: Vec<_> = summary
         .outcomes
         .iter()

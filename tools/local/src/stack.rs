@@ -29,7 +29,7 @@ use crate::{
         bucket::Failures,
         services::{ExternalServices, ExternalServicesError},
     },
-    function,
+    files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
     mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
     queue::{Queue, mapping::QueueMapping},
@@ -42,6 +42,23 @@ use crate::{
 
 const KINESIS_STREAM: &str = "Changes";
 const CONCURRENCY: usize = 4;
+
+const DATABASE: &str = "dynamodb.sqlite";
+const FAILED: &str = "failed";
+const LOCK: &str = "lock";
+const LOGS: &str = "logs";
+const POSITIONS: &str = "mapping.json";
+/// Files and folders in the data folder, with those of `SQLite`.
+const DATA_FILES: [&str; 8] = [
+    DATABASE,
+    "dynamodb.sqlite-journal",
+    "dynamodb.sqlite-shm",
+    "dynamodb.sqlite-wal",
+    FAILED,
+    LOCK,
+    LOGS,
+    POSITIONS,
+];
 
 #[derive(Debug)]
 pub struct Options {
@@ -121,8 +138,8 @@ impl Stack {
         let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
         let home = DataFolder::open(data_dir)?;
-        let failed = failed.unwrap_or_else(|| home.path().join("failed"));
-        let logs = home.path().join("logs");
+        let failed = failed.unwrap_or_else(|| home.path().join(FAILED));
+        let logs = home.path().join(LOGS);
 
         let external = Box::pin(ExternalServices::ensure(&template, sqs_endpoint, s3_endpoint)).await?;
         let folder = || Failures::Folder(Folder(failed.clone()));
@@ -133,7 +150,7 @@ impl Stack {
             .transpose()?;
         let embeds = embedded
             .as_ref()
-            .map(|embedded| Dynamodb::At(embedded.endpoint().to_owned()));
+            .map(|embedded| Dynamodb::At(embedded.direct_endpoint().to_owned()));
         let dynamodb = dynamodb.or(embeds).unwrap_or_else(|| Dynamodb::At(String::new()));
         let Endpoint {
             url: endpoint,
@@ -159,11 +176,7 @@ impl Stack {
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
         let activity = Arc::new(Activity::new(clock::since_epoch));
         lambda.observe(activity.clone());
-        let positions = InFile::open(
-            home.path().join("mapping.json"),
-            &stream_arn,
-            Uuid::new_v4().to_string(),
-        )?;
+        let positions = InFile::open(home.path().join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
         let kinesis = kinesis(&template, &stream_arn);
         let mapping = Arc::new(Mapping {
             identity: Identity {
@@ -203,7 +216,9 @@ impl Stack {
             failed,
             logs,
             config,
-            endpoint,
+            endpoint: embedded
+                .as_ref()
+                .map_or(endpoint, |embedded| embedded.endpoint().to_owned()),
             _embedded: embedded,
             mapping_task: tokio::spawn(async move { running.run().await }),
             _home: home,
@@ -282,16 +297,20 @@ enum DataFolder {
 impl DataFolder {
     fn open(data_dir: Option<PathBuf>) -> Result<Self, StackError> {
         let Some(path) = data_dir else {
-            return Ok(Self::Temporary(TempDir::with_prefix("version-control-")?));
+            return Ok(Self::Temporary(files::temporary_folder("version-control-")?));
         };
         let unusable = |error| StackError::DataDir(path.clone(), error);
-        std::fs::create_dir_all(&path).map_err(unusable)?;
-        let lock = File::create(path.join("lock")).map_err(unusable)?;
+        files::create_folder(&path).map_err(unusable)?;
+        let lock = files::append(&path.join(LOCK)).map_err(unusable)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self::Kept { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(StackError::DataDirInUse(path)),
-            Err(TryLockError::Error(error)) => Err(StackError::DataDir(path, error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StackError::DataDirInUse(path)),
+            Err(TryLockError::Error(error)) => return Err(StackError::DataDir(path, error)),
         }
+        // Also what another program, or an older version of this one, created with other permissions.
+        let mut existing = DATA_FILES.iter().map(|name| files::restrict(&path.join(name)));
+        existing.try_for_each(|restricted| restricted.map_err(unusable))?;
+        Ok(Self::Kept { path, _lock: lock })
     }
 
     fn path(&self) -> &Path {
@@ -304,7 +323,7 @@ impl DataFolder {
     /// Returns the database file. Without a data folder, the database is in memory.
     fn database(&self) -> Option<PathBuf> {
         match self {
-            Self::Kept { path, .. } => Some(path.join("dynamodb.sqlite")),
+            Self::Kept { path, .. } => Some(path.join(DATABASE)),
             Self::Temporary(_) => None,
         }
     }
@@ -314,7 +333,7 @@ impl Drop for DataFolder {
     fn drop(&mut self) {
         // Failure documents are never deleted.
         if let Self::Temporary(folder) = self {
-            let has_documents = folder.path().join("failed").exists();
+            let has_documents = folder.path().join(FAILED).exists();
             folder.disable_cleanup(has_documents);
         }
     }

@@ -53,7 +53,8 @@ impl Endpoint {
         let (engine, url) = match named.as_deref() {
             None => {
                 let serving = Embedded::serve(TcpListener::bind("127.0.0.1:0").unwrap(), None).unwrap();
-                let url = serving.endpoint().to_owned();
+                // The public port is not needed: it only adds a check of each request.
+                let url = serving.direct_endpoint().to_owned();
                 embedded = Some(serving);
                 (Engine::Embedded, Some(url))
             }

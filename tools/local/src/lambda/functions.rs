@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use axum::body::Bytes;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -19,6 +20,7 @@ use super::{
     spawn::{self, Host},
 };
 use crate::{
+    listener::budget::{Budget, Reservation},
     mapping::{Invocation, InvocationOutcome, Invoker},
     template::{
         Function,
@@ -29,6 +31,17 @@ use crate::{
 /// Delays before the retries of a failed asynchronous invocation.
 /// See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>.
 const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
+
+/// Maximum number of synchronous invocations through the Invoke API at the same time, for each function, and the same for
+/// asynchronous ones, which count until their last attempt.
+const MAX_INVOCATIONS: usize = 1000;
+/// Maximum number of bytes of their payloads.
+const MAX_PAYLOADS: usize = 64 * 1024 * 1024;
+
+/// Error type of an invocation whose process exited or was killed.
+pub const EXITED: &str = "Runtime.ExitError";
+/// Error type of an invocation that timed out.
+pub const TIMED_OUT: &str = "Sandbox.Timedout";
 
 /// The functions of the stack. Clones share the same processes.
 #[derive(Debug, Clone)]
@@ -48,6 +61,10 @@ pub(super) struct HostedFunction {
     function: Function,
     host: Host,
     slots: Semaphore,
+    /// Synchronous invocations through the Invoke API.
+    pub(super) requests: Budget,
+    /// Asynchronous invocations.
+    pub(super) events: Budget,
     observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
     processes: Mutex<Vec<Arc<Process>>>,
     idle: Mutex<Vec<Arc<Process>>>,
@@ -71,6 +88,8 @@ impl Lambda {
                 function: function.clone(),
                 host: host.clone(),
                 slots: Semaphore::new(host.concurrency),
+                requests: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
+                events: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
                 observer: observer.clone(),
                 processes: Mutex::default(),
                 idle: Mutex::default(),
@@ -90,29 +109,40 @@ impl Lambda {
     }
 
     /// Invokes a function and waits for its response. Returns `None` if there is no such function.
-    pub async fn invoke(&self, name: &str, payload: Vec<u8>) -> Option<InvokeOutput> {
-        let function = self.find(name)?;
-        self.invocations.fetch_add(1, Ordering::Relaxed);
-        // A separate task: if the caller disconnects, the process still finishes the invocation.
-        let output = tokio::spawn(async move { function.invoke(Uuid::new_v4().to_string(), payload).await });
-        output.await.ok()
+    pub async fn invoke(&self, name: &str, payload: impl Into<Bytes>) -> Option<InvokeOutput> {
+        self.invoke_as(Uuid::new_v4().to_string(), name, payload).await
     }
 
-    /// Invokes a function asynchronously, with retries if it fails. Returns `None` if there is no such function.
-    pub(super) fn invoke_async(&self, name: &str, payload: Vec<u8>) -> Option<String> {
-        let function = self.find(name)?;
-        let request_id = Uuid::new_v4().to_string();
-        let id = request_id.clone();
-        tokio::spawn(async move {
-            let mut delays = ASYNCHRONOUS_RETRIES.into_iter();
-            while function.invoke(id.clone(), payload.clone()).await.is_error {
-                match delays.next() {
-                    Some(delay) => tokio::time::sleep(delay).await,
-                    None => return,
-                }
-            }
+    /// Invokes a function with this request id. A second invocation with the same id is a retry of the first.
+    pub async fn invoke_as(&self, request_id: String, name: &str, payload: impl Into<Bytes>) -> Option<InvokeOutput> {
+        self.run(self.find(name)?, request_id, payload.into(), None).await
+    }
+
+    /// Invokes a function as [`Lambda::invoke`] does. The reservation lasts until the end of the invocation.
+    pub(super) async fn invoke_reserved(
+        &self,
+        function: Arc<HostedFunction>,
+        payload: Bytes,
+        reservation: Reservation,
+    ) -> Option<InvokeOutput> {
+        self.run(function, Uuid::new_v4().to_string(), payload, Some(reservation))
+            .await
+    }
+
+    async fn run(
+        &self,
+        function: Arc<HostedFunction>,
+        request_id: String,
+        payload: Bytes,
+        reservation: Option<Reservation>,
+    ) -> Option<InvokeOutput> {
+        self.invocations.fetch_add(1, Ordering::Relaxed);
+        // A separate task: if the caller disconnects, the process still finishes the invocation.
+        let output = tokio::spawn(async move {
+            let _reservation = reservation;
+            function.invoke(request_id, payload).await
         });
-        Some(request_id)
+        output.await.ok()
     }
 
     /// Sets the observer of all later invocations. Only the first call has an effect.
@@ -175,7 +205,25 @@ impl Lambda {
 }
 
 impl HostedFunction {
-    async fn invoke(&self, request_id: String, payload: Vec<u8>) -> InvokeOutput {
+    /// Starts an asynchronous invocation, with retries if it fails, and returns its request id. The reservation lasts until the last
+    /// attempt.
+    pub(super) fn invoke_async(self: Arc<Self>, payload: Bytes, reservation: Reservation) -> String {
+        let request_id = Uuid::new_v4().to_string();
+        let id = request_id.clone();
+        tokio::spawn(async move {
+            let _reservation = reservation;
+            let mut delays = ASYNCHRONOUS_RETRIES.into_iter();
+            while self.invoke(id.clone(), payload.clone()).await.is_error {
+                match delays.next() {
+                    Some(delay) => tokio::time::sleep(delay).await,
+                    None => return,
+                }
+            }
+        });
+        request_id
+    }
+
+    async fn invoke(&self, request_id: String, payload: Bytes) -> InvokeOutput {
         let observed = self.observer.get().map(|observer| (observer, payload.clone()));
         let (completed, pid) = match self.slots.acquire().await {
             Ok(_slot) => self.run(&request_id, payload).await,
@@ -189,13 +237,11 @@ impl HostedFunction {
             ProcessOutcome::TimedOut => {
                 let seconds = self.function.timeout.as_secs_f64();
                 let message = format!("RequestId: {request_id} Error: Task timed out after {seconds:.2} seconds");
-                let kind = "Sandbox.Timedout";
-                (error(kind, &message), Some(Some(("timeout", kind))))
+                (error(TIMED_OUT, &message), Some(Some(("timeout", TIMED_OUT))))
             }
             ProcessOutcome::Exited => {
                 let message = format!("RequestId: {request_id} Error: Runtime exited without providing a reason");
-                let kind = "Runtime.ExitError";
-                (error(kind, &message), Some(Some(("error", kind))))
+                (error(EXITED, &message), Some(Some(("error", EXITED))))
             }
         };
         let report = Report {
@@ -222,7 +268,7 @@ impl HostedFunction {
     }
 
     /// Runs the invocation. Returns its end, and the id of its process.
-    async fn run(&self, request_id: &str, payload: Vec<u8>) -> (CompletedInvocation, Option<u32>) {
+    async fn run(&self, request_id: &str, payload: Bytes) -> (CompletedInvocation, Option<u32>) {
         let Ok(process) = self.take() else {
             return (CompletedInvocation::not_started(), None);
         };

@@ -5,8 +5,10 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::IntoResponse as _,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
+
+use crate::listener::access::Refusal;
 
 pub(super) type Response = axum::response::Response;
 
@@ -18,12 +20,28 @@ pub(super) fn api_error(status: StatusCode, kind: &str, message: &str) -> Respon
         "ResourceNotFoundException" | "UnknownOperationException" => "Message",
         _ => "message",
     };
+    error(status, kind, &json!({"Type": fault, name: message}))
+}
+
+/// Returns the error of an invocation beyond the limits of a function.
+/// See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>.
+pub(super) fn too_many_requests() -> Response {
+    let body = json!({"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."});
+    error(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsException", &body)
+}
+
+/// Returns the error of a request that a web page sent.
+pub(super) fn refused(refusal: Refusal) -> Response {
+    api_error(refusal.status(), "AccessDeniedException", &refusal.to_string())
+}
+
+fn error(status: StatusCode, kind: &str, body: &Value) -> Response {
     let response = axum::http::Response::builder()
         .status(status)
         .header("x-amzn-errortype", kind)
         .header("x-amzn-requestid", Uuid::new_v4().to_string())
         .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(json!({"Type": fault, name: message}).to_string()));
+        .body(Body::from(body.to_string()));
     build(response)
 }
 

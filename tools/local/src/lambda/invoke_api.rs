@@ -1,11 +1,11 @@
 //! The Invoke API. See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>.
 
-use std::net::TcpListener;
+use std::{net::TcpListener, sync::Arc};
 
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, Path, RawQuery, State},
+    extract::{Path, RawQuery, State},
     http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
     routing::post,
 };
@@ -14,27 +14,33 @@ use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
 use super::{
-    functions::{Lambda, arn},
+    functions::{HostedFunction, InvokeOutput, Lambda, arn},
     http::{self, api_error},
     spawn::Host,
 };
-use crate::{mapping::invoker::MAX_PAYLOAD, template::Function};
+use crate::{
+    listener::{
+        access,
+        budget::{BodyError, Reservation},
+    },
+    mapping::invoker::MAX_PAYLOAD,
+    template::Function,
+};
 
 /// Maximum payload of an asynchronous invocation, in bytes.
 /// See <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>.
 const MAX_ASYNCHRONOUS_PAYLOAD: usize = 1024 * 1024;
-/// Maximum number of body bytes that are read. A larger body gets the same error as one over the payload limit.
-const MAX_BODY: usize = 8 * MAX_PAYLOAD;
 /// The only version of a function.
 const LATEST: &str = "$LATEST";
 
 impl Lambda {
     /// Serves the functions on this listener. Processes start on demand.
     pub fn serve(listener: TcpListener, functions: &[Function], host: &Host) -> std::io::Result<Self> {
-        let lambda = Self::new(listener.local_addr()?, functions, host);
+        let address = listener.local_addr()?;
+        let lambda = Self::new(address, functions, host);
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let router = router(lambda.clone());
+        let router = access::guarded(router(lambda.clone()), address, http::refused);
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(lambda)
     }
@@ -50,8 +56,6 @@ fn router(lambda: Lambda) -> Router {
                 "there is no such operation",
             )
         })
-        // `payload` checks the limit of Invoke, with the error message of AWS.
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(lambda)
 }
 
@@ -99,7 +103,7 @@ fn invalid_value(parameter: &str, value: &str, values: &str) -> ApiError {
     let message = format!(
         "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
     );
-    ApiError(StatusCode::BAD_REQUEST, "InvalidParameterValueException", message)
+    ApiError::Rejected(StatusCode::BAD_REQUEST, "InvalidParameterValueException", message)
 }
 
 async fn invoke(
@@ -107,29 +111,29 @@ async fn invoke(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
+    body: Body,
 ) -> http::Response {
     let checked = InvocationType::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
-    let (kind, name) = match checked {
+    let (kind, function) = match checked {
         Ok(checked) => checked,
         Err(error) => return error.response(),
     };
-    let payload = match payload(kind, body) {
-        Ok(payload) => payload,
+    let (payload, reservation) = match payload(kind, &function, body).await {
+        Ok(read) => read,
         Err(error) => return error.response(),
     };
     match kind {
-        InvocationType::RequestResponse { tail } => respond(&lambda, &name, payload, tail).await,
-        InvocationType::Event => match lambda.invoke_async(&name, payload) {
-            Some(id) => empty(StatusCode::ACCEPTED, &id),
-            None => not_found(&name).response(),
-        },
+        InvocationType::RequestResponse { tail } => {
+            let output = lambda.invoke_reserved(function, payload, reservation).await;
+            output.map_or_else(|| not_found(&name).response(), |output| respond(output, tail))
+        }
+        InvocationType::Event => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
         InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &Uuid::new_v4().to_string()),
     }
 }
 
-/// Returns the name of the requested function, if it exists. A qualifier is part of the name or of the query.
-fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, ApiError> {
+/// Returns the requested function, if it exists. A qualifier is part of the name or of the query.
+fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<Arc<HostedFunction>, ApiError> {
     let pairs = query
         .unwrap_or_default()
         .split('&')
@@ -138,49 +142,54 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<String, 
     let qualifier = qualifiers
         .next()
         .map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned());
-    let known = lambda.find(name).is_some();
     match qualifier {
         Some(qualifier) if name.ends_with(&format!(":{LATEST}")) && qualifier != LATEST => {
             let message = "The derived qualifier from the function name does not match the specified qualifier.";
-            Err(ApiError(
+            Err(ApiError::Rejected(
                 StatusCode::BAD_REQUEST,
                 "InvalidParameterValueException",
                 message.to_owned(),
             ))
         }
         Some(qualifier) if qualifier != LATEST => Err(not_found(&format!("{name}:{qualifier}"))),
-        _ if known => Ok(name.to_owned()),
-        _ => Err(not_found(name)),
+        _ => lambda.find(name).ok_or_else(|| not_found(name)),
     }
 }
 
-fn payload(
+/// Reads the payload, and reserves its place among the invocations of the function.
+async fn payload(
     kind: InvocationType,
-    body: Result<Bytes, axum::extract::rejection::BytesRejection>,
-) -> Result<Vec<u8>, ApiError> {
+    function: &HostedFunction,
+    body: Body,
+) -> Result<(Bytes, Reservation), ApiError> {
+    let budget = match kind {
+        InvocationType::Event => &function.events,
+        InvocationType::RequestResponse { .. } | InvocationType::DryRun => &function.requests,
+    };
     let max = kind.max_payload();
-    let body = body.ok().filter(|body| body.len() <= max).ok_or_else(|| {
-        let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
-        ApiError(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
+    let (body, reservation) = budget.read(body, max).await.map_err(|error| match error {
+        BodyError::Exhausted => ApiError::TooManyRequests,
+        BodyError::TooLarge => {
+            let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
+            ApiError::Rejected(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
+        }
+        BodyError::Incomplete => invalid_content(),
     })?;
     if body.is_empty() {
-        return Ok(b"{}".to_vec());
+        return Ok((Bytes::from_static(b"{}"), reservation));
     }
-    if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
-        let message = "Could not parse request body into json";
-        return Err(ApiError(
-            StatusCode::BAD_REQUEST,
-            "InvalidRequestContentException",
-            message.to_owned(),
-        ));
+    match serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
+        Ok(_) => Ok((body, reservation)),
+        Err(_) => Err(invalid_content()),
     }
-    Ok(body.into())
 }
 
-async fn respond(lambda: &Lambda, name: &str, payload: Vec<u8>, tail: bool) -> http::Response {
-    let Some(output) = lambda.invoke(name, payload).await else {
-        return not_found(name).response();
-    };
+fn invalid_content() -> ApiError {
+    let message = "Could not parse request body into json".to_owned();
+    ApiError::Rejected(StatusCode::BAD_REQUEST, "InvalidRequestContentException", message)
+}
+
+fn respond(output: InvokeOutput, tail: bool) -> http::Response {
     let mut response = Response::builder()
         .header("x-amzn-requestid", &output.request_id)
         .header("x-amz-executed-version", LATEST)
@@ -205,14 +214,20 @@ fn empty(status: StatusCode, request_id: &str) -> http::Response {
 fn not_found(name: &str) -> ApiError {
     let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
     let message = format!("Function not found: {}", arn(name));
-    ApiError(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
+    ApiError::Rejected(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
 }
 
-/// A rejected request: status, error type and message.
-struct ApiError(StatusCode, &'static str, String);
+enum ApiError {
+    /// Status, error type and message.
+    Rejected(StatusCode, &'static str, String),
+    TooManyRequests,
+}
 
 impl ApiError {
     fn response(&self) -> http::Response {
-        api_error(self.0, self.1, &self.2)
+        match self {
+            Self::Rejected(status, kind, message) => api_error(*status, kind, message),
+            Self::TooManyRequests => http::too_many_requests(),
+        }
     }
 }

@@ -14,7 +14,7 @@ mod runtime_api;
 mod spawn;
 
 pub use self::{
-    functions::{FunctionInvoker, InvocationObserver, InvokeOutput, Lambda, arn},
+    functions::{EXITED, FunctionInvoker, InvocationObserver, InvokeOutput, Lambda, TIMED_OUT, arn},
     process::ProcessInfo,
     spawn::Host,
 };

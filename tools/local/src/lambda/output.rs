@@ -1,13 +1,15 @@
 //! The output of a function process, divided by invocation.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write as _},
     os::unix::fs::FileExt as _,
     path::PathBuf,
     process::Stdio,
     sync::{Mutex, PoisonError},
 };
+
+use crate::files;
 
 /// An unnamed file that the process writes to. Unlike a pipe, it already contains all output from before the response.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn open(log: PathBuf) -> io::Result<Self> {
         if let Some(folder) = log.parent() {
-            std::fs::create_dir_all(folder)?;
+            files::create_folder(folder)?;
         }
         Ok(Self {
             written: tempfile::tempfile()?,
@@ -45,8 +47,7 @@ impl Output {
         }
         *taken = length;
         // A log error does not fail the invocation.
-        let log = OpenOptions::new().create(true).append(true).open(&self.log);
-        let _ = log.and_then(|mut log| log.write_all(&new));
+        let _ = files::append(&self.log).and_then(|mut log| log.write_all(&new));
         new
     }
 }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::body::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::output::Output;
@@ -44,7 +45,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) request_id: String,
-    pub(super) payload: Vec<u8>,
+    pub(super) payload: Bytes,
     pub(super) arn: String,
     pub(super) timeout: Duration,
     /// Signals that the process has received the invocation: the timeout counts from then on.
@@ -130,7 +131,7 @@ impl Process {
     pub(super) async fn run(
         &self,
         request_id: &str,
-        payload: Vec<u8>,
+        payload: Bytes,
         arn: &str,
         timeout: Duration,
     ) -> CompletedInvocation {
@@ -149,7 +150,7 @@ impl Process {
         }
     }
 
-    async fn outcome(&self, request_id: &str, payload: Vec<u8>, arn: &str, timeout: Duration) -> ProcessOutcome {
+    async fn outcome(&self, request_id: &str, payload: Bytes, arn: &str, timeout: Duration) -> ProcessOutcome {
         let (sender, mut outcome) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
         {
@@ -193,6 +194,11 @@ impl Process {
         // Earlier output does not belong to this invocation.
         self.output.take();
         job
+    }
+
+    /// Returns `true` if the invocation with this id is in flight.
+    pub(super) fn is_current(&self, request_id: &str) -> bool {
+        self.state().current.as_ref().is_some_and(|(id, _)| id == request_id)
     }
 
     /// Ends the invocation with this id. Returns `false` if another one, or none, is in flight.

@@ -1,12 +1,12 @@
 //! The Runtime API: each function process has one, on a port of its own.
 //! See <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
     body::{Body, Bytes},
-    extract::{DefaultBodyLimit, Path, State},
+    extract::{DefaultBodyLimit, FromRequest as _, Path, Request, State},
     http::{Response, StatusCode, header::CONTENT_TYPE},
     response::IntoResponse,
     routing::{get, post},
@@ -17,19 +17,27 @@ use super::{
     http::{self, api_error},
     process::{Process, ProcessOutcome},
 };
-use crate::mapping::invoker::MAX_PAYLOAD;
+use crate::{listener::access, mapping::invoker::MAX_PAYLOAD};
 
-pub(super) fn router(process: Arc<Process>) -> Router {
+/// Maximum size of an error of the runtime's start, in bytes.
+const MAX_INIT_ERROR: usize = 64 * 1024;
+
+/// Returns the routes of the Runtime API at this address.
+pub(super) fn router(process: Arc<Process>, address: SocketAddr) -> Router {
     let runtime = Router::new()
         .route("/invocation/next", get(next))
         .route("/invocation/{request_id}/response", post(response))
         .route("/invocation/{request_id}/error", post(error))
-        .route("/init/error", post(init_error));
-    Router::new()
+        .route(
+            "/init/error",
+            post(init_error).layer(DefaultBodyLimit::max(MAX_INIT_ERROR)),
+        );
+    let router = Router::new()
         .nest("/2018-06-01/runtime", runtime)
         // The runtime itself checks the limit of a response.
         .layer(DefaultBodyLimit::max(2 * MAX_PAYLOAD))
-        .with_state(process)
+        .with_state(process);
+    access::guarded(router, address, http::refused)
 }
 
 async fn next(State(process): State<Arc<Process>>) -> http::Response {
@@ -55,20 +63,44 @@ fn trace_header() -> String {
     format!("Root=1-{seconds:08x}-{random:024x};Parent={parent:016x};Sampled=1")
 }
 
-async fn response(State(process): State<Arc<Process>>, Path(request_id): Path<String>, body: Bytes) -> http::Response {
-    complete(&process, &request_id, ProcessOutcome::Response(body.into()))
+async fn response(
+    State(process): State<Arc<Process>>,
+    Path(request_id): Path<String>,
+    request: Request,
+) -> http::Response {
+    complete(&process, &request_id, request, ProcessOutcome::Response).await
 }
 
-async fn error(State(process): State<Arc<Process>>, Path(request_id): Path<String>, body: Bytes) -> http::Response {
-    complete(&process, &request_id, ProcessOutcome::Error(body.into()))
+async fn error(
+    State(process): State<Arc<Process>>,
+    Path(request_id): Path<String>,
+    request: Request,
+) -> http::Response {
+    complete(&process, &request_id, request, ProcessOutcome::Error).await
 }
 
-fn complete(process: &Process, request_id: &str, outcome: ProcessOutcome) -> http::Response {
-    if process.complete(request_id, outcome) {
-        accepted()
-    } else {
+/// Ends an invocation. The body is read only if the invocation is in flight.
+async fn complete(
+    process: &Process,
+    request_id: &str,
+    request: Request,
+    outcome: fn(Vec<u8>) -> ProcessOutcome,
+) -> http::Response {
+    let not_in_flight = || {
         let message = "this invocation is not in flight";
         api_error(StatusCode::BAD_REQUEST, "InvalidRequestID", message)
+    };
+    if !process.is_current(request_id) {
+        return not_in_flight();
+    }
+    let body = match Bytes::from_request(request, &()).await {
+        Ok(body) => body,
+        Err(rejection) => return rejection.into_response(),
+    };
+    if process.complete(request_id, outcome(body.into())) {
+        accepted()
+    } else {
+        not_in_flight()
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn start(function: &Function, host: &Host) -> io::Result<Arc<Process>
     let started = Instant::now();
     let child = command.spawn()?;
     let process = Arc::new(Process::new(child.id().unwrap_or_default(), started, output));
-    let router = runtime_api::router(process.clone());
+    let router = runtime_api::router(process.clone(), address);
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     let watched = process.clone();
     tokio::spawn(async move {

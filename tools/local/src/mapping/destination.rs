@@ -1,8 +1,9 @@
 //! The on-failure destination: failure documents of records that failed permanently.
 
-use std::{fs, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
 use super::failure::Document;
+use crate::files;
 
 pub trait Destination: Send + Sync {
     /// Stores a document. The mapping advances only after it is stored.
@@ -17,14 +18,15 @@ impl Destination for Folder {
     async fn put(&self, document: Document) -> io::Result<()> {
         let path = self.0.join(&document.key);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            files::create_folder(parent)?;
             write_whole(&path, document.body.to_string().as_bytes())?;
         }
         Ok(())
     }
 }
 
-/// Writes a file atomically: if the process is killed, the file is either complete or unchanged.
+/// Writes a file atomically: if the process is killed, the file is either complete or unchanged. The file is readable only for the
+/// user, because a temporary file is.
 pub fn write_whole(path: &std::path::Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::NamedTempFile::new_in(parent)?;

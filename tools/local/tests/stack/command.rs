@@ -25,6 +25,15 @@ pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// Writes a program, and returns its path.
+pub(crate) fn executable(folder: &Path, name: &str, script: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let path = file(folder, name, script);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
 /// A feed of many entities, with attributes of all types.
 fn feed(updates: usize, entities: usize) -> String {
     let numbers = [
@@ -295,8 +304,6 @@ fn a_table_is_not_served_with_a_different_width() {
 
 #[test]
 fn a_bootstrap_replaces_the_built_in_function() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
     // Like a bootstrap, this program takes no arguments.
@@ -304,8 +311,7 @@ fn a_bootstrap_replaces_the_built_in_function() {
         "#!/bin/sh\n: >'{}'\nexec '{PROGRAM}' __function writer-fn\n",
         started.display()
     );
-    let bootstrap = file(folder.path(), "bootstrap", &script);
-    std::fs::set_permissions(&bootstrap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let bootstrap = executable(folder.path(), "bootstrap", &script);
     let output = run(&["--once", "--bootstrap", &format!("writer-fn={bootstrap}")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(started.exists());

@@ -22,7 +22,7 @@ async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String,
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -243,7 +243,7 @@ fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambd
 /// A function that takes an invocation and never responds.
 const HANGS: &str = r#"
 exec 3<>"/dev/tcp/${AWS_LAMBDA_RUNTIME_API/://}"
-printf 'GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: runtime\r\n\r\n' >&3
+printf 'GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: localhost\r\n\r\n' >&3
 read -r _ <&3
 exec sleep 60"#;
 

@@ -2,17 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod access;
 mod actions;
 mod bodies;
 mod command;
 mod deadline;
 mod escaping;
 mod events;
+mod feed;
 mod invoke_api;
 mod kinesis;
+mod limits;
 mod lines;
 mod logs;
 mod long_ids;
+mod permissions;
 mod promises;
 mod quarantine;
 mod serving;

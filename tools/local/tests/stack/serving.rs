@@ -31,8 +31,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 /// A stack in a process, which is killed when this value is dropped.
 pub(crate) struct Serving {
     pub(crate) child: Child,
-    dynamodb: String,
-    lambda: String,
+    pub(crate) dynamodb: String,
+    pub(crate) lambda: String,
     output: Receiver<String>,
 }
 

@@ -1,0 +1,162 @@
+//! The public port of the embedded DynamoDB. It forwards the requests of programs, and refuses those of web pages.
+//!
+//! The embedded server itself accepts every request, and allows each page to read the responses. So it listens on an address that
+//! pages cannot find, and this port checks each request and removes the headers for pages from each response.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, uri::PathAndQuery},
+    response::{IntoResponse as _, Response},
+};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde_json::json;
+
+use crate::listener::{
+    access::{self, Refusal},
+    budget::{BodyError, Budget},
+};
+
+/// Maximum size of a request, in bytes.
+/// See <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html>.
+const MAX_BODY: usize = 16 * 1024 * 1024;
+/// Maximum number of requests at the same time, and of the bytes of their bodies.
+const MAX_REQUESTS: usize = 1000;
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+
+/// Headers of one connection, which are not forwarded. The server has answered an `Expect` header itself.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    header::EXPECT,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+const KEEP_ALIVE: &str = "keep-alive";
+/// Prefix of the headers with which a server allows pages to read its responses.
+const CORS: &str = "access-control-";
+
+#[derive(Debug)]
+struct Forward {
+    client: Client<HttpConnector, Body>,
+    /// Address of the embedded server.
+    server: SocketAddr,
+    budget: Budget,
+}
+
+/// Returns the routes of the port at `address`, which forwards to the embedded server.
+pub(super) fn router(address: SocketAddr, server: SocketAddr) -> Router {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let forward = Forward {
+        client: Client::builder(TokioExecutor::new()).build(connector),
+        server,
+        budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
+    };
+    let router = Router::new().fallback(forward_to).with_state(Arc::new(forward));
+    access::guarded(router, address, refused)
+}
+
+async fn forward_to(State(forward): State<Arc<Forward>>, request: Request) -> Response {
+    forward.send(request).await.unwrap_or_else(|response| response)
+}
+
+impl Forward {
+    async fn send(&self, request: Request) -> Result<Response, Response> {
+        let (mut parts, body) = request.into_parts();
+        if parts.method == Method::CONNECT {
+            return Err(StatusCode::METHOD_NOT_ALLOWED.into_response());
+        }
+        // The reservation lasts until the response.
+        let (body, _reservation) = self.budget.read(body, MAX_BODY).await.map_err(|why| match why {
+            BodyError::Exhausted => error(StatusCode::BAD_REQUEST, "ThrottlingException", &why.to_string()),
+            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+            BodyError::Incomplete => StatusCode::BAD_REQUEST.into_response(),
+        })?;
+        let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let uri = Uri::builder()
+            .scheme("http")
+            .authority(self.server.to_string())
+            .path_and_query(path);
+        parts.uri = uri.build().map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
+        remove_hop_by_hop(&mut parts.headers);
+        let response = self.client.request(Request::from_parts(parts, Body::from(body))).await;
+        let unavailable = || {
+            error(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalServerError",
+                "the database has ended",
+            )
+        };
+        let mut response = response.map_err(|_| unavailable())?;
+        remove_hop_by_hop(response.headers_mut());
+        remove(response.headers_mut(), |name| name.as_str().starts_with(CORS));
+        Ok(response.map(Body::new))
+    }
+}
+
+/// Returns an error in the format of DynamoDB's API.
+fn error(status: StatusCode, kind: &str, message: &str) -> Response {
+    let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
+    let body = json!({"__type": kind, "message": message}).to_string();
+    (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body).into_response()
+}
+
+fn refused(refusal: Refusal) -> Response {
+    error(refusal.status(), "AccessDeniedException", &refusal.to_string())
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let values = headers.get_all(header::CONNECTION).iter();
+    let named: Vec<_> = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    remove(headers, |name| {
+        HOP_BY_HOP.contains(name) || name == KEEP_ALIVE || named.iter().any(|other| name == other.as_str())
+    });
+}
+
+fn remove(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
+    let removed: Vec<_> = headers.keys().filter(|name| is_removed(name)).cloned().collect();
+    for name in removed {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn headers_of_one_connection_are_removed() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Named"),
+            ("connection", "Keep-Alive"),
+            ("keep-alive", "timeout=5"),
+            ("x-named", "1"),
+            ("transfer-encoding", "chunked"),
+            ("host", "127.0.0.1:8000"),
+            ("x-amz-target", "DynamoDB_20120810.PutItem"),
+            ("authorization", "AWS4-HMAC-SHA256"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        let kept: std::collections::BTreeSet<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(kept, ["authorization", "host", "x-amz-target"].into());
+    }
+}

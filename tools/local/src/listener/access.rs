@@ -1,0 +1,250 @@
+//! Which requests a listener of the stack accepts: those of programs on this machine, and not those of web pages.
+//!
+//! A page of any site can send requests to the ports of this machine. The browser marks these requests:
+//!
+//! | header | value in the request of a foreign page |
+//! |---|---|
+//! | `Origin` | the origin of the page, or `null`: in each request with a method other than GET and HEAD, or whose response a script can read |
+//! | `Sec-Fetch-Site` | `cross-site` or `same-site`: in each request, also for an image or a link |
+//! | `Host` | the name of the page's site, if this name resolves to this machine (DNS rebinding) |
+//!
+//! Programs such as curl and the SDKs send neither `Origin` nor `Sec-Fetch-Site`. No listener of the stack serves pages that
+//! send requests to it. The check applies to each request of a connection.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Router,
+    extract::Request,
+    http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
+    middleware::{self, Next},
+    response::Response,
+};
+use history_console::hosts::Hosts;
+use thiserror::Error;
+
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+/// Values of `Sec-Fetch-Site` in a request of the listener's own pages, and of the user, who entered its address.
+const OWN_SITES: [&str; 2] = ["same-origin", "none"];
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Refusal {
+    #[error("a request needs exactly one Host header")]
+    HostCount,
+    #[error("this host name is not allowed: use localhost or a loopback address")]
+    Host,
+    #[error("requests of web pages are not allowed: the Origin header names another origin")]
+    Origin,
+    #[error("requests of web pages are not allowed: the Sec-Fetch-Site header names another site")]
+    Site,
+}
+
+impl Refusal {
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::HostCount => StatusCode::BAD_REQUEST,
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin | Self::Site => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+/// Adds the check to all routes of the listener at this address. `respond` makes the response to a refused request.
+pub(crate) fn guarded(router: Router, address: SocketAddr, respond: fn(Refusal) -> Response) -> Router {
+    let access = Arc::new(Access::at(address));
+    router.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let checked = access.check(request.uri(), request.headers());
+        async move {
+            match checked {
+                Ok(()) => next.run(request).await,
+                Err(refusal) => respond(refusal),
+            }
+        }
+    }))
+}
+
+#[derive(Debug)]
+struct Access {
+    hosts: Hosts,
+    /// Origins of this listener.
+    origins: [String; 2],
+}
+
+impl Access {
+    fn at(address: SocketAddr) -> Self {
+        Self {
+            hosts: Hosts::default(),
+            origins: [
+                format!("http://{address}"),
+                format!("http://localhost:{}", address.port()),
+            ],
+        }
+    }
+
+    /// # Errors
+    ///
+    /// Returns a [`Refusal`] if a web page of another origin sent the request, or could have sent it.
+    fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return Err(Refusal::HostCount);
+        };
+        // A request target such as `http://name/` contains a host as well.
+        let target = uri.authority().map(Authority::as_str);
+        let host = host.to_str().unwrap_or_default();
+        if ![Some(host), target]
+            .into_iter()
+            .flatten()
+            .all(|host| self.hosts.allows(host))
+        {
+            return Err(Refusal::Host);
+        }
+        let all = |name: &str, is_own: &dyn Fn(&str) -> bool| {
+            headers
+                .get_all(name)
+                .iter()
+                .all(|value| value.to_str().is_ok_and(is_own))
+        };
+        if !all(header::ORIGIN.as_str(), &|origin| self.is_own(origin)) {
+            return Err(Refusal::Origin);
+        }
+        if !all(SEC_FETCH_SITE, &|site| OWN_SITES.contains(&site)) {
+            return Err(Refusal::Site);
+        }
+        Ok(())
+    }
+
+    fn is_own(&self, origin: &str) -> bool {
+        self.origins.iter().any(|own| own.eq_ignore_ascii_case(origin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn check(target: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+        let access = Access::at("127.0.0.1:9001".parse().unwrap());
+        let pairs = headers.iter().map(|(name, value)| {
+            let name: HeaderName = name.parse().unwrap();
+            (name, HeaderValue::from_bytes(value.as_bytes()).unwrap())
+        });
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(name, value);
+        }
+        access.check(&target.parse().unwrap(), &map)
+    }
+
+    const HOST: (&str, &str) = ("Host", "127.0.0.1:9001");
+
+    #[test]
+    fn a_host_is_a_loopback_address_or_localhost() {
+        for host in [
+            "127.0.0.1:9001",
+            "127.0.0.1",
+            "127.3.2.1:7",
+            "[::1]:9001",
+            "localhost:1",
+            "LocalHost",
+        ] {
+            assert_eq!(check("/", &[("Host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9001",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:9001",
+            "localhost.:9001",
+            "127.0.0.1.:9001",
+            "user@127.0.0.1:9001",
+            "127.0.0.1:9001@evil.example",
+            "10.0.0.1:9001",
+            "0.0.0.0:9001",
+            "127.0.0.1, evil.example",
+            "é",
+            "",
+        ] {
+            assert_eq!(check("/", &[("Host", host)]), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(check("/", &[]), Err(Refusal::HostCount));
+        assert_eq!(check("/", &[HOST, HOST]), Err(Refusal::HostCount));
+        assert_eq!(check("/", &[HOST, ("Host", "evil.example")]), Err(Refusal::HostCount));
+    }
+
+    #[test]
+    fn an_absolute_request_target_needs_an_own_host_as_well() {
+        for (target, expected) in [
+            ("http://127.0.0.1:9001/a", Ok(())),
+            ("http://localhost/", Ok(())),
+            ("http://evil.example/", Err(Refusal::Host)),
+            ("http://user@127.0.0.1:9001/", Err(Refusal::Host)),
+            ("http://127.0.0.1:9001@evil.example/", Err(Refusal::Host)),
+            ("evil.example:443", Err(Refusal::Host)),
+        ] {
+            assert_eq!(check(target, &[HOST]), expected, "{target}");
+        }
+        let foreign = ("Host", "evil.example");
+        assert_eq!(check("http://127.0.0.1:9001/", &[foreign]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn an_origin_is_the_listener_itself() {
+        for origin in [
+            "http://127.0.0.1:9001",
+            "http://localhost:9001",
+            "HTTP://LOCALHOST:9001",
+        ] {
+            assert_eq!(check("/", &[HOST, ("Origin", origin)]), Ok(()), "{origin}");
+        }
+        for origin in [
+            "http://evil.example",
+            "https://127.0.0.1:9001",
+            "http://127.0.0.1:8000",
+            "http://127.0.0.1",
+            "http://127.0.0.2:9001",
+            "http://[::1]:9001",
+            "http://localhost:9001.evil.example",
+            "http://user@127.0.0.1:9001",
+            "http://127.0.0.1:9001/",
+            "http://localhost.:9001",
+            "null",
+            "NULL",
+            "",
+            "é",
+            "127.0.0.1:9001",
+            "file://",
+        ] {
+            assert_eq!(
+                check("/", &[HOST, ("Origin", origin)]),
+                Err(Refusal::Origin),
+                "{origin}"
+            );
+        }
+        let both = [
+            HOST,
+            ("Origin", "http://127.0.0.1:9001"),
+            ("Origin", "http://evil.example"),
+        ];
+        assert_eq!(check("/", &both), Err(Refusal::Origin));
+    }
+
+    #[test]
+    fn a_site_is_the_listener_itself_or_none() {
+        for site in ["none", "same-origin"] {
+            assert_eq!(check("/", &[HOST, ("Sec-Fetch-Site", site)]), Ok(()), "{site}");
+        }
+        for site in ["cross-site", "same-site", "", "future-value"] {
+            assert_eq!(
+                check("/", &[HOST, ("Sec-Fetch-Site", site)]),
+                Err(Refusal::Site),
+                "{site}"
+            );
+        }
+        let both = [HOST, ("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")];
+        assert_eq!(check("/", &both), Err(Refusal::Site));
+    }
+}
