@@ -18,7 +18,8 @@ use axum::{
 };
 
 use super::{
-    address::{ASSETS, SIGN_IN},
+    address::SIGN_IN,
+    assets,
     hosts::Hosts,
     page,
     secrets::{CSRF, Secrets},
@@ -52,8 +53,11 @@ pub(super) struct Guard {
 
 enum Rejection {
     Status(StatusCode, &'static str),
-    /// The address contains a token, which the response removes from it.
+    /// The address contains a valid token. The response starts a session, and removes the token from the address.
     SignedIn {
+        to: String,
+    },
+    Redirect {
         to: String,
     },
     SignIn {
@@ -88,15 +92,21 @@ impl Guard {
         if is_write && !has_token && !is_same_origin(text(header::ORIGIN), host) {
             return Err(Status(StatusCode::FORBIDDEN, "The form was sent from another site."));
         }
-        if uri.path().starts_with(ASSETS) || uri.path() == SIGN_IN || has_token || self.has_cookie(headers) {
-            return match token_of(uri) {
-                // The token is removed from the address even if the request is already authorized.
-                Some((_, to)) if !is_write && uri.path() != SIGN_IN => Err(Rejection::SignedIn { to }),
-                _ => Ok(()),
-            };
+        match uri.path() {
+            SIGN_IN if *method == Method::POST => return Ok(()),
+            SIGN_IN => {
+                let to = "/".to_owned();
+                return Err(Rejection::SignIn { to, is_wrong: false });
+            }
+            path if !is_write && assets::is_asset(path) => return Ok(()),
+            _ => {}
         }
+        let is_authorized = has_token || self.has_cookie(headers);
         match token_of(uri) {
-            Some((token, to)) if self.secrets.is_token(&token) => Err(Rejection::SignedIn { to }),
+            Some((token, to)) if !is_write && self.secrets.is_token(&token) => Err(Rejection::SignedIn { to }),
+            // The token is removed from the address even if the request is already authorized.
+            Some((_, to)) if !is_write && is_authorized => Err(Rejection::Redirect { to }),
+            _ if is_authorized => Ok(()),
             Some((_, to)) => Err(Rejection::SignIn { to, is_wrong: true }),
             None => Err(Rejection::SignIn {
                 to: uri.to_string(),
@@ -120,11 +130,9 @@ impl Guard {
             self.cookie,
             self.secrets.session()
         );
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        for (name, value) in [(header::SET_COOKIE, cookie.as_str()), (header::LOCATION, to)] {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                response.headers_mut().insert(name, value);
-            }
+        let mut response = see_other(to);
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         response
     }
@@ -133,6 +141,7 @@ impl Guard {
         match rejection {
             Status(status, why) => page::rejection(status, why, is_json),
             Rejection::SignedIn { to } => self.start_session(&to),
+            Rejection::Redirect { to } => see_other(&to),
             Rejection::SignIn { .. } if is_json => {
                 let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
                 page::rejection(StatusCode::UNAUTHORIZED, why, true)
@@ -165,6 +174,14 @@ pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
     response
         .headers_mut()
         .insert(header::VARY, HeaderValue::from_static("Accept, Cookie"));
+    response
+}
+
+fn see_other(to: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
     response
 }
 

@@ -107,6 +107,28 @@ fn the_token_of_an_address_becomes_a_cookie() {
     }
 }
 
+/// Style, script, icon and the sign-in form need no token.
+#[test]
+fn addresses_that_need_no_token_start_no_session() {
+    let (table, console) = console();
+    let own = format!("http://{}", console.address);
+    let headers = [("Host", console.address.as_str()), ("Origin", own.as_str())];
+    for path in ["/assets/console.css", "/assets/none", "/assets/", "/sign-in", "/sign-in/"] {
+        for method in ["GET", "HEAD", "PUT", "PATCH", "OPTIONS"] {
+            for token in ["", "?token=wrong", "?token="] {
+                let response = console.raw(method, &format!("{path}{token}"), &headers, "");
+                assert!(response.header("set-cookie").is_none(), "{method} {path}{token}");
+                assert!(response.header("location").is_none(), "{method} {path}{token}");
+                assert!(
+                    !response.body.contains(&table.name) && !response.body.contains("read-only"),
+                    "{method} {path}{token}: {}",
+                    response.body
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn only_valid_cookies_and_bearer_tokens_are_accepted() {
     let (_table, console) = console();
