@@ -8,6 +8,9 @@ mod html;
 mod http;
 mod large;
 mod listening;
+mod load;
+#[cfg(target_os = "linux")]
+mod opener;
 mod pages;
 mod quarantine;
 mod records;
