@@ -262,3 +262,6 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
     };
     Some((token?, to))
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,14 +144,26 @@ pub(super) fn visible(text: &str, max: usize) -> String {
             shown.extend(["… ", &bytes(text.len()), " in all"]);
             break;
         }
-        let is_hidden = character.is_control() && !['\n', '\t'].contains(&character)
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        match is_hidden {
+        match is_hidden(character) {
             true => shown.extend(character.escape_unicode()),
             false => shown.push(character),
         }
     }
     shown
+}
+
+/// Returns `true` for control characters, except for line feeds and tabs, and for characters that
+/// [Unicode](https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point) displays as nothing or as a separator.
+/// Variation selectors are not hidden: they are a part of emoji.
+fn is_hidden(character: char) -> bool {
+    character.is_control() && !['\n', '\t'].contains(&character)
+        || matches!(
+            character,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+                | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 #[cfg(test)]

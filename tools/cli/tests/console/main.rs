@@ -4,6 +4,7 @@
 
 mod escaping;
 mod guard;
+mod hostile;
 mod html;
 mod http;
 mod large;

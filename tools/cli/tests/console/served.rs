@@ -18,7 +18,7 @@ pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
 /// A console that serves until it is dropped.
 pub(crate) struct Console {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     pub(crate) address: String,
     pub(crate) token: String,
     /// Session cookie, `name=value`.
