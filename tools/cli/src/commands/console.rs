@@ -63,7 +63,7 @@ Examples:
   vzero console --endpoint-url http://127.0.0.1:8000
   vzero console --from s3://failed-records --allow-write --no-open
 
-The console is read-only without --allow-write. Other machines have access only with --bind and --token.";
+The console is read-only without --allow-write. Other machines have access only with --bind and a token.";
 
 impl Console {
     /// Serves until Ctrl-C.

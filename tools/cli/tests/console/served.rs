@@ -35,8 +35,8 @@ impl Console {
         Self::start(table, &[], &[&["--no-open"], arguments].concat())
     }
 
-    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)]) -> Self {
-        Self::start(table, environment, &["--no-open"])
+    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::start(table, environment, &[&["--no-open"], arguments].concat())
     }
 
     /// Starts a read-only console that opens the web browser.
