@@ -113,10 +113,10 @@ mod tests {
     async fn a_single_use_token_expires() {
         let secrets = Secrets::new(None);
         let token = secrets.single_use();
-        tokio::time::advance(SINGLE_USE_TIMEOUT - Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_secs(59)).await;
         assert!(secrets.redeem(&token));
         let token = secrets.single_use();
-        tokio::time::advance(SINGLE_USE_TIMEOUT).await;
+        tokio::time::advance(Duration::from_secs(60)).await;
         assert!(!secrets.redeem(&token));
     }
 

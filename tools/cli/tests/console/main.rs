@@ -16,6 +16,7 @@ mod pages;
 mod quarantine;
 mod records;
 mod served;
+mod sessions;
 
 use testkit::table::Table;
 
