@@ -7,11 +7,12 @@
 //! | 256 | open connections |
 //!
 //! If there are 256 connections, a new one closes the one that waits for its client the longest. So a flood of idle connections
-//! does not lock out the operator. A connection whose page is in progress is not closed; if all are, a new one waits.
+//! does not lock out the operator. A connection that served a page, which requires that its client is signed in, is not closed; if
+//! all did, a new one waits until one of them ends.
 //!
 //! All connections are closed when [`serve`] is dropped.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use axum::{Router, extract::Request, serve::Listener};
 use hyper::{
@@ -26,7 +27,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::{Notify, watch},
+    sync::watch,
     task::{AbortHandle, Id, JoinError, JoinSet},
     time::{Instant, sleep_until},
 };
@@ -56,17 +57,15 @@ impl Default for Limits {
 
 /// State of a connection. Each request has it as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Activity {
-    state: watch::Sender<State>,
-    /// Notified when a connection waits for its client.
-    waits: Arc<Notify>,
-}
+pub(super) struct Activity(watch::Sender<State>);
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     /// A page is in progress.
     Working,
-    /// The connection has waited for its client since this time.
+    /// The connection has waited for its client since this time, and has served a page before.
+    Served(Instant),
+    /// The connection has waited for its client since this time, and has not served a page yet.
     Waiting(Instant),
 }
 
@@ -77,7 +76,6 @@ pub(super) struct Work(Activity);
 struct Connections {
     tasks: JoinSet<()>,
     open: HashMap<Id, (AbortHandle, Activity)>,
-    waits: Arc<Notify>,
 }
 
 /// Serves connections until it is dropped.
@@ -97,13 +95,15 @@ impl Connections {
         }
         while self.tasks.len() >= max {
             let waiting = self.open.values();
-            let waiting = waiting.filter_map(|(task, activity)| Some((activity.waiting_since()?, task)));
+            let waiting = waiting.filter_map(|(task, activity)| match activity.state() {
+                State::Waiting(since) => Some((since, task)),
+                State::Working | State::Served(_) => None,
+            });
             if let Some((_, task)) = waiting.min_by_key(|(since, _)| *since) {
                 task.abort();
             }
-            tokio::select! {
-                Some(ended) = self.tasks.join_next_with_id() => self.remove(&ended),
-                () = self.waits.notified() => {}
+            if let Some(ended) = self.tasks.join_next_with_id().await {
+                self.remove(&ended);
             }
         }
     }
@@ -117,7 +117,7 @@ impl Connections {
     }
 
     fn start(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, limits: Limits) {
-        let activity = Activity::new(Arc::clone(&self.waits));
+        let activity = Activity::new();
         let task = self.tasks.spawn(connection(stream, router, activity.clone(), limits));
         self.open.insert(task.id(), (task, activity));
     }
@@ -134,12 +134,7 @@ async fn connection(
     let service = service_fn(|mut request: Request<Incoming>| {
         activity.wait();
         request.extensions_mut().insert(activity.clone());
-        let response = service.call(request);
-        async {
-            let response = response.await;
-            activity.wait();
-            response
-        }
+        service.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -153,35 +148,34 @@ async fn connection(
 }
 
 impl Activity {
-    fn new(waits: Arc<Notify>) -> Self {
-        let (state, _) = watch::channel(State::Waiting(Instant::now()));
-        Self { state, waits }
+    fn new() -> Self {
+        Self(watch::Sender::new(State::Waiting(Instant::now())))
     }
 
     /// Marks the connection as working.
     pub(super) fn work(&self) -> Work {
-        self.state.send_replace(State::Working);
+        self.0.send_replace(State::Working);
         Work(self.clone())
     }
 
+    /// Starts to wait for the client, which sends a request.
     fn wait(&self) {
-        self.state.send_replace(State::Waiting(Instant::now()));
-        self.waits.notify_one();
+        self.0.send_modify(|state| match state {
+            State::Working => {}
+            State::Served(since) | State::Waiting(since) => *since = Instant::now(),
+        });
     }
 
-    fn waiting_since(&self) -> Option<Instant> {
-        match *self.state.borrow() {
-            State::Working => None,
-            State::Waiting(since) => Some(since),
-        }
+    fn state(&self) -> State {
+        *self.0.borrow()
     }
 
-    /// Returns when the connection has waited for its client for this time.
+    /// Returns when the connection has been without work for this time.
     async fn waits_for(&self, time: Duration) {
-        let mut state = self.state.subscribe();
+        let mut state = self.0.subscribe();
         loop {
             state.mark_unchanged();
-            let Some(since) = self.waiting_since() else {
+            let (State::Waiting(since) | State::Served(since)) = self.state() else {
                 let _ = state.changed().await;
                 continue;
             };
@@ -195,7 +189,7 @@ impl Activity {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.0.wait();
+        self.0.0.send_replace(State::Served(Instant::now()));
     }
 }
 
