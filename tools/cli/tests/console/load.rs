@@ -28,7 +28,7 @@ fn many_requests_at_once_have_no_errors() {
             put_item(&table.client, &table.name, item).await;
         }
     });
-    let console = Console::with_environment(&table, &[("ATTEMPT_TIMEOUT_MS", "1000")], &[]);
+    let console = Console::with_environment(&table, &[("ATTEMPT_TIMEOUT_MS", "400")], &[]);
     let sent = AtomicUsize::new(0);
     let client = || {
         let mut errors = Vec::new();
