@@ -21,6 +21,10 @@ const ASSETS: [(&str, &str, &str); 3] = [
     ("/assets/icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
+pub(super) fn is_asset(path: &str) -> bool {
+    ASSETS.iter().any(|(known, ..)| *known == path)
+}
+
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     ASSETS.into_iter().fold(Router::new(), |router, (path, kind, content)| {
         router.route(path, get(move || async move { asset(kind, content) }))

@@ -3,10 +3,12 @@
 //! 1. Its `Host` is one of the console, against DNS rebinding.
 //! 2. If it is not GET or HEAD, its `Origin` is the console, against cross-site requests. A request with the access token
 //!    in its `Authorization` header needs no `Origin`, because other sites do not know the token.
-//! 3. It carries the access token or the session cookie. Style, script, icon and the sign-in form need neither.
+//! 3. It carries the access token or the cookie of a session. Style, script, icon and the sign-in form need neither.
 //! 4. A form contains the CSRF token of the console.
+//!
+//! A GET request whose address contains the access token or the single-use token starts a session.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Form,
@@ -18,14 +20,19 @@ use axum::{
 };
 
 use super::{
-    address::{ASSETS, SIGN_IN},
+    address::{SIGN_IN, SIGN_OUT},
+    assets,
     hosts::Hosts,
     page,
     secrets::{CSRF, Secrets},
+    sessions::{self, Sessions},
 };
 
 const MAX_FORM_BYTES: usize = 64 * 1024;
-const SESSION_SECONDS: u32 = 24 * 60 * 60;
+/// Maximum time in which a client sends a form.
+const FORM_TIMEOUT: Duration = Duration::from_secs(30);
+/// Headers of requests that browsers send before the user opens a page.
+const PREFETCH: [&str; 4] = ["sec-purpose", "purpose", "x-purpose", "x-moz"];
 
 /// Security headers of every response.
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -45,6 +52,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 pub(super) struct Guard {
     secrets: Arc<Secrets>,
+    sessions: Sessions,
     hosts: Hosts,
     /// Name of the session cookie. It contains the port, because consoles at other ports receive the same cookies.
     cookie: String,
@@ -52,8 +60,11 @@ pub(super) struct Guard {
 
 enum Rejection {
     Status(StatusCode, &'static str),
-    /// The address contains a token, which the response removes from it.
+    /// The address contains a valid token. The response starts a session, and removes the token from the address.
     SignedIn {
+        to: String,
+    },
+    Redirect {
         to: String,
     },
     SignIn {
@@ -68,6 +79,7 @@ impl Guard {
     pub(super) fn new(secrets: Arc<Secrets>, hosts: Hosts, port: u16) -> Self {
         Self {
             secrets,
+            sessions: Sessions::default(),
             hosts,
             cookie: format!("vzero-{port}"),
         }
@@ -88,15 +100,24 @@ impl Guard {
         if is_write && !has_token && !is_same_origin(text(header::ORIGIN), host) {
             return Err(Status(StatusCode::FORBIDDEN, "The form was sent from another site."));
         }
-        if uri.path().starts_with(ASSETS) || uri.path() == SIGN_IN || has_token || self.has_cookie(headers) {
-            return match token_of(uri) {
-                // The token is removed from the address even if the request is already authorized.
-                Some((_, to)) if !is_write && uri.path() != SIGN_IN => Err(Rejection::SignedIn { to }),
-                _ => Ok(()),
-            };
+        match uri.path() {
+            SIGN_IN if *method == Method::POST => return Ok(()),
+            SIGN_IN => {
+                let to = "/".to_owned();
+                return Err(Rejection::SignIn { to, is_wrong: false });
+            }
+            path if !is_write && assets::is_asset(path) => return Ok(()),
+            _ => {}
         }
+        let is_authorized = has_token || self.sessions_of(headers).any(|cookie| self.sessions.contains(cookie));
+        // A request for a preview does not use up the token.
+        let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
+        let signs_in = |token: &str| self.secrets.is_token(token) || is_visit && self.secrets.redeem(token);
         match token_of(uri) {
-            Some((token, to)) if self.secrets.is_token(&token) => Err(Rejection::SignedIn { to }),
+            Some((token, to)) if !is_write && signs_in(&token) => Err(Rejection::SignedIn { to }),
+            // The token is removed from the address even if the request is already authorized.
+            Some((_, to)) if !is_write && is_authorized => Err(Rejection::Redirect { to }),
+            _ if is_authorized => Ok(()),
             Some((_, to)) => Err(Rejection::SignIn { to, is_wrong: true }),
             None => Err(Rejection::SignIn {
                 to: uri.to_string(),
@@ -105,26 +126,34 @@ impl Guard {
         }
     }
 
-    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+    /// Returns the values of the session cookie. Browsers send one.
+    fn sessions_of<'a>(&'a self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
         let cookies = headers.get_all(header::COOKIE).iter();
         cookies
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(';'))
             .filter_map(|cookie| cookie.trim().split_once('='))
-            .any(|(name, value)| name == self.cookie && self.secrets.is_session(value))
+            .filter_map(|(name, value)| (name == self.cookie).then_some(value))
     }
 
     fn start_session(&self, to: &str) -> Response {
-        let cookie = format!(
-            "{}={}; Path=/; HttpOnly; SameSite=Lax; Max-Age={SESSION_SECONDS}",
-            self.cookie,
-            self.secrets.session()
-        );
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        for (name, value) in [(header::SET_COOKIE, cookie.as_str()), (header::LOCATION, to)] {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                response.headers_mut().insert(name, value);
-            }
+        self.redirect(to, &self.sessions.start(), sessions::MAX_DURATION)
+    }
+
+    fn sign_out(&self, headers: &HeaderMap) -> Response {
+        for cookie in self.sessions_of(headers) {
+            self.sessions.end(cookie);
+        }
+        self.redirect("/", "", Duration::ZERO)
+    }
+
+    /// Redirects to a page, and sets the session cookie.
+    fn redirect(&self, to: &str, session: &str, max_age: Duration) -> Response {
+        let (name, max_age) = (&self.cookie, max_age.as_secs());
+        let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}");
+        let mut response = see_other(to);
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
         response
     }
@@ -133,6 +162,7 @@ impl Guard {
         match rejection {
             Status(status, why) => page::rejection(status, why, is_json),
             Rejection::SignedIn { to } => self.start_session(&to),
+            Rejection::Redirect { to } => see_other(&to),
             Rejection::SignIn { .. } if is_json => {
                 let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
                 page::rejection(StatusCode::UNAUTHORIZED, why, true)
@@ -168,12 +198,25 @@ pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
     response
 }
 
+fn see_other(to: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}
+
 /// Checks the CSRF token of a form.
 async fn check_form(guard: &Guard, request: Request, next: Next, is_json: bool) -> Response {
     let invalid = || page::rejection(StatusCode::BAD_REQUEST, "The form cannot be parsed.", is_json);
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_FORM_BYTES).await else {
-        return invalid();
+    let body = match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return invalid(),
+        Err(_) => {
+            let why = "The form was not received in time.";
+            return page::rejection(StatusCode::REQUEST_TIMEOUT, why, is_json);
+        }
     };
     let copy = Request::from_parts(parts.clone(), Body::from(body.clone()));
     let Ok(Form(form)) = Form::<HashMap<String, String>>::from_request(copy, &()).await else {
@@ -185,6 +228,9 @@ async fn check_form(guard: &Guard, request: Request, next: Next, is_json: bool) 
     if !form.get(CSRF).is_some_and(|token| guard.secrets.is_csrf(token)) {
         let why = "The form has expired or belongs to another console. Go back, reload the page and try again.";
         return page::rejection(StatusCode::FORBIDDEN, why, is_json);
+    }
+    if parts.uri.path() == SIGN_OUT {
+        return guard.sign_out(&parts.headers);
     }
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
@@ -216,3 +262,6 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
     };
     Some((token?, to))
 }
+
+#[cfg(test)]
+mod tests;

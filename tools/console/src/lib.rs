@@ -19,6 +19,8 @@ mod as_of;
 mod assets;
 mod background;
 mod compare;
+mod concurrency;
+mod connections;
 mod entities;
 mod entity;
 mod error;
@@ -34,12 +36,14 @@ mod repair;
 mod restore;
 mod secrets;
 mod server;
+mod sessions;
 mod time;
 mod timeline;
 mod value;
 mod version;
 
 use std::{
+    fmt,
     net::{IpAddr, SocketAddr, TcpListener},
     num::NonZeroU32,
     sync::Arc,
@@ -52,16 +56,18 @@ use shared::{
     dynamodb::write::WriteOptions,
 };
 
-use self::{app::App, guard::Guard, hosts::Hosts, secrets::Secrets};
+use self::{app::App, connections::Limits, guard::Guard, hosts::Hosts, secrets::Secrets};
 
 /// Default time in which a missing version may still arrive.
 const LAG: Duration = Duration::from_secs(60);
 
 /// A console that serves until it is dropped.
-#[derive(Debug)]
 pub struct Console {
     address: SocketAddr,
+    /// `http://` and the host.
+    origin: String,
     url: String,
+    secrets: Arc<Secrets>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -114,6 +120,15 @@ pub struct Table<'a> {
     pub s3_endpoint_url: Option<&'a str>,
 }
 
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the secrets.
+        f.debug_struct("Console")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Console {
     /// Serves a table, read-only and only to this machine.
     pub fn of_table(listener: TcpListener, table: Table<'_>) -> std::io::Result<Self> {
@@ -140,11 +155,12 @@ impl Console {
             bind: options.bind,
             names: options.hosts,
         };
-        let url = format!("http://{}/?token={}", hosts.authority(address), secrets.token());
+        let origin = format!("http://{}", hosts.authority(address));
+        let url = format!("{origin}/?token={}", secrets.token());
         let guard = Guard::new(Arc::clone(&secrets), hosts, address.port());
         let app = App {
             connection,
-            secrets,
+            secrets: Arc::clone(&secrets),
             writes: options.writes,
             sources: options.sources,
             services: options.services,
@@ -157,19 +173,30 @@ impl Console {
             samples: tokio::sync::Mutex::default(),
         };
         let router = server::router(app, guard);
-        let task = tokio::spawn(async move {
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Self { address, url, task })
+        let task = tokio::spawn(connections::serve(listener, router, Limits::default()));
+        Ok(Self {
+            address,
+            origin,
+            url,
+            secrets,
+            task,
+        })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the URL with the access token.
+    /// Returns the URL with the access token, for the operator. It is not for the arguments of a command: other users can
+    /// read these in the process list.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Returns a URL that signs in once, within a minute, for the command that opens the web browser. The next call makes it
+    /// invalid.
+    pub fn single_use_url(&self) -> String {
+        format!("{}/?token={}", self.origin, self.secrets.single_use())
     }
 
     /// Waits until the server ends.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::logging::chain;
 
 use super::{
-    address::{self, ASSETS, SIGN_IN},
+    address::{self, ASSETS, SIGN_IN, SIGN_OUT},
     app::App,
     secrets::CSRF,
     value,
@@ -149,7 +149,8 @@ fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Mark
                     ", "
                     @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
                     ". Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
-                    kbd { "f" } " failures, " kbd { "h" } " health."
+                    kbd { "f" } " failures, " kbd { "h" } " health. "
+                    a href=(SIGN_OUT) { "Sign out" }
                 }
             }
         }
@@ -191,7 +192,10 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
 
 pub(super) fn sign_in(to: &str, is_wrong: bool) -> Response {
     let body = html! {
-        @if is_wrong { p.note role="alert" { "Invalid token." } }
+        @if is_wrong {
+            p.note role="alert" { "Invalid token." }
+            p { "The link that the console opens in your browser is valid once, for a minute." }
+        }
         p { "Enter the token of this console. It is part of the URL that the console printed when it started." }
         form method="post" action=(SIGN_IN) {
             input type="hidden" name="to" value=(to);
@@ -201,6 +205,15 @@ pub(super) fn sign_in(to: &str, is_wrong: bool) -> Response {
         }
     };
     (StatusCode::UNAUTHORIZED, bare("Sign in", &body)).into_response()
+}
+
+pub(super) fn sign_out(app: &App) -> Markup {
+    let body = html! {
+        h1 { "Sign out" }
+        p { "To sign in again, you need the token of the console." }
+        form method="post" action=(SIGN_OUT) { (csrf(app)) button { "Sign out" } }
+    };
+    page(app, "Sign out", None, &body)
 }
 
 /// Renders the hidden field that every form needs.

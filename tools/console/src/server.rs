@@ -11,11 +11,14 @@ use axum::{
 };
 
 use super::{
+    address::SIGN_OUT,
     app::App,
-    as_of, assets, compare, entities, entity, failures,
+    as_of, assets, compare,
+    concurrency::{self, Permits},
+    entities, entity, failures,
     guard::{self, Guard},
     health,
-    page::ResponseFormat,
+    page::{self, ResponseFormat},
     redrive, repair, restore, version,
 };
 use crate::error::PageError;
@@ -44,14 +47,19 @@ macro_rules! form {
 
 pub(super) fn router(app: App, guard: Guard) -> Router {
     let app = Arc::new(app);
-    Router::new()
+    let readers = Router::new()
+        .route("/failures", page!(failures::view))
+        .route("/redrive", form!(page!(redrive::view), redrive::post))
+        .route_layer(middleware::from_fn_with_state(
+            Permits::of_readers(),
+            concurrency::limit,
+        ));
+    let pages = Router::new()
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
         .route("/version", page!(version::view))
         .route("/compare", page!(compare::view))
         .route("/as-of", page!(as_of::view))
-        .route("/failures", page!(failures::view))
-        .route("/redrive", form!(page!(redrive::view), redrive::post))
         .route("/repair", form!(page!(repair::view), repair::post))
         .route("/restore", form!(page!(restore::view), restore::post))
         .route(
@@ -61,6 +69,11 @@ pub(super) fn router(app: App, guard: Guard) -> Router {
         .route("/health", get(health))
         .route("/health/audit", post(start_audit))
         .route("/health/audit/stop", post(stop_audit))
+        .route_layer(middleware::from_fn_with_state(Permits::of_pages(), concurrency::limit));
+    Router::new()
+        .merge(pages)
+        .merge(readers)
+        .route(SIGN_OUT, get(async |State(app): State<Shared>| page::sign_out(&app)))
         .merge(assets::router())
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), clear_meters))

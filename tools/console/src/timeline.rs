@@ -130,7 +130,7 @@ pub(super) fn drawing(marks: &[Mark], scale: Scale) -> Markup {
                 rect.strip x=(MARGIN) width=(WIDTH - 2.0 * MARGIN) y=(STRIP) height="8" rx="4" {}
                 @if scale.floor > 1 { rect.strip.pruned x=(MARGIN) width=(round(strip(scale.floor) - MARGIN)) y=(STRIP) height="8" rx="4" {} }
                 @if let (Some(first), Some(last)) = (first, last) {
-                    rect.window x=(round(strip(first.version))) width=(round((strip(last.version + 1) - strip(first.version)).max(4.0))) y=(STRIP - 2.0) height="12" rx="4" {}
+                    rect.window x=(round(strip(first.version))) width=(round((strip(last.version.saturating_add(1)) - strip(first.version)).max(4.0))) y=(STRIP - 2.0) height="12" rx="4" {}
                 }
             }
         }

@@ -99,6 +99,12 @@ impl Table {
         self.command(arguments).spawn().unwrap()
     }
 
+    /// Starts the command with more environment variables.
+    pub fn start_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied()).spawn().unwrap()
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Run {
         Run::wait(self.start(arguments))
     }

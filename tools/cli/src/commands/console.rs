@@ -39,7 +39,8 @@ pub(crate) struct Console {
     /// Listen on this address, for access from other machines
     #[arg(long, value_name = "ADDRESS", requires = "token")]
     bind: Option<IpAddr>,
-    /// Access token [default: a random one]
+    /// Access token [default: a random one]. Other users of this machine can read this option in the process list: set
+    /// `VZERO_CONSOLE_TOKEN` instead
     #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true, value_parser = token)]
     token: Option<String>,
     /// Accept requests for this host name as well
@@ -62,7 +63,7 @@ Examples:
   vzero console --endpoint-url http://127.0.0.1:8000
   vzero console --from s3://failed-records --allow-write --no-open
 
-The console is read-only without --allow-write. Other machines have access only with --bind and --token.";
+The console is read-only without --allow-write. Other machines have access only with --bind and a token.";
 
 impl Console {
     /// Serves until Ctrl-C.
@@ -79,13 +80,14 @@ impl Console {
             hosts: self.host.clone(),
         };
         let mut console = history_console::Console::serve(self.listen()?, connection, options)?;
-        // The only output of the token.
+        // The only output of the access token. The browser gets another one, because other users can read the arguments of the
+        // command that opens it.
         let url = console.url().to_owned();
         output.sentence(
             &json!({"URL": url, "AllowWrite": self.allow_write}),
             &format!("{url}\nServing until Ctrl-C."),
         )?;
-        if !self.no_open && open::that_detached(&url).is_err() {
+        if !self.no_open && open::that_detached(console.single_use_url()).is_err() {
             output::note("cannot open a web browser");
         }
         tokio::select! {

@@ -9,16 +9,16 @@ use crate::{
     served::Console,
 };
 
-fn console() -> (Table, Console) {
+pub(crate) fn console() -> (Table, Console) {
     let table = new_table();
     table.write_versions("E", 1);
     let console = Console::of(&table);
     (table, console)
 }
 
-const PAGE: &str = "/entity?id=E";
+pub(crate) const PAGE: &str = "/entity?id=E";
 
-fn is_authorized(response: &Answer) -> bool {
+pub(crate) fn is_authorized(response: &Answer) -> bool {
     match response.status {
         200 | 404 => true,
         401 => {
@@ -79,7 +79,7 @@ fn the_token_of_an_address_becomes_a_cookie() {
         );
         let cookie = response.header("set-cookie").unwrap();
         let (cookie, attributes) = cookie.split_once("; ").unwrap();
-        assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=86400");
+        assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=28800");
         let (name, value) = cookie.split_once('=').unwrap();
         assert_eq!(name, format!("vzero-{port}"));
         assert!(value.len() >= 32 && value != token, "the cookie is not the token");

@@ -62,6 +62,14 @@ fn listening_for_other_machines_requires_a_strong_token() {
         &["--bind", "127.0.0.1", "--host", "history.example", "--token", TOKEN],
     );
     assert_eq!(console.token, TOKEN);
+    // The same with the token of the environment.
+    let environment = [("VZERO_CONSOLE_TOKEN", TOKEN)];
+    let bound = Console::with_environment(
+        &table,
+        &environment,
+        &["--bind", "127.0.0.1", "--host", "history.example"],
+    );
+    assert_eq!((bound.token.as_str(), bound.get("/none").status), (TOKEN, 404));
     assert!(console.address.starts_with("history.example:"), "{}", console.address);
     assert_eq!(console.get("/none").status, 404);
     for (host, status) in [("192.0.2.1:1", 404), ("evil.example", 421)] {

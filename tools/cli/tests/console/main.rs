@@ -4,14 +4,19 @@
 
 mod escaping;
 mod guard;
+mod hostile;
 mod html;
 mod http;
 mod large;
 mod listening;
+mod load;
+#[cfg(target_os = "linux")]
+mod opener;
 mod pages;
 mod quarantine;
 mod records;
 mod served;
+mod sessions;
 
 use testkit::table::Table;
 

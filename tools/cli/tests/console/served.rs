@@ -18,7 +18,7 @@ pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
 /// A console that serves until it is dropped.
 pub(crate) struct Console {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     pub(crate) address: String,
     pub(crate) token: String,
     /// Session cookie, `name=value`.
@@ -32,8 +32,21 @@ impl Console {
     }
 
     pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
-        let arguments = [&["console", "--port", "0", "--no-open"], arguments].concat();
-        let mut child = table.start(&arguments);
+        Self::start(table, &[], &[&["--no-open"], arguments].concat())
+    }
+
+    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        Self::start(table, environment, &[&["--no-open"], arguments].concat())
+    }
+
+    /// Starts a read-only console that opens the web browser.
+    pub(crate) fn opening(table: &Table, environment: &[(&str, &str)]) -> Self {
+        Self::start(table, environment, &[])
+    }
+
+    fn start(table: &Table, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
+        let arguments = [&["console", "--port", "0"], arguments].concat();
+        let mut child = table.start_with(environment, &arguments);
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();

@@ -76,7 +76,7 @@ fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Chang
         }
         nav.pages aria-label="Version pairs" {
             @if a > 1 && b > 1 { a rel="prev" href=(address::compare(entity, a - 1, b - 1)) { "Previous pair" } }
-            a rel="next" href=(address::compare(entity, a + 1, b + 1)) { "Next pair" }
+            a rel="next" href=(address::compare(entity, a.saturating_add(1), b.saturating_add(1))) { "Next pair" }
         }
         div.scroll role="region" aria-label="Changes" tabindex="0" {
             (differences(changes, from, to))

@@ -151,7 +151,7 @@ impl History {
 
     pub(super) fn pages(&self, by_time: bool, label: &str) -> Markup {
         let (newest, first) = (self.to >= self.latest, self.from <= 1);
-        let newer = (self.to + PAGE).min(self.latest);
+        let newer = self.to.saturating_add(PAGE).min(self.latest);
         if newest && first {
             return Markup::default();
         }

@@ -20,7 +20,7 @@ use super::{
     address,
     app::App,
     page::{self, FormResponse, Section, View},
-    time,
+    time, value,
 };
 use crate::error::PageError;
 
@@ -161,7 +161,7 @@ fn finding(entity: &EntityId, finding: &Finding) -> Markup {
             td { (page::members(&finding.to_json(entity), "Finding")) }
             td {
                 @if finding.is_wrong() {
-                    a href=(repair) aria-label={ "Repair " (entity.as_str()) } { "Repair…" }
+                    a href=(repair) aria-label={ "Repair " (value::plain(entity.as_str())) } { "Repair…" }
                 } @else {
                     span.muted { "None: the version arrived late" }
                 }

@@ -1,0 +1,274 @@
+//! Requests and data at the limits of their types.
+
+use std::thread;
+
+use serde_json::json;
+
+use crate::{
+    html::Page,
+    http::{self, encoded},
+    new_table,
+    served::Console,
+};
+
+const PATHS: [&str; 9] = [
+    "/?prefix=E",
+    "/entity?id=E",
+    "/version?id=E&version=1",
+    "/compare?id=E",
+    "/as-of?id=E",
+    "/failures",
+    "/restore?id=E&version=1",
+    "/undelete?id=E",
+    "/health",
+];
+
+#[test]
+fn the_highest_version_numbers_are_shown() {
+    let table = new_table();
+    for version in [u64::MAX, u64::MAX - 1] {
+        let number = version.to_string();
+        let item = json!({"PK": {"S": "E"}, "SK": {"S": format!("v{number}")}, "N": {"N": number}});
+        table.put(item);
+    }
+    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": u64::MAX.to_string()}}));
+    let console = Console::of(&table);
+    for path in [
+        "/?prefix=E",
+        "/entity?id=E",
+        "/entity?id=E&to={max}",
+        "/entity?id=E&to={before}",
+        "/entity?id=E&to={before}&scale=version",
+        "/entity?id=E&to=1",
+        "/version?id=E&version={max}",
+        "/version?id=E&version={before}",
+        "/compare?id=E",
+        "/compare?id=E&from={before}&to={max}",
+        "/compare?id=E&from={max}&to={max}",
+        "/as-of?id=E&version={max}",
+        "/restore?id=E&version={before}",
+        "/health",
+    ] {
+        let path = path
+            .replace("{max}", &u64::MAX.to_string())
+            .replace("{before}", &(u64::MAX - 1).to_string());
+        let answer = console.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        console.json(&path);
+    }
+    for path in [
+        "/compare?id=E&from=0&to=18446744073709551615",
+        "/compare?id=E&from=1&to=18446744073709551616",
+        "/entity?id=E&to=99999999999999999999",
+        "/as-of?id=E&version=0",
+    ] {
+        assert_eq!(console.get(path).status, 400, "{path}");
+    }
+}
+
+#[test]
+fn long_addresses_and_many_parameters_are_rejected_or_ignored() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let console = Console::of(&table);
+    let many = (0..5000).map(|n| format!("&p{n}=x")).collect::<Vec<_>>().concat();
+    let repeated = "&id=E".repeat(5000);
+    let separators = "&".repeat(60_000);
+    for path in PATHS {
+        let separator = if path.contains('?') { "" } else { "?" };
+        for more in [&many, &repeated, &separators, "&state=%00%ff", "&id[]=x&=&==&%"] {
+            let path = format!("{path}{separator}{more}");
+            let answer = console.get(&path);
+            assert!(
+                [200, 400, 404, 409].contains(&answer.status),
+                "{}: {}",
+                &path[..80],
+                answer.status
+            );
+        }
+    }
+    for length in [63_000, 70_000, 130_000, 1_000_000] {
+        let answer = http::try_send(
+            console.port,
+            &format!("GET /?prefix={} HTTP/1.1\r\n", "x".repeat(length)),
+        );
+        assert!(
+            ["HTTP/1.1 401", "HTTP/1.1 414", "HTTP/1.1 431", ""].contains(&answer.as_str()),
+            "{length}: {answer}"
+        );
+    }
+    let headers = (0..2000).map(|n| format!("X-{n}: x\r\n")).collect::<Vec<_>>().concat();
+    assert_eq!(
+        http::try_send(console.port, &format!("GET / HTTP/1.1\r\n{headers}")),
+        "HTTP/1.1 431"
+    );
+    assert_eq!(console.get("/entity?id=E").status, 200);
+}
+
+#[test]
+fn head_requests_have_the_status_of_get_and_no_body() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let console = Console::of(&table);
+    for path in PATHS.into_iter().chain(["/none", "/sign-out", "/entity?id=none"]) {
+        let headers = [("Host", console.address.as_str()), ("Cookie", &console.cookie)];
+        let head = console.raw("HEAD", path, &headers, "");
+        assert_eq!(head.status, console.get(path).status, "{path}");
+        assert_eq!(head.body, "", "{path}");
+    }
+}
+
+#[test]
+fn unusual_hosts_and_cookies_are_checked() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let console = Console::of(&table);
+    let port = console.address.rsplit_once(':').unwrap().1;
+    let cookie = ("Cookie", console.cookie.as_str());
+    for host in [
+        "localhost.",
+        "127.0.0.1.",
+        "user@localhost",
+        "user:password@127.0.0.1",
+        "localhost@evil.example",
+        "localhost/",
+        "localhost#",
+        "localhost evil.example",
+        "localhost,evil.example",
+        "0x7f.1",
+        "2130706433",
+        "[::ffff:10.0.0.1]",
+        "0.0.0.0",
+    ] {
+        for host in [host.to_owned(), format!("{host}:{port}")] {
+            let status = console
+                .raw("GET", "/entity?id=E", &[("Host", &host), cookie], "")
+                .status;
+            assert!([400, 421].contains(&status), "{host}: {status}");
+        }
+    }
+    let host = ("Host", console.address.as_str());
+    let (name, value) = console.cookie.split_once('=').unwrap();
+    let wrong = format!("{name}=wrong");
+    let quoted = format!("{name}=\"{value}\"");
+    for (cookies, status) in [
+        (vec![wrong.as_str(), &console.cookie], 200),
+        (vec![console.cookie.as_str(), &wrong], 200),
+        (vec![wrong.as_str(), "a=b"], 401),
+        (vec![quoted.as_str()], 401),
+        (vec![name], 401),
+        (vec![";;=;=;"], 401),
+    ] {
+        let headers = cookies.iter().map(|cookie| ("Cookie", *cookie));
+        let headers: Vec<_> = [host].into_iter().chain(headers).collect();
+        assert_eq!(
+            console.raw("GET", "/entity?id=E", &headers, "").status,
+            status,
+            "{cookies:?}"
+        );
+    }
+}
+
+#[test]
+fn a_flood_of_forms_is_rejected() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let console = Console::with(&table, &["--allow-write"]);
+    let many = (0..9000).map(|n| format!("p{n}=x&")).collect::<Vec<_>>().concat();
+    let large = "x".repeat(65_000);
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| {
+                assert_eq!(console.post("/sign-in", &[("token", &large)]).status, 401);
+                for path in [
+                    "/restore",
+                    "/undelete",
+                    "/redrive",
+                    "/repair",
+                    "/health/audit",
+                    "/sign-out",
+                ] {
+                    let headers = [
+                        ("Host", console.address.as_str()),
+                        ("Cookie", &console.cookie),
+                        ("Origin", &format!("http://{}", console.address)),
+                    ];
+                    let status = console.raw("POST", path, &headers, &many).status;
+                    assert!([400, 403].contains(&status), "{path}: {status}");
+                }
+            });
+        }
+    });
+    assert_eq!(console.get("/entity?id=E").status, 200);
+}
+
+/// Characters that are not visible, or that change the order of the text, are escaped in keys, names and values.
+#[test]
+fn hidden_characters_are_visible() {
+    let table = new_table();
+    let hidden = [
+        '\u{0}',
+        '\u{7f}',
+        '\u{85}',
+        '\u{ad}',
+        '\u{34f}',
+        '\u{61c}',
+        '\u{115f}',
+        '\u{17b4}',
+        '\u{180e}',
+        '\u{200b}',
+        '\u{200f}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{206f}',
+        '\u{3164}',
+        '\u{feff}',
+        '\u{ffa0}',
+        '\u{fff9}',
+        '\u{e0001}',
+        '\u{e0041}',
+    ];
+    let text = hidden.map(|c| format!("a{c}b")).concat();
+    let id = format!("E{text}");
+    let item = |sk: &str| {
+        json!({
+            "PK": {"S": id}, "SK": {"S": sk}, "Latest": {"N": "2"}, "Actor": {"S": text}, "RequestId": {"S": text},
+            format!("N{text}"): {"S": text}, "M": {"M": {&text: {"SS": [text]}}},
+        })
+    };
+    for sk in ["v0", "v1", "Metadata"] {
+        table.put(item(sk));
+    }
+    let console = Console::of(&table);
+    let is_hidden = |c: char| hidden.contains(&c);
+    let id = encoded(&id);
+    for path in [
+        "/?prefix=E",
+        "/entity?id={id}",
+        "/version?id={id}&version=1",
+        "/compare?id={id}&from=1&to=1",
+        "/as-of?id={id}&version=1",
+        "/version?id={id}&version=7",
+        "/repair?id={id}",
+        "/restore?id={id}&version=1",
+    ] {
+        let answer = console.get(&path.replace("{id}", &id));
+        let page = Page::parse(&answer.body);
+        assert_eq!(page.text.find(is_hidden), None, "{path}: {:?}", page.text);
+        if path != "/repair?id={id}" {
+            assert!(
+                page.text.contains("a\\u{202e}b") && page.text.contains("a\\u{61c}b"),
+                "{path}: {}",
+                page.text
+            );
+        }
+        for tag in &page.tags {
+            for name in ["aria-label", "title", "alt", "placeholder", "class"] {
+                let value = tag.attribute(name).unwrap_or_default();
+                assert!(!value.contains(is_hidden), "{path}: {tag:?}");
+            }
+        }
+    }
+}

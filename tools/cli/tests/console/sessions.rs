@@ -1,0 +1,72 @@
+//! The start and the end of sessions.
+
+use crate::{
+    guard::{PAGE, console, is_authorized},
+    html::Page,
+    http,
+};
+
+/// Style, script, icon and the sign-in form need no token.
+#[test]
+fn addresses_that_need_no_token_start_no_session() {
+    let (table, console) = console();
+    let own = format!("http://{}", console.address);
+    let headers = [("Host", console.address.as_str()), ("Origin", own.as_str())];
+    for path in [
+        "/assets/console.css",
+        "/assets/none",
+        "/assets/",
+        "/sign-in",
+        "/sign-in/",
+    ] {
+        for method in ["GET", "HEAD", "PUT", "PATCH", "OPTIONS"] {
+            for token in ["", "?token=wrong", "?token="] {
+                let response = console.raw(method, &format!("{path}{token}"), &headers, "");
+                assert!(response.header("set-cookie").is_none(), "{method} {path}{token}");
+                assert!(response.header("location").is_none(), "{method} {path}{token}");
+                assert!(
+                    !response.body.contains(&table.name) && !response.body.contains("read-only"),
+                    "{method} {path}{token}: {}",
+                    response.body
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn each_sign_in_has_its_own_session_until_sign_out() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let origin = format!("http://{}", console.address);
+    let sign_in = || {
+        let response = console.raw("GET", &format!("/?token={}", console.token), &[host], "");
+        let cookie = response.header("set-cookie").unwrap().split(';').next().unwrap();
+        cookie.to_owned()
+    };
+    let (one, other) = (sign_in(), sign_in());
+    assert_ne!(one, other);
+    let get = |path: &str, cookie: &str| console.raw("GET", path, &[host, ("Cookie", cookie)], "");
+    let footer = Page::parse(&get(PAGE, &one).body);
+    assert!(footer.links().contains(&"/sign-out"));
+    let page = Page::parse(&get("/sign-out", &one).body);
+    let fields = http::form(&[("csrf", page.field("csrf").unwrap())]);
+    let post = |cookie: &str, fields: &str| {
+        console.raw(
+            "POST",
+            "/sign-out",
+            &[host, ("Cookie", cookie), ("Origin", &origin)],
+            fields,
+        )
+    };
+    // Another site cannot sign the user out.
+    assert_eq!(post(&one, "csrf=wrong").status, 403);
+    assert!(is_authorized(&get(PAGE, &one)));
+    let response = post(&one, &fields);
+    let port = console.address.rsplit_once(':').unwrap().1;
+    let removed = format!("vzero-{port}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
+    assert_eq!((response.status, response.header("location")), (303, Some("/")));
+    assert_eq!(response.header("set-cookie"), Some(removed.as_str()));
+    assert!(!is_authorized(&get(PAGE, &one)) && is_authorized(&get(PAGE, &other)));
+    assert_eq!(get("/sign-out", &one).status, 401);
+}
