@@ -60,7 +60,7 @@ pub enum Decision {
 ///
 /// # Errors
 ///
-/// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one.
+/// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one, or the greatest one.
 pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result<Decision, InvalidImage> {
     let without_latest = match update.expected {
         Some(ExpectedVersion::Is(version)) => Decision::Conflict {
@@ -103,9 +103,20 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
         }
     }
     match is_older(update, stored) {
-        Some(false) => Ok(Decision::Apply),
+        Some(false) => has_next_version(stored)
+            .then_some(Decision::Apply)
+            .ok_or(InvalidImage::LatestTooLarge),
         Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
         None => latest_of(stored).map(|version| Decision::Unordered { version }),
+    }
+}
+
+/// Returns `false` if the latest item has the greatest version or a higher number. A number that is not that of a version for
+/// another reason is not decided here: the request fails.
+fn has_next_version(stored: &Item) -> bool {
+    match latest_of(stored) {
+        Ok(latest) => latest.get() < Version::MAX,
+        Err(why) => why != InvalidImage::LatestTooLarge,
     }
 }
 
@@ -141,7 +152,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
     };
-    let next = latest.checked_add(1).ok_or(InvalidImage::LatestTooLarge)?;
+    let next = Version::new(latest + 1).ok_or(InvalidImage::LatestTooLarge)?.get();
     let live = stored.filter(|stored| !is_expired(stored, now.to_duration()));
     let mut item = live
         .cloned()

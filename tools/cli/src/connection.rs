@@ -16,6 +16,7 @@ use aws_sdk_dynamodb::{
     Client,
     config::{Credentials, ProvideCredentials as _},
 };
+use history_console::hosts::Hosts;
 use operations::connection::Connection;
 use shared::{
     config,
@@ -121,11 +122,10 @@ fn client(globals: &Globals, paced: bool, sdk: &SdkConfig, meter: &Meter, pace_m
     Client::from_conf(config.build())
 }
 
+/// Returns `true` for the URL of `localhost` or of a loopback address.
 fn is_this_machine(url: &str) -> bool {
     let address = url.split_once("://").map_or(url, |(_, address)| address);
-    ["127.0.0.1", "localhost", "[::1]"]
-        .iter()
-        .any(|host| address.starts_with(host))
+    Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }
 
 /// Returns the width that the table was created with. A new table gets the width of the options with its first write.
@@ -155,4 +155,26 @@ async fn digits(globals: &Globals, width: Width, client: &Client) -> Result<Vers
         store.store_digits().await?;
     }
     Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_of_this_machine_need_no_credentials() {
+        for (url, is_own) in [
+            ("http://127.0.0.1:8000", true),
+            ("http://127.34.5.6:8000/", true),
+            ("http://localhost:8000", true),
+            ("http://[::1]:8000", true),
+            ("localhost", true),
+            ("http://127.0.0.1.example:8000", false),
+            ("http://localhost.example", false),
+            ("https://dynamodb.eu-central-1.amazonaws.com", false),
+            ("http://10.0.0.1:8000", false),
+        ] {
+            assert_eq!(is_this_machine(url), is_own, "{url}");
+        }
+    }
 }

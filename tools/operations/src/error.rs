@@ -114,7 +114,7 @@ impl OperationError {
                 | WriteError::Uncounted { .. }
                 | WriteError::Unordered { .. },
             )
-            | Self::Read(ReadError::Uncounted) => Kind::Conflict,
+            | Self::Read(ReadError::Uncounted | ReadError::Latest(_)) => Kind::Conflict,
             // DynamoDB rejects such a request regardless of its sender.
             Self::Service(error) if error.kind == ErrorKind::Rejected => Kind::Invalid,
             Self::Write(error) if error.kind() == ErrorKind::Rejected => Kind::Invalid,

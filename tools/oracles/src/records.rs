@@ -88,7 +88,7 @@ fn check_in_kinesis(raw: &RawValue) {
 fn record_of(item: &shared::domain::Item, version: u64) -> Box<RawValue> {
     let version = Version::new(version).unwrap_or(Version::FIRST);
     let image = serde_json::to_value(attribution::latest_from(item.clone(), version)).unwrap_or_default();
-    let keys = json!({"SK": {"S": LATEST_KEY}});
+    let keys = json!({"PK": image[names::PK], "SK": {"S": LATEST_KEY}});
     let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
     to_raw(&json!({"eventName": "MODIFY", "dynamodb": change}))
 }

@@ -14,6 +14,7 @@ use crate::{
         recorded_at::RecordedAt,
         stamp::Stamp,
         update::{ExpectedVersion, Update},
+        version::Version,
         version_item::InvalidImage,
     },
     dynamodb::{
@@ -30,6 +31,9 @@ use crate::{
 /// Rejects a repetition of the last update: the counter is not idempotent, see
 /// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
 const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
+/// Rejects an update of the greatest version: `v0` would have a number that is not that of a version. A `Latest` of another type
+/// passes, and fails in the calculation.
+const HAS_NEXT_VERSION: &str = "(attribute_not_exists(#latest) OR NOT #latest >= :max)";
 /// Requires that the entity does not exist.
 const ABSENT: &str = "attribute_not_exists(#pk)";
 /// Requires the expected version.
@@ -115,7 +119,9 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
         .value(":request", s(update.request_id.as_str()))
         .set("#latest = if_not_exists(#latest, :zero) + :one")
         .set("#request = :request")
-        .condition(NOT_THE_LAST_REQUEST);
+        .value(":max", n(Version::MAX))
+        .condition(NOT_THE_LAST_REQUEST)
+        .condition(HAS_NEXT_VERSION);
     form.recent_requests.add_to(&mut expression);
     form.guard.add_to(&mut expression);
     form.lifetime.add_to(&mut expression, update);

@@ -64,6 +64,8 @@ fn quarantine_is_a_source_of_failures() {
         let document = console.json(&format!("/failures?source=0&document={}", encoded(name)));
         document["Shown"][0]["Outcome"].clone()
     };
-    assert_eq!([outcome("E#1 9"), outcome("G 11")], ["Conflict", "Recorded"]);
+    assert_eq!([outcome("E#1 9"), outcome("G 11")], ["Conflict", "AboveLatest"]);
+    table.put(json!({"PK": {"S": "G"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "State": {"S": "POISON"}}));
+    assert_eq!(outcome("G 11"), "Recorded");
     assert_eq!(outcome("F 10"), "Failed");
 }

@@ -51,6 +51,8 @@ pub(crate) enum Outcome {
     Conflict,
     Skipped,
     Purged,
+    /// The latest item does not count the version, and the reason.
+    AboveLatest(String),
     Failed(String),
 }
 
@@ -63,6 +65,7 @@ impl Outcome {
             StreamOutcome::Purged => Self::Purged,
             StreamOutcome::Failed { failure, .. } | StreamOutcome::Quarantined { failure, .. } => match failure {
                 RecordFailure::Conflict => Self::Conflict,
+                RecordFailure::AboveLatest(_) | RecordFailure::NoLatestItem => Self::AboveLatest(failure.chain()),
                 failure => Self::Failed(failure.chain()),
             },
         }
@@ -75,6 +78,7 @@ impl Outcome {
             Self::Conflict => "Conflict",
             Self::Skipped => "Skipped",
             Self::Purged => "Purged",
+            Self::AboveLatest(_) => "AboveLatest",
             Self::Failed(_) => "Failed",
         }
     }

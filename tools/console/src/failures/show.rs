@@ -198,7 +198,7 @@ fn row(record: &RecordView, with_image: bool) -> Markup {
                     Some(Outcome::Conflict) => span.bad { "Conflicts with a different item" },
                     Some(Outcome::Skipped) => "Would be skipped",
                     Some(Outcome::Purged) => "Was purged, would not be stored",
-                    Some(Outcome::Failed(why)) => span.bad { (why) },
+                    Some(Outcome::AboveLatest(why) | Outcome::Failed(why)) => span.bad { (why) },
                     None => span.muted { "Not processed: record of another table" },
                 } }
                 td { @if let Some(created) = record.created { (time::shown(created)) } }

@@ -215,7 +215,7 @@ mod tests {
             ),
             (latest(&[("a", 1)]), latest(&[("a", 5)]), 0, None),
             (latest(&[("a", 1)]), latest(&[("a", 5)]), -5, None),
-            (latest(&[("a", 1)]), latest(&[("a", u64::MAX)]), 1, Some(u64::MAX)),
+            (latest(&[("a", 1)]), latest(&[("a", Version::MAX)]), 1, Some(u64::MAX)),
             (latest(&[]), latest(&[]), 1, Some(0)),
         ] {
             assert_eq!(

@@ -1,20 +1,21 @@
-//! Reads of an entity in which very many versions are missing: each ends, after a number of requests that does not depend on the
-//! width of the gap.
+//! Entities with very great version numbers: a read beside a wide gap ends after a number of requests that does not depend on its
+//! width, and no update goes beyond the greatest version.
 
 use std::time::Duration;
 
 use serde_json::json;
 use shared::{
-    domain::{recorded_at::RecordedAt, time::ClientTime, version::Version},
+    domain::{ledger::Retention, recorded_at::RecordedAt, time::ClientTime, version::Version},
     dynamodb::{
         Store,
         read::{
             history::HistoryQuery,
             versions::{Lag, ReadError},
         },
+        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
     },
 };
-use testkit::database::{Database, entity};
+use testkit::database::{Database, entity, mode, rows, update, write};
 
 /// A search back and a binary search over the greatest gap send 128.
 const MAX_REQUESTS: usize = 200;
@@ -94,4 +95,36 @@ async fn every_read_ends_beside_a_gap() {
         let effective = Box::pin(bounded(&database, "effective at", effective)).await;
         assert!(matches!(effective, Err(ReadError::Missing { .. })));
     }
+}
+
+#[tokio::test]
+async fn an_update_of_the_greatest_version_is_rejected_and_changes_nothing() {
+    let database = Database::start().await;
+    let store = database.store("Greatest", 1).await;
+    for latest in [Version::MAX, Version::MAX + 1, u64::MAX] {
+        for idempotency in [Idempotency::default(), Idempotency::Ledger(Retention::default())] {
+            for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+                let options = WriteOptions {
+                    idempotency,
+                    ..mode(write_mode)
+                };
+                let id = format!("{latest} {idempotency:?} {write_mode:?}");
+                let v0 = json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}});
+                database.put("Greatest", v0).await;
+                let before = rows(&database, "Greatest").await;
+                let written = write(&store, &update(json!({"ID": id, "A": "a"})), options).await;
+                assert!(
+                    written.as_ref().is_err_and(|error| error.contains("Latest is above")),
+                    "{id}: {written:?}"
+                );
+                assert_eq!(rows(&database, "Greatest").await, before, "{id}");
+            }
+        }
+    }
+    // The version before it still has a next one.
+    let last = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": (Version::MAX - 1).to_string()}});
+    database.put("Greatest", last).await;
+    let written = write(&store, &update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
+    let version = Version::new(Version::MAX).unwrap();
+    assert_eq!(written, Ok(WriteOutcome::Written { version }));
 }

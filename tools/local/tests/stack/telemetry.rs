@@ -242,7 +242,8 @@ async fn every_outcome_is_counted_once() {
         .put(json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}}))
         .await;
     let record = |number: &str, image: Value| {
-        let keys = json!({"PK": {"S": "T"}, "SK": {"S": "v0"}});
+        let id = image["PK"]["S"].as_str().unwrap_or("T");
+        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
         json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
     };
     let image = |id: &str| json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": {"S": "other"}});
