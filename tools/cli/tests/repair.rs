@@ -364,13 +364,7 @@ fn a_counter_never_continues_below_the_floor() {
             let pruned = table.run(arguments);
             let is_one = arguments.contains(&"E");
             let expected = match before.contains_key("E v0") {
-                true => {
-                    if is_one {
-                        5
-                    } else {
-                        4
-                    }
-                }
+                true => 4,
                 false => {
                     if is_one {
                         3

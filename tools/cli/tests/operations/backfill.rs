@@ -349,7 +349,7 @@ fn a_killed_backfill_during_writes_loses_nothing() {
         let before = std::fs::read_to_string(&path).ok();
         let is_ended = loop {
             // The application continues to write.
-            table.write(json!({"ID": format!("E{}", number * 7 % 60), "State": "new"}));
+            table.write(json!({"ID": format!("E{}", number * 7 % 30), "State": "new"}));
             number += 1;
             if child.try_wait().unwrap().is_some() {
                 break true;
@@ -374,8 +374,8 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     assert!(summary(&last)["Conflicts"] > 0, "{last:?}");
     let audited = table.run(&["audit", "--all", "--lag", "0"]);
     assert_eq!(audited.code, 0, "{audited:?}");
-    for written in 0..number.min(60) {
-        let id = format!("E{}", written * 7 % 60);
+    for written in 0..number.min(30) {
+        let id = format!("E{}", written * 7 % 30);
         assert_eq!(table.items_of(&id)["v0"]["State"]["S"], "new", "{id}");
     }
     let all = table.runtime.block_on(table.store.scan_items()).unwrap();
