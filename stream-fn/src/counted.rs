@@ -2,14 +2,18 @@
 //!
 //! A record of the stream comes from a write of the latest item, so its version is counted. A document can be edited, or come
 //! from before a purge or from a table that was restored: a version above the latest one would block the number for the update
-//! that reaches it.
+//! that reaches it. A version that is stored already is not a failure.
 
 use std::collections::{HashMap, HashSet};
 
+use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
     domain::{entity::EntityId, version::Version, version_item::VersionItem},
-    dynamodb::{Store, put::put_version::PutError},
+    dynamodb::{
+        Store,
+        put::put_version::{PutError, PutOutcome},
+    },
 };
 
 use crate::{
@@ -31,24 +35,25 @@ impl LatestVersions {
     pub async fn read<'a>(store: &Store, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Self, PutError> {
         let entities: HashSet<_> = entities.into_iter().cloned().collect();
         let entities: Vec<_> = entities.into_iter().collect();
-        store.latest_versions(&entities, true).await.map(Self).map_err(PutError)
+        store.counted_versions(&entities).await.map(Self).map_err(PutError)
     }
 
-    /// Checks that the latest item of the entity counts this version.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`RecordFailure::AboveLatest`] or [`RecordFailure::NoLatestItem`] if it does not.
-    pub fn check(&self, version: &VersionItem) -> Result<(), RecordFailure> {
-        match self.0.get(version.entity()) {
-            Some(latest) if version.version() <= *latest => Ok(()),
-            Some(latest) => Err(RecordFailure::AboveLatest(*latest)),
-            None => Err(RecordFailure::NoLatestItem),
-        }
+    /// Returns the outcome of a version that the latest item does not count: it was recorded before, or is not put. `None` for a
+    /// version that is counted.
+    pub async fn outcome(&self, store: &Store, version: &VersionItem) -> Option<Outcome> {
+        let failure = match self.0.get(version.entity()) {
+            Some(latest) if version.version() <= *latest => return None,
+            Some(latest) => RecordFailure::AboveLatest(*latest),
+            None => RecordFailure::NoLatestItem,
+        };
+        Some(match store.preview_put(version).await {
+            Ok(PutOutcome::Recorded) => failure.into(),
+            stored => stored.into(),
+        })
     }
 }
 
-/// Returns, for each record, the failure of one whose version is not counted, or whose latest item could not be read.
+/// Returns, for each record, the outcome of one whose version is not counted, or whose latest item could not be read.
 pub(crate) async fn outcomes(store: &Store, records: &[Record], deadline: Deadline) -> Vec<Option<Outcome>> {
     let versions: Vec<_> = records.iter().map(version_of).collect();
     let latest = read(
@@ -57,15 +62,23 @@ pub(crate) async fn outcomes(store: &Store, records: &[Record], deadline: Deadli
         deadline,
     )
     .await;
-    let failure = |version: &VersionItem| match &latest {
-        Ok(latest) => latest.check(version).err(),
-        Err(None) => Some(RecordFailure::NotReached),
-        Err(Some(error)) => Some(RecordFailure::of_read(error.clone())),
-    };
-    versions
-        .into_iter()
-        .map(|version| version.and_then(failure).map(Outcome::from))
+    stream::iter(versions)
+        .then(async |version| outcome(store, &latest, version?).await)
         .collect()
+        .await
+}
+
+/// Returns `None` for a version that is counted.
+async fn outcome(
+    store: &Store,
+    latest: &Result<LatestVersions, Option<PutError>>,
+    version: &VersionItem,
+) -> Option<Outcome> {
+    match latest {
+        Ok(latest) => latest.outcome(store, version).await,
+        Err(None) => Some(RecordFailure::NotReached.into()),
+        Err(Some(error)) => Some(RecordFailure::of_read(error.clone()).into()),
+    }
 }
 
 fn version_of(record: &Record) -> Option<&VersionItem> {

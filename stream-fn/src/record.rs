@@ -65,7 +65,9 @@ pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
 /// use are read, so members of an unexpected type elsewhere are no error.
 pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
     let not_a_record = |number| Record::new(number, None, Parsed::malformed(Malformed::NotARecord));
-    let Ok(record) = serde_json::from_str::<RawRecord>(raw.get()) else {
+    // The parser accepts the members of a list by their position, too.
+    let record = Some(raw.get()).filter(|raw| raw.trim_start().starts_with('{'));
+    let Some(record) = record.and_then(|raw| serde_json::from_str::<RawRecord>(raw).ok()) else {
         return not_a_record(None);
     };
     if let Some(kinesis) = record.kinesis {

@@ -103,20 +103,19 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
         }
     }
     match is_older(update, stored) {
-        Some(false) => has_next_version(stored)
-            .then_some(Decision::Apply)
-            .ok_or(InvalidImage::LatestTooLarge),
+        Some(false) => has_next_version(stored).map(|()| Decision::Apply),
         Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
         None => latest_of(stored).map(|version| Decision::Unordered { version }),
     }
 }
 
-/// Returns `false` if the latest item has the greatest version or a higher number. A number that is not that of a version for
+/// Returns an error if the latest item has the greatest version or a higher number. A number that is not that of a version for
 /// another reason is not decided here: the request fails.
-fn has_next_version(stored: &Item) -> bool {
+fn has_next_version(stored: &Item) -> Result<(), InvalidImage> {
     match latest_of(stored) {
-        Ok(latest) => latest.get() < Version::MAX,
-        Err(why) => why != InvalidImage::LatestTooLarge,
+        Ok(latest) if latest.get() == Version::MAX => Err(InvalidImage::LatestIsGreatest),
+        Err(InvalidImage::LatestTooLarge) => Err(InvalidImage::LatestTooLarge),
+        _ => Ok(()),
     }
 }
 
@@ -152,7 +151,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
     };
-    let next = Version::new(latest + 1).ok_or(InvalidImage::LatestTooLarge)?.get();
+    let next = Version::new(latest + 1).ok_or(InvalidImage::LatestIsGreatest)?.get();
     let live = stored.filter(|stored| !is_expired(stored, now.to_duration()));
     let mut item = live
         .cloned()

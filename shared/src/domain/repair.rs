@@ -19,6 +19,10 @@ use super::{
 /// set back.
 pub const MAX_MISSING: u64 = 10_000;
 
+/// Maximum number from which a repair continues a counter, also above a floor: a partition takes at most 1,000 updates a second,
+/// and reaches it after 31 years.
+pub const MAX_COUNT: u64 = 1_000_000_000_000;
+
 /// Repair step.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -99,8 +103,8 @@ pub fn highest(findings: &[Finding]) -> Option<Version> {
     highest.max()
 }
 
-/// Returns the highest version if no repair continues from it: more than [`MAX_MISSING`] versions are missing between it and
-/// the latest item, or the floor if there is none or it is higher.
+/// Returns the highest version if no repair continues from it: it is above [`MAX_COUNT`], or more than [`MAX_MISSING`] versions
+/// are missing between it and the latest item, or the floor if there is none or it is higher.
 pub fn out_of_reach(findings: &[Finding], latest: Option<Version>, floor: Version) -> Option<Version> {
     let highest = highest(findings)?;
     let mut existing = VersionSet::default();
@@ -110,7 +114,8 @@ pub fn out_of_reach(findings: &[Finding], latest: Option<Version>, floor: Versio
         }
     }
     let first = latest.map_or(1, |latest| latest.get() + 1).max(floor.get());
-    (existing.gaps(first, highest.get()).len() > MAX_MISSING).then_some(highest)
+    let is_far = highest.get() > MAX_COUNT || existing.gaps(first, highest.get()).len() > MAX_MISSING;
+    is_far.then_some(highest)
 }
 
 /// Plans the repair of these findings. `top` is the item of the [`highest`] version. A missing latest item is restored only
@@ -155,6 +160,10 @@ pub fn plan(
         }
     }
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
+        if floor.get() > MAX_COUNT {
+            plan.left.push(Finding::BelowFloor { floor });
+            return plan;
+        }
         plan.steps
             .extend(recount(floor, latest).map(|(from, to)| Step::Recount { from, to }));
         return plan;

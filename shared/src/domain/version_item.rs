@@ -165,6 +165,9 @@ pub enum InvalidImage {
     /// `Latest` is too large for a version.
     #[error("Latest is above {max}", max = Version::MAX)]
     LatestTooLarge,
+    /// `Latest` is the greatest version, so there is no next one.
+    #[error("Latest is {max}, the greatest version, so there is no next one", max = Version::MAX)]
+    LatestIsGreatest,
     /// `Latest` is below the floor: the counter was set back.
     #[error("Latest is below the floor")]
     LatestBelowFloor,

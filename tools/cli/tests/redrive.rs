@@ -206,7 +206,7 @@ fn failed_records_are_listed_and_all_others_are_stored() {
             .as_array()
             .unwrap()
             .iter()
-            .map(Value::to_string)
+            .map(|other| json!({"Source": other["Source"], "Table": other["Table"]}).to_string())
             .collect();
         tables.sort();
         let of = |name: &str, table: &str| json!({"Source": source(name), "Table": table}).to_string();

@@ -15,7 +15,11 @@ use std::{
 
 use futures::{Stream, stream};
 use history_console::{Console, Table};
-use shared::{dynamodb::read::scan_items::ScanError, logging::chain};
+use shared::{
+    domain::{Item, entity::is_reserved, keys::partition_key_of},
+    dynamodb::read::scan_items::ScanError,
+    logging::chain,
+};
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -174,12 +178,18 @@ impl Feed {
     }
 }
 
+/// Returns `true` for an item that belongs to no entity, such as the width of version keys.
+fn is_own(item: &Item) -> bool {
+    partition_key_of(item).is_some_and(is_reserved)
+}
+
 /// Sends the feed. The sample is sent only if the table is empty.
 async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Screen) -> Result<(), RunError> {
     let lines = match feed {
         Feed::StandardInput => None,
         Feed::File(lines) => Some(lines),
-        Feed::Sample if !stack.store.scan_items().await?.is_empty() => return Ok(()),
+        // The library's own items are no content.
+        Feed::Sample if stack.store.scan_items().await?.iter().any(|item| !is_own(item)) => return Ok(()),
         Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
     };
     let total = lines.as_ref().map_or(0, Vec::len) as u64;

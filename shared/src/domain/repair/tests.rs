@@ -197,7 +197,17 @@ fn the_counter_does_not_follow_a_version_that_is_out_of_reach() {
         assert_eq!(found, json!([[], [], 2]));
     }
     // Pruned versions are not missing.
-    let pruned = [stray(Version::MAX - 3, Version::MAX - 1)];
-    assert_eq!(out_of_reach(&pruned, Some(version(2)), version(Version::MAX - 3)), None);
+    let pruned = [stray(MAX_COUNT - 3, MAX_COUNT)];
+    assert_eq!(out_of_reach(&pruned, Some(version(2)), version(MAX_COUNT - 3)), None);
     assert!(out_of_reach(&pruned, Some(version(2)), version(3)).is_some());
+    // A floor that no entity reaches.
+    let pruned = [stray(MAX_COUNT, MAX_COUNT + 1)];
+    assert!(out_of_reach(&pruned, Some(version(2)), version(MAX_COUNT)).is_some());
+    let floor = |floor| Finding::BelowFloor { floor: version(floor) };
+    let counted = json!([[format!("recount {}", MAX_COUNT + 1)], [], 0]);
+    assert_eq!(planned(&[floor(MAX_COUNT)], Some(v0(2, "x")), None, false), counted);
+    assert_eq!(
+        planned(&[floor(MAX_COUNT + 1)], Some(v0(2, "x")), None, false),
+        json!([[], [], 1])
+    );
 }

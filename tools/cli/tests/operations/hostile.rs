@@ -124,6 +124,122 @@ fn a_version_that_the_latest_item_does_not_count_is_not_written() {
     assert_eq!(table.json(&["put", "E", "--set", "A=b"], 0)["Version"], 3);
 }
 
+/// A version that was counted before the counter was lost, and is only in a document.
+#[test]
+fn a_repair_puts_counted_versions_before_it_continues_the_counter() {
+    let table = new_table();
+    let folder = tempfile::tempdir().unwrap();
+    for (id, latest) in [
+        (
+            "Overwritten",
+            Some(json!({"PK": {"S": "Overwritten"}, "SK": {"S": "v0"}, "A": {"S": "manual"}})),
+        ),
+        ("SetBack", Some(latest("SetBack", 1))),
+        ("Deleted", None),
+    ] {
+        for n in 0..4 {
+            table.write(json!({"ID": id, "n": n}));
+        }
+        keep(folder.path(), id, &document(&table, id, "5"));
+        table.delete(id, "v0");
+        if let Some(latest) = latest {
+            table.put(latest);
+        }
+    }
+    let redrive = ["redrive", text(folder.path())];
+    let answer = table.json(&redrive, 4);
+    assert_eq!(answer["AboveLatest"], 3, "{answer}");
+    let ids = ["Overwritten", "SetBack", "Deleted"];
+    let from = ["--yes", "--revive", "--lag", "0", "--from", text(folder.path())];
+    // The number of the latest item is planned before the version is put.
+    table.run(&[&["repair"], &ids[..], &from[..]].concat());
+    table.lines(&[&["repair"], &ids[..], &from[..]].concat(), 0);
+    for id in ids {
+        assert_eq!(table.items_of(id)["v5"]["A"], json!({"S": "a"}), "{id}");
+    }
+    table.lines(&[&["audit", "--lag", "0"], &ids[..]].concat(), 0);
+    assert_eq!(
+        members(&table.json(&redrive, 0), &["AlreadyRecorded", "AboveLatest"]),
+        json!([3, 0])
+    );
+}
+
+/// What is in history already is no failure, whatever became of the latest item.
+#[test]
+fn a_redrive_of_recorded_versions_can_be_repeated_after_the_latest_item_is_gone() {
+    let table = new_table();
+    table.write_versions("E", 2);
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), "1", &table.document(&table.records()).body);
+    let redrive = ["redrive", text(folder.path())];
+    table.json(&redrive, 0);
+    let v0 = table.items_of("E")["v0"].clone();
+    table.delete("E", "v0");
+    for arguments in [&redrive[..], &["redrive", text(folder.path()), "--dry-run"]] {
+        let answer = table.json(arguments, 0);
+        assert_eq!(
+            members(&answer, &["AlreadyRecorded", "AboveLatest"]),
+            json!([2, 0]),
+            "{answer}"
+        );
+    }
+    // A tombstone that has expired still counts, until it is deleted.
+    let mut expired = v0;
+    expired["TTL"] = json!({"N": "1"});
+    expired["Deleted"] = json!({"BOOL": true});
+    table.put(expired);
+    table.delete("E", "v1");
+    assert_eq!(table.json(&redrive, 0)["Recorded"], 1);
+}
+
+#[test]
+fn a_floor_that_no_entity_reaches_is_not_followed() {
+    let table = new_table();
+    table.write(json!({"ID": "E", "A": "a"}));
+    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": "9223372036854775806"}}));
+    let before = table.items();
+    let lines = table.lines(&["repair", "E", "--yes", "--lag", "0"], 4);
+    assert!(lines[0]["Why"].as_str().unwrap().contains("floor"), "{lines:?}");
+    assert_eq!(table.items(), before);
+}
+
+#[test]
+fn the_origin_of_a_record_cannot_be_hidden() {
+    let table = new_table();
+    table.write_versions("E", 1);
+    let folder = tempfile::tempdir().unwrap();
+    let own = document(&table, "E", "1");
+    let mut bare = own.clone();
+    bare["payload"]["Records"][0]
+        .as_object_mut()
+        .unwrap()
+        .remove("eventSourceARN");
+    let other = "arn:aws:dynamodb:eu-west-9:999999999999:table/Other/stream/1";
+    let twice = own.to_string().replace(
+        "\"eventName\"",
+        &format!("\"eventSourceARN\":\"{other}\",\"eventName\""),
+    );
+    fs::write(folder.path().join("1"), twice).unwrap();
+    let mut of_invalid_batch = bare.clone();
+    of_invalid_batch["DDBStreamBatchInfo"] = json!({"streamArn": other, "batchSize": -1});
+    keep(folder.path(), "2", &of_invalid_batch);
+    let mut of_kinesis = bare.clone();
+    of_kinesis["KinesisBatchInfo"] = json!({"streamArn": "arn:aws:kinesis:eu-west-9:999999999999:stream/Other"});
+    keep(folder.path(), "3", &of_kinesis);
+    let record = &bare["payload"]["Records"][0];
+    keep(
+        folder.path(),
+        "4",
+        &json!({"payload": {"Records": [["MODIFY", record["dynamodb"], null]]}}),
+    );
+    let answer = table.json(&["redrive", text(folder.path())], 4);
+    let counts = members(&answer, &["Recorded", "OtherTable", "Malformed"]);
+    assert_eq!(counts, json!([0, 3, 1]), "{answer}");
+    // Without any ARN, it is taken for one of the table.
+    keep(folder.path(), "5", &bare);
+    assert_eq!(table.json(&["redrive", text(folder.path())], 4)["Recorded"], 1);
+}
+
 #[test]
 fn records_of_another_account_region_or_entity_are_not_written() {
     let table = new_table();

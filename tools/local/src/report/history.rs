@@ -1,6 +1,6 @@
 //! The item collections of the table, and the completeness of their histories.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use shared::domain::{
     AttributeValue, Item,
@@ -10,7 +10,11 @@ use shared::domain::{
     names, quarantine,
     version::Version,
     version_item::VersionItem,
+    version_set::VersionSet,
 };
+
+/// Maximum number of missing versions that are named. `Latest` can be any number.
+const MAX_NAMED: usize = 20;
 
 /// All items of one partition key, ordered by sort key.
 #[derive(Debug, Default)]
@@ -62,11 +66,13 @@ impl Collection {
             Ok(version_item) => version_item,
             Err(error) => return vec![format!("{LATEST_KEY} makes no version: {error}")],
         };
-        let present: BTreeSet<Version> = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk)).collect();
-        let absent = (1..=version_item.version().get())
-            .filter_map(Version::new)
-            .filter(|version| !present.contains(version));
-        let mut missing: Vec<_> = absent.map(|version| digits.version_key(version)).collect();
+        let present = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk));
+        let present: VersionSet = present.map(Version::get).collect();
+        let absent = present.gaps(1, version_item.version().get());
+        let mut missing = digits.version_keys(absent.numbers().take(MAX_NAMED));
+        if absent.len() > MAX_NAMED as u64 {
+            missing.push(format!("{} more", absent.len() - MAX_NAMED as u64));
+        }
         let newest = find(&digits.version_key(version_item.version()));
         if newest.is_some_and(|newest| !same_item(newest, version_item.item())) {
             let key = digits.version_key(version_item.version());
@@ -145,6 +151,13 @@ mod tests {
             json!([latest("a", "1", "x"), item("a", "v1", "y")]),
             &[("a", &["v1 differs from v0"])],
         );
+        let named: Vec<_> = (1..=20).map(|number| format!("v{number}")).collect();
+        let named: Vec<_> = named
+            .iter()
+            .map(String::as_str)
+            .chain(["9223372036854775787 more"])
+            .collect();
+        check(json!([latest("a", "9223372036854775807", "x")]), &[("a", &named)]);
         check(
             json!([item("a", "v0", "x")]),
             &[("a", &["v0 makes no version: Latest is missing"])],

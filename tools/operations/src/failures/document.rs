@@ -21,6 +21,8 @@ pub const MAX_RECORDS: usize = 10_000;
 #[derive(Debug)]
 pub struct Document {
     pub batch: Option<Batch>,
+    /// Stream that the document names, also without a valid batch. It can be a Kinesis stream.
+    pub stream_arn: Option<String>,
     /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<Box<RawValue>>>,
     pub context: Context,
@@ -61,7 +63,12 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
     // The parser's error can contain a part of the document.
     let raw: RawDocument = serde_json::from_str(text).map_err(|_| NotADocument)?;
     let records = raw.payload.filter(|payload| payload.get() != "null").map(records);
+    let stream_arn = raw
+        .batch
+        .or(raw.kinesis)
+        .and_then(|batch| member::<Origin>(Some(batch)));
     let document = Document {
+        stream_arn: stream_arn.map(|origin| member(Some(origin.stream_arn)).unwrap_or_default()),
         batch: raw
             .batch
             .and_then(|batch| serde_json::from_str(batch.get()).ok())
@@ -84,6 +91,8 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
 struct RawDocument<'a> {
     #[serde(rename = "DDBStreamBatchInfo", borrow)]
     batch: Option<&'a RawValue>,
+    #[serde(rename = "KinesisBatchInfo", borrow)]
+    kinesis: Option<&'a RawValue>,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
     #[serde(rename = "requestContext", borrow)]
@@ -126,6 +135,13 @@ impl Context {
 
 fn member<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Origin<'a> {
+    #[serde(borrow)]
+    stream_arn: &'a RawValue,
 }
 
 #[derive(Deserialize)]

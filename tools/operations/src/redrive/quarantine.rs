@@ -167,6 +167,7 @@ fn document(record: &QuarantinedRecord) -> Result<Document, &'static str> {
     let raw = RawValue::from_string(record.record.clone()).map_err(|_| "its record is not JSON")?;
     Ok(Document {
         batch: None,
+        stream_arn: None,
         records: Some(vec![raw]),
         context: Context {
             condition: Some(record.kind.clone()),

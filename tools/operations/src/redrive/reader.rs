@@ -65,10 +65,7 @@ impl Reader {
                 read.tally.set_document();
                 Ok(read)
             }
-            (Some(records), batch) => {
-                let origin = batch.as_ref().map(|batch| batch.stream_arn.as_str());
-                self.own(name, records, origin).await
-            }
+            (Some(records), _) => self.own(name, records, document.stream_arn.as_deref()).await,
             (None, Some(batch)) if self.is_own(&batch.stream_arn).await? => {
                 let mut fetched = self.stream.fetch(&batch).await?;
                 let mut read = Read {
@@ -104,14 +101,15 @@ impl Reader {
     /// Returns the ARN that shows that a record belongs to another table, `None` if it belongs to this one. So does a record
     /// without any ARN.
     async fn other(&self, record: &Origin, batch: Option<&str>) -> Result<Option<String>, OperationError> {
-        if let Some(table) = &record.kinesis_table {
-            let own = self.id().await?;
-            let is_own = own.name == *table && record.arn.as_ref().is_none_or(|arn| own.is_beside_kinesis_stream(arn));
-            // In a Kinesis record, the ARN is that of the Kinesis stream.
-            return Ok((!is_own).then(|| format!("arn:aws:dynamodb:::table/{table}")));
+        if let Some(table) = &record.kinesis_table
+            && self.id().await?.name != *table
+        {
+            return Ok(Some(format!("arn:aws:dynamodb:::table/{table}")));
         }
         for arn in [record.arn.as_deref(), batch].into_iter().flatten() {
-            if !self.is_own(arn).await? {
+            // In a Kinesis record, the ARN is that of the Kinesis stream.
+            let is_kinesis = record.kinesis_table.is_some() && self.id().await?.is_beside_kinesis_stream(arn);
+            if !is_kinesis && !self.is_own(arn).await? {
                 return Ok(Some(arn.to_owned()));
             }
         }
@@ -169,11 +167,15 @@ impl Origin {
             #[serde(rename = "eventSourceARN", borrow)]
             arn: Option<&'a RawValue>,
         }
-        let members = serde_json::from_str::<Members>(record.get()).ok();
-        let arn = members.and_then(|members| members.arn);
+        // An ARN that is no text, or that occurs twice, is that of no table.
+        let arn = match serde_json::from_str::<Members>(record.get()) {
+            Ok(members) => members
+                .arn
+                .map(|arn| serde_json::from_str(arn.get()).unwrap_or_default()),
+            Err(_) => record.get().starts_with('{').then(String::new),
+        };
         Self {
-            // An ARN that is no text is that of no table.
-            arn: arn.map(|arn| serde_json::from_str(arn.get()).unwrap_or_default()),
+            arn,
             kinesis_table: kinesis_table(record),
         }
     }

@@ -10,7 +10,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
-    domain::{attributes::same_item, entity::EntityId, version::Version, version_item::VersionItem},
+    domain::{attributes::same_item, entity::EntityId, time::EpochMillis, version::Version, version_item::VersionItem},
     dynamodb::{
         Store,
         put::put_version::{PutError, PutOutcome},
@@ -106,7 +106,10 @@ impl Replay {
         let parsed = record::parse(raw, self.store.digits());
         let outcome = match parsed.content {
             Ok(Content::Skipped) => Outcome::Skipped,
-            Err(failure) => failure.into(),
+            Err(failure) => {
+                self.preview_malformed(parsed.entity.as_ref(), parsed.created, failure)
+                    .await
+            }
             Ok(Content::Version(version)) => self.preview(&version, plan).await.with_version(version),
         };
         ProcessedRecord {
@@ -120,14 +123,31 @@ impl Replay {
 }
 
 impl Replay {
+    /// Returns the outcome of a record that contains no version: it was purged, or failed.
+    async fn preview_malformed(
+        &self,
+        entity: Option<&EntityId>,
+        created: Option<EpochMillis>,
+        failure: RecordFailure,
+    ) -> Outcome {
+        let Some(entity) = entity else {
+            return failure.into();
+        };
+        match self.store.purge_markers([entity]).await {
+            Ok(markers) if markers.of(entity).is_some_and(|marker| marker.covers_record(created)) => Outcome::Purged,
+            Ok(_) => failure.into(),
+            Err(error) => RecordFailure::from(PutError(error)).into(),
+        }
+    }
+
     /// Returns the outcome that a replay would have now. Nothing is written.
     async fn preview(&self, version: &VersionItem, plan: &Plan) -> Outcome {
         match self.store.purge_markers([version.entity()]).await {
             Ok(markers) if markers.covers(version) => Outcome::Purged,
             Ok(_) => match LatestVersions::read(&self.store, [version.entity()]).await {
-                Ok(latest) => match latest.check(version) {
-                    Ok(()) => planned(version, self.store.preview_put(version).await, plan),
-                    Err(failure) => failure.into(),
+                Ok(latest) => match latest.outcome(&self.store, version).await {
+                    None => planned(version, self.store.preview_put(version).await, plan),
+                    Some(outcome) => outcome,
                 },
                 Err(error) => RecordFailure::from(error).into(),
             },

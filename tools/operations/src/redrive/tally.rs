@@ -118,7 +118,7 @@ impl Tally {
         Self {
             documents: 1,
             other_table: records,
-            other_tables: Named::one(json!({"Source": name, "Table": table})),
+            other_tables: Named::one(json!({"Source": name, "Table": table, "StreamArn": stream_arn})),
             ..Self::default()
         }
     }
@@ -334,7 +334,7 @@ impl Tally {
             (self.conflicts.count, "in conflict with an existing item"),
             (
                 self.above_latest.count,
-                "of versions that the latest item does not count",
+                "of versions above the latest one, or without a latest item",
             ),
             (self.lost, "lost"),
             (self.malformed.count, "malformed"),

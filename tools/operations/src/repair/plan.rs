@@ -49,6 +49,9 @@ pub struct Plan {
     pub steps: Vec<Planned>,
     /// Versions that only other sources than the entity's items can restore.
     missing: Missing,
+    /// Versions above the highest one of entities whose counter is repaired. The sources can contain versions that were counted
+    /// before the counter was lost: they are put before the counter continues.
+    beyond: Missing,
     /// Findings that are not repaired, with the reason.
     pub left: Vec<Value>,
 }
@@ -80,7 +83,11 @@ impl Plan {
                 .or(padded.as_ref())
                 .and_then(|item| latest_of(item).ok());
             let floor = store.floor(entity, true).await?;
-            let known = counted.into_iter().chain(number).fold(floor, Version::max);
+            let is_out_of_reach = repair::out_of_reach(findings, counted, floor).is_some();
+            let known = counted
+                .into_iter()
+                .chain(number.filter(|_| !is_out_of_reach))
+                .fold(floor, Version::max);
             let mut released = VersionSet::default();
             if findings
                 .iter()
@@ -98,7 +105,12 @@ impl Plan {
                     });
                 }
             }
-            let is_out_of_reach = repair::out_of_reach(findings, counted, floor).is_some();
+            let is_doubtful = number.is_some() || (latest.is_some() && counted.is_none());
+            if is_doubtful && !is_out_of_reach {
+                let above = known.get().saturating_add(1)..=known.get().saturating_add(repair::MAX_MISSING);
+                let beyond = plan.beyond.entry(entity.clone()).or_default();
+                beyond.insert_range(*above.start(), *above.end());
+            }
             let highest = number.zip(top.clone()).filter(|_| !is_out_of_reach);
             let padded = padded.filter(|_| !is_out_of_reach);
             if let Some(step) = padded.and_then(|padded| repair::move_padded(&padded, highest.as_ref(), digits)) {
@@ -135,9 +147,15 @@ impl Plan {
     ) -> Result<(), OperationError> {
         let reader = Reader::new(connection);
         let store = &connection.store;
-        let purged = store.purge_markers(self.missing.keys()).await?;
-        let search = Search::new(&self.missing, purged, store.digits(), reader);
-        if !self.missing.is_empty() {
+        let mut wanted = self.missing.clone();
+        for (entity, beyond) in &self.beyond {
+            for (from, to) in beyond.ranges() {
+                wanted.entry(entity.clone()).or_default().insert_range(from, to);
+            }
+        }
+        let purged = store.purge_markers(wanted.keys()).await?;
+        let search = Search::new(&wanted, purged, store.digits(), reader);
+        if !wanted.is_empty() {
             feed.all(sources, &search, &mut Tally::default()).await?;
             if stream {
                 search.stream(&connection.table).await?;
@@ -233,6 +251,9 @@ fn left(entity: &EntityId, finding: &Finding, is_purged: bool, is_out_of_reach: 
         }
         Finding::Orphan { .. } if is_purged => "the entity was purged; vzero purge deletes these versions",
         Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
+        Finding::BelowFloor { .. } => {
+            "the floor is too far above the versions: delete the item floor if it does not belong to the entity"
+        }
         Finding::Unpruned { .. } => "vzero prune removes them",
         _ => "the latest item contains no valid version",
     };
