@@ -45,10 +45,10 @@ fn serve(folder: &Path) -> Lambda {
 }
 
 /// A connection to one of the APIs.
-struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    async fn open(address: &str) -> Self {
+    pub(crate) async fn open(address: &str) -> Self {
         Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
     }
 
@@ -72,7 +72,7 @@ impl Connection {
         (status, head, String::from_utf8(body).unwrap())
     }
 
-    async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> (u16, String, String) {
+    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> (u16, String, String) {
         self.send(line, headers, body).await;
         self.receive().await
     }
