@@ -287,9 +287,9 @@ impl HostedFunction {
         let log_tail = report.tail();
         let is_error = failed.is_some();
         InvokeOutput {
-            is_error,
             request_id,
             payload,
+            is_error,
             log_tail,
         }
     }
