@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::lambda::{EXITED, Lambda, TIMED_OUT};
+use crate::lambda::{EXITED, InvokeOutput, Lambda, TIMED_OUT};
 
 /// Number of parallel lanes. Each entity belongs to one lane.
 const LANES: usize = 8;
@@ -127,20 +127,20 @@ struct Outcome {
 async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let number = line.number;
     let request_id = Uuid::new_v4().to_string();
-    let mut attempts = 0;
-    let (output, response) = loop {
+    let mut attempt = 1;
+    let output = loop {
         let payload = line.json.clone().into_bytes();
-        let Some(output) = lambda.invoke_as(request_id.clone(), WRITER, payload).await else {
+        let is_last = move |output: &InvokeOutput| attempt == MAX_ATTEMPTS || !has_ended(output);
+        let invoked = lambda.invoke_as(request_id.clone(), WRITER, payload, is_last).await;
+        let Some(output) = invoked else {
             return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned()));
         };
-        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
-        attempts += 1;
-        let kind = response.get("errorType").and_then(Value::as_str);
-        let has_ended = output.is_error && kind.is_some_and(|kind| [EXITED, TIMED_OUT].contains(&kind));
-        if !has_ended || attempts == MAX_ATTEMPTS {
-            break (output, response);
+        if is_last(&output) {
+            break output;
         }
+        attempt += 1;
     };
+    let response = response(&output);
     let member = |name: &str| {
         response
             .get(name)
@@ -165,6 +165,17 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
         "InvalidEvent" => Err(FeedError::Bad(number, member("errorMessage"))),
         kind => Err(FeedError::Failed(number, format!("{kind}: {}", member("errorMessage")))),
     }
+}
+
+/// Returns `true` if the process of the function was killed, exited or timed out.
+fn has_ended(output: &InvokeOutput) -> bool {
+    let response = response(output);
+    let kind = response.get("errorType").and_then(Value::as_str);
+    output.is_error && kind.is_some_and(|kind| [EXITED, TIMED_OUT].contains(&kind))
+}
+
+fn response(output: &InvokeOutput) -> Value {
+    serde_json::from_slice(&output.payload).unwrap_or_default()
 }
 
 #[derive(Debug, Error)]

@@ -3,7 +3,7 @@
 mod config;
 mod embedded;
 pub mod endpoint;
-mod public_port;
+pub mod public_port;
 pub mod stream;
 pub mod table;
 

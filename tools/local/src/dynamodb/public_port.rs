@@ -2,21 +2,25 @@
 //!
 //! The embedded server itself accepts every request, and allows each page to read the responses. So it listens on an address that
 //! pages cannot find, and this port checks each request and removes the headers for pages from each response.
+//!
+//! The server processes one request at a time. So few connections to it are enough, and the file descriptors of this process stay for
+//! those of the clients.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    body::Body,
+    body::{self, Body},
     extract::{Request, State},
     http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, uri::PathAndQuery},
     response::{IntoResponse as _, Response},
 };
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::listener::{
     access::{self, Refusal},
@@ -29,6 +33,10 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 /// Maximum number of requests at the same time, and of the bytes of their bodies.
 const MAX_REQUESTS: usize = 1000;
 const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Maximum number of requests that the server has at the same time. Others wait. The maximum number of idle connections is the same.
+const MAX_FORWARDED: usize = 32;
+/// Time after which an idle connection to the server ends.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Headers of one connection, which are not forwarded. The server has answered an `Expect` header itself.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -51,16 +59,23 @@ struct Forward {
     /// Address of the embedded server.
     server: SocketAddr,
     budget: Budget,
+    slots: Semaphore,
 }
 
 /// Returns the routes of the port at `address`, which forwards to the embedded server.
-pub(super) fn router(address: SocketAddr, server: SocketAddr) -> Router {
+pub fn router(address: SocketAddr, server: SocketAddr) -> Router {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
+    let client = Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(MAX_FORWARDED)
+        .build(connector);
     let forward = Forward {
-        client: Client::builder(TokioExecutor::new()).build(connector),
+        client,
         server,
         budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
+        slots: Semaphore::new(MAX_FORWARDED),
     };
     let router = Router::new().fallback(forward_to).with_state(Arc::new(forward));
     access::guarded(router, address, refused)
@@ -89,18 +104,26 @@ impl Forward {
             .path_and_query(path);
         parts.uri = uri.build().map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
         remove_hop_by_hop(&mut parts.headers);
-        let response = self.client.request(Request::from_parts(parts, Body::from(body))).await;
-        let unavailable = || {
-            error(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "InternalServerError",
-                "the database has ended",
-            )
-        };
-        let mut response = response.map_err(|_| unavailable())?;
+        let mut response = self.forward(Request::from_parts(parts, Body::from(body))).await?;
         remove_hop_by_hop(response.headers_mut());
         remove(response.headers_mut(), |name| name.as_str().starts_with(CORS));
-        Ok(response.map(Body::new))
+        Ok(response)
+    }
+
+    /// Sends a request to the server and reads the response, so that a slow client does not occupy a connection to the server.
+    async fn forward(&self, request: Request) -> Result<Response, Response> {
+        let unreachable = || {
+            let message = "the embedded DynamoDB cannot be reached";
+            error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
+        };
+        let _slot = self.slots.acquire().await.map_err(|_| unreachable())?;
+        let response = self.client.request(request).await.map_err(|_| unreachable())?;
+        let (parts, body) = response.into_parts();
+        let read = body::to_bytes(Body::new(body), usize::MAX).await;
+        Ok(Response::from_parts(
+            parts,
+            Body::from(read.map_err(|_| unreachable())?),
+        ))
     }
 }
 

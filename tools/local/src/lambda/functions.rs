@@ -33,7 +33,7 @@ use crate::{
 const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 
 /// Maximum number of synchronous invocations through the Invoke API at the same time, for each function, and the same for
-/// asynchronous ones, which count until their last attempt.
+/// asynchronous ones until the end of their first attempt, and for those that are retried.
 const MAX_INVOCATIONS: usize = 1000;
 /// Maximum number of bytes of their payloads.
 const MAX_PAYLOADS: usize = 64 * 1024 * 1024;
@@ -53,6 +53,7 @@ pub struct Lambda {
 }
 
 pub trait InvocationObserver: Debug + Send + Sync {
+    /// Called after the last attempt of an invocation.
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput);
 }
 
@@ -63,8 +64,10 @@ pub(super) struct HostedFunction {
     slots: Semaphore,
     /// Synchronous invocations through the Invoke API.
     pub(super) requests: Budget,
-    /// Asynchronous invocations.
+    /// Asynchronous invocations whose first attempt has not ended.
     pub(super) events: Budget,
+    /// Asynchronous invocations that are retried.
+    retries: Budget,
     observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
     processes: Mutex<Vec<Arc<Process>>>,
     idle: Mutex<Vec<Arc<Process>>>,
@@ -90,6 +93,7 @@ impl Lambda {
                 slots: Semaphore::new(host.concurrency),
                 requests: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
                 events: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
+                retries: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
                 observer: observer.clone(),
                 processes: Mutex::default(),
                 idle: Mutex::default(),
@@ -110,12 +114,21 @@ impl Lambda {
 
     /// Invokes a function and waits for its response. Returns `None` if there is no such function.
     pub async fn invoke(&self, name: &str, payload: impl Into<Bytes>) -> Option<InvokeOutput> {
-        self.invoke_as(Uuid::new_v4().to_string(), name, payload).await
+        let (function, request_id) = (self.find(name)?, Uuid::new_v4().to_string());
+        self.run(function, request_id, payload.into(), None, |_| true).await
     }
 
-    /// Invokes a function with this request id. A second invocation with the same id is a retry of the first.
-    pub async fn invoke_as(&self, request_id: String, name: &str, payload: impl Into<Bytes>) -> Option<InvokeOutput> {
-        self.run(self.find(name)?, request_id, payload.into(), None).await
+    /// Invokes a function with this request id. A second invocation with the same id is a retry of the first. `is_last` returns
+    /// `false` if the caller retries the invocation: then the observer is not called.
+    pub async fn invoke_as(
+        &self,
+        request_id: String,
+        name: &str,
+        payload: impl Into<Bytes>,
+        is_last: impl FnOnce(&InvokeOutput) -> bool + Send + 'static,
+    ) -> Option<InvokeOutput> {
+        self.run(self.find(name)?, request_id, payload.into(), None, is_last)
+            .await
     }
 
     /// Invokes a function as [`Lambda::invoke`] does. The reservation lasts until the end of the invocation.
@@ -125,7 +138,8 @@ impl Lambda {
         payload: Bytes,
         reservation: Reservation,
     ) -> Option<InvokeOutput> {
-        self.run(function, Uuid::new_v4().to_string(), payload, Some(reservation))
+        let request_id = Uuid::new_v4().to_string();
+        self.run(function, request_id, payload, Some(reservation), |_| true)
             .await
     }
 
@@ -135,12 +149,17 @@ impl Lambda {
         request_id: String,
         payload: Bytes,
         reservation: Option<Reservation>,
+        is_last: impl FnOnce(&InvokeOutput) -> bool + Send + 'static,
     ) -> Option<InvokeOutput> {
         self.invocations.fetch_add(1, Ordering::Relaxed);
         // A separate task: if the caller disconnects, the process still finishes the invocation.
         let output = tokio::spawn(async move {
             let _reservation = reservation;
-            function.invoke(request_id, payload).await
+            let output = function.invoke(request_id, payload.clone()).await;
+            if is_last(&output) {
+                function.observe(&payload, &output);
+            }
+            output
         });
         output.await.ok()
     }
@@ -205,26 +224,38 @@ impl Lambda {
 }
 
 impl HostedFunction {
-    /// Starts an asynchronous invocation, with retries if it fails, and returns its request id. The reservation lasts until the last
-    /// attempt.
+    /// Starts an asynchronous invocation, with retries if it fails, and returns its request id.
+    ///
+    /// The reservation lasts until the end of the first attempt: an invocation that is retried has a place among the retries, so it
+    /// does not block others during the delays. Without such a place, there is no retry, and the first attempt is the last.
     pub(super) fn invoke_async(self: Arc<Self>, payload: Bytes, reservation: Reservation) -> String {
         let request_id = Uuid::new_v4().to_string();
         let id = request_id.clone();
         tokio::spawn(async move {
-            let _reservation = reservation;
-            let mut delays = ASYNCHRONOUS_RETRIES.into_iter();
-            while self.invoke(id.clone(), payload.clone()).await.is_error {
-                match delays.next() {
-                    Some(delay) => tokio::time::sleep(delay).await,
-                    None => return,
+            let mut output = self.invoke(id.clone(), payload.clone()).await;
+            let retry = output.is_error.then(|| self.retries.reserve(payload.len()));
+            drop(reservation);
+            if let Some(Ok(_retry)) = retry {
+                for delay in ASYNCHRONOUS_RETRIES {
+                    tokio::time::sleep(delay).await;
+                    output = self.invoke(id.clone(), payload.clone()).await;
+                    if !output.is_error {
+                        break;
+                    }
                 }
             }
+            self.observe(&payload, &output);
         });
         request_id
     }
 
+    fn observe(&self, payload: &[u8], output: &InvokeOutput) {
+        if let Some(observer) = self.observer.get() {
+            observer.invoked(&self.function.binary, payload, output);
+        }
+    }
+
     async fn invoke(&self, request_id: String, payload: Bytes) -> InvokeOutput {
-        let observed = self.observer.get().map(|observer| (observer, payload.clone()));
         let (completed, pid) = match self.slots.acquire().await {
             Ok(_slot) => self.run(&request_id, payload).await,
             // The semaphore is never closed.
@@ -255,16 +286,12 @@ impl HostedFunction {
         };
         let log_tail = report.tail();
         let is_error = failed.is_some();
-        let output = InvokeOutput {
-            is_error,
-            request_id: request_id.clone(),
+        InvokeOutput {
+            request_id,
             payload,
+            is_error,
             log_tail,
-        };
-        if let Some((observer, event)) = observed {
-            observer.invoked(&self.function.binary, &event, &output);
         }
-        output
     }
 
     /// Runs the invocation. Returns its end, and the id of its process.

@@ -16,7 +16,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     Router,
     extract::Request,
-    http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
+    http::{HeaderMap, StatusCode, Uri, Version, header, uri::Authority},
     middleware::{self, Next},
     response::Response,
 };
@@ -30,6 +30,8 @@ const OWN_SITES: [&str; 2] = ["same-origin", "none"];
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
+    #[error("this version of HTTP is not supported: use HTTP/1.1")]
+    Version,
     #[error("a request needs exactly one Host header")]
     HostCount,
     #[error("this host name is not allowed: use localhost or a loopback address")]
@@ -43,6 +45,7 @@ pub(crate) enum Refusal {
 impl Refusal {
     pub(crate) fn status(self) -> StatusCode {
         match self {
+            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             Self::HostCount => StatusCode::BAD_REQUEST,
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Origin | Self::Site => StatusCode::FORBIDDEN,
@@ -54,7 +57,11 @@ impl Refusal {
 pub(crate) fn guarded(router: Router, address: SocketAddr, respond: fn(Refusal) -> Response) -> Router {
     let access = Arc::new(Access::at(address));
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
-        let checked = access.check(request.uri(), request.headers());
+        // Builds with other crates can enable HTTP/2, whose requests have no Host header.
+        let checked = match request.version() {
+            Version::HTTP_2 => Err(Refusal::Version),
+            _ => access.check(request.uri(), request.headers()),
+        };
         async move {
             match checked {
                 Ok(()) => next.run(request).await,

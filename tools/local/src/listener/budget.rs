@@ -55,7 +55,7 @@ impl Budget {
     /// - [`BodyError::Exhausted`]: the maximum number of requests or bytes is reached.
     /// - [`BodyError::Incomplete`]: the client disconnected, or the body is invalid.
     pub(crate) async fn read(&self, body: Body, max: usize) -> Result<(Bytes, Reservation), BodyError> {
-        let mut reserved = self.reserve();
+        let mut reserved = self.reserve(0);
         let (mut kept, mut length) = (Vec::new(), 0);
         let mut parts = body.into_data_stream();
         while let Some(part) = parts.next().await {
@@ -79,11 +79,15 @@ impl Budget {
         }
     }
 
-    /// Reserves a place for one request, without bytes.
-    fn reserve(&self) -> Result<Reservation, BodyError> {
+    /// Reserves a place for one request with this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`BodyError::Exhausted`]: the maximum number of requests or bytes is reached.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Reservation, BodyError> {
         Ok(Reservation {
             _request: acquire(&self.requests, 1)?,
-            bytes: acquire(&self.bytes, 0)?,
+            bytes: acquire(&self.bytes, bytes)?,
         })
     }
 }

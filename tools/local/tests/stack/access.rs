@@ -149,6 +149,30 @@ fn requests_of_foreign_pages_are_refused() {
     assert_eq!(outcome["Version"], 6);
 }
 
+/// The preface of HTTP/2, its settings, and `GET / HTTP/2` with `:authority: localhost`.
+const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+    \x00\x00\x00\x04\x00\x00\x00\x00\x00\
+    \x00\x00\x0e\x01\x05\x00\x00\x00\x01\x82\x84\x86\x41\x09localhost";
+
+/// A listener of a build without HTTP/2 responds in HTTP/1.1.
+#[test]
+fn a_request_of_http_2_is_told_the_supported_version() {
+    if is_skipped("a_request_of_http_2_is_told_the_supported_version", COMMAND) {
+        return;
+    }
+    let stack = Serving::start(&["--feed", "/dev/null"]);
+    for address in [&stack.lambda, &stack.dynamodb] {
+        let mut connection = Connection::open(address).0.into_inner();
+        connection.write_all(HTTP_2).unwrap();
+        let (mut response, mut part) = (Vec::new(), [0; 1024]);
+        while !String::from_utf8_lossy(&response).contains("HTTP/1.1") {
+            let read = connection.read(&mut part).unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&response));
+            response.extend(&part[..read]);
+        }
+    }
+}
+
 #[test]
 fn each_request_of_a_connection_is_checked() {
     if is_skipped("each_request_of_a_connection_is_checked", COMMAND) {

@@ -149,6 +149,9 @@ fn a_process_that_is_killed_does_not_end_the_command() {
         versions,
         expected.map(|(entity, count)| (entity.to_owned(), count)).into()
     );
+    // An update counts once, with its last attempt.
+    let summary = "summary updates=8 refused=0 versions=8 ";
+    assert!(text(&output.stdout).contains(summary), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! Limits of the invocations that wait for a function. The test is the function: it requests invocations from the Runtime API.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use local::{
-    lambda::{Host, Lambda},
+    lambda::{Host, InvocationObserver, InvokeOutput, Lambda},
     template::Function,
 };
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
+    sync::mpsc,
+    time::Instant,
 };
 
 use crate::support::eventually;
@@ -45,10 +47,10 @@ fn serve(folder: &Path) -> Lambda {
 }
 
 /// A connection to one of the APIs.
-struct Connection(BufReader<TcpStream>);
+pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    async fn open(address: &str) -> Self {
+    pub(crate) async fn open(address: &str) -> Self {
         Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
     }
 
@@ -72,7 +74,7 @@ impl Connection {
         (status, head, String::from_utf8(body).unwrap())
     }
 
-    async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> (u16, String, String) {
+    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> (u16, String, String) {
         self.send(line, headers, body).await;
         self.receive().await
     }
@@ -87,6 +89,11 @@ impl Connection {
         let (status, head, _) = self.ask("GET /2018-06-01/runtime/invocation/next", "", b"").await;
         assert_eq!(status, 200);
         header(&head, "lambda-runtime-aws-request-id")
+    }
+
+    async fn fail(&mut self, id: &str) {
+        let line = format!("POST /2018-06-01/runtime/invocation/{id}/error");
+        assert_eq!(self.ask(&line, "", b"{}").await.0, 202);
     }
 
     async fn respond(&mut self, id: &str) {
@@ -171,6 +178,85 @@ async fn the_number_of_waiting_events_is_limited_and_none_is_lost() {
 #[tokio::test]
 async fn the_size_of_waiting_events_is_limited_and_none_is_lost() {
     fill_and_empty(&payload(MB), MAX_PAYLOADS / MB).await;
+}
+
+/// Sends what is observed of an invocation: its request id, and `true` if it failed.
+#[derive(Debug)]
+struct Observed(mpsc::UnboundedSender<(String, bool)>);
+
+impl InvocationObserver for Observed {
+    fn invoked(&self, _: &str, _: &[u8], output: &InvokeOutput) {
+        self.0.send((output.request_id.clone(), output.is_error)).unwrap();
+    }
+}
+
+fn observe(lambda: &Lambda) -> mpsc::UnboundedReceiver<(String, bool)> {
+    let (send, observed) = mpsc::unbounded_channel();
+    lambda.observe(Arc::new(Observed(send)));
+    observed
+}
+
+/// The retries wait for a minute: the test ends before it.
+#[tokio::test]
+async fn failed_events_do_not_block_others_and_the_number_of_retried_ones_is_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let lambda = serve(folder.path());
+    let mut observed = observe(&lambda);
+    let mut client = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap()).await;
+    let mut function: Option<Connection> = None;
+    // As many as can be retried, and two more.
+    for number in 0..MAX_INVOCATIONS + 2 {
+        let (status, head, _) = client.invoke("Event", b"{}").await;
+        assert_eq!(status, 202, "event {number}: {head}");
+        let id = header(&head, "x-amzn-requestid");
+        if function.is_none() {
+            function = Some(runtime_api(folder.path()).await);
+        }
+        let function = function.as_mut().unwrap();
+        assert_eq!(function.next().await, id);
+        function.fail(&id).await;
+        if number >= MAX_INVOCATIONS {
+            assert_eq!(
+                observed.recv().await,
+                Some((id, true)),
+                "without a retry, it is the last attempt"
+            );
+        }
+    }
+    assert!(observed.try_recv().is_err(), "the others are retried");
+    let (_, head, _) = client.invoke("Event", b"{}").await;
+    let (id, mut function) = (header(&head, "x-amzn-requestid"), function.unwrap());
+    assert_eq!(function.next().await, id);
+    function.respond(&id).await;
+    assert_eq!(observed.recv().await, Some((id, false)));
+}
+
+#[tokio::test]
+async fn a_failed_event_is_retried_twice_and_observed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let lambda = serve(folder.path());
+    let mut observed = observe(&lambda);
+    let mut client = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap()).await;
+    let (_, head, _) = client.invoke("Event", b"{}").await;
+    let id = header(&head, "x-amzn-requestid");
+    let mut function = runtime_api(folder.path()).await;
+    let mut elapsed = Vec::new();
+    for attempt in 0..3 {
+        assert_eq!(function.next().await, id);
+        elapsed.push(Instant::now());
+        function.fail(&id).await;
+        if attempt == 0 {
+            // The clock advances to the next attempt when nothing else is to do.
+            tokio::time::pause();
+        }
+    }
+    assert_eq!(observed.recv().await, Some((id, true)));
+    assert!(observed.try_recv().is_err());
+    let delays: Vec<_> = elapsed
+        .windows(2)
+        .map(|times| (times[1] - times[0]).as_secs())
+        .collect();
+    assert_eq!(delays, [60, 120]);
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod logs;
 mod long_ids;
 mod permissions;
 mod promises;
+mod public_port;
 mod quarantine;
 mod serving;
 mod soak;

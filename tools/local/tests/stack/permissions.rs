@@ -118,3 +118,37 @@ fn the_dump_and_failure_documents_are_private() {
     );
     assert_private(&found, &["./new", "./new/failed"]);
 }
+
+#[test]
+fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
+    if is_skipped("a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo", COMMAND) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("existing"), "old").unwrap();
+    for target in ["existing", "missing"] {
+        let link = path(&format!("link-{target}"));
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let output = run(&["--once", "--dump", &link.to_string_lossy()]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new(target));
+        let dump = fs::read_to_string(path(target)).unwrap();
+        assert_eq!(crate::support::versions(&dump).len(), 3, "{dump}");
+    }
+    let created = std::process::Command::new("mkfifo").arg(path("fifo")).status();
+    assert!(created.unwrap().success());
+    // Open for both, so that a replaced FIFO does not block the test.
+    let fifo = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path("fifo"))
+        .unwrap();
+    let output = run(&["--once", "--dump", &path("fifo").to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let kind = fs::symlink_metadata(path("fifo")).unwrap().file_type();
+    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(fifo), &mut line).unwrap();
+    assert!(line.starts_with("{\"Latest\":"), "{line}");
+}

@@ -1,0 +1,106 @@
+//! The public port of the embedded DynamoDB, in front of a server of the test.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use futures::future::join_all;
+use local::dynamodb::public_port;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    sync::Barrier,
+};
+
+use crate::limits::Connection;
+
+const CLIENTS: usize = 300;
+const REQUESTS: usize = 5;
+/// Maximum number of connections to the server that are used, and as many idle ones.
+const MAX_CONNECTIONS: usize = 2 * 32;
+
+#[derive(Debug, Default)]
+struct Connections {
+    open: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// Counts the connections of a server that responds to each request.
+async fn serve(listener: TcpListener, connections: Arc<Connections>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let open = connections.open.fetch_add(1, Ordering::Relaxed) + 1;
+        connections.most.fetch_max(open, Ordering::Relaxed);
+        let connections = connections.clone();
+        tokio::spawn(async move {
+            // Fails when the port closes the connection.
+            let _ = respond(stream).await;
+            connections.open.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+async fn respond(stream: TcpStream) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+        }
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            .await?;
+    }
+}
+
+/// Serves the port in front of this server, and returns its address.
+async fn port(server: SocketAddr) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, public_port::router(address, server)).await });
+    address.to_string()
+}
+
+#[tokio::test]
+async fn many_clients_share_few_connections_to_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (server, connections) = (listener.local_addr().unwrap(), Arc::new(Connections::default()));
+    tokio::spawn(serve(listener, connections.clone()));
+    let address = port(server).await;
+    let all_open = Barrier::new(CLIENTS);
+    let clients = (0..CLIENTS).map(async |_| {
+        let mut client = Connection::open(&address).await;
+        all_open.wait().await;
+        for _ in 0..REQUESTS {
+            let (status, _, body) = client.ask("GET /", "", b"").await;
+            assert_eq!((status, body.as_str()), (200, "{}"));
+        }
+        client
+    });
+    let clients = join_all(clients).await;
+    let most = connections.most.load(Ordering::Relaxed);
+    assert!(
+        (1..=MAX_CONNECTIONS).contains(&most),
+        "{most} connections of {} clients",
+        clients.len()
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_an_error_that_clients_retry() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = listener.local_addr().unwrap();
+    drop(listener);
+    let mut client = Connection::open(&port(server).await).await;
+    let (status, _, body) = client.ask("POST /", "", b"{}").await;
+    assert_eq!(status, 500);
+    assert!(body.contains("#InternalServerError"), "{body}");
+    assert!(body.contains("the embedded DynamoDB cannot be reached"), "{body}");
+}
