@@ -6,7 +6,8 @@
 //! 3. It carries the access token or the cookie of a session. Style, script, icon and the sign-in form need neither.
 //! 4. A form contains the CSRF token of the console.
 //!
-//! A GET request whose address contains the access token or the single-use token starts a session.
+//! A GET request whose address contains the access token or the single-use token starts a session, unless it is a prefetch. With
+//! the access token, a request that is already authorized starts none.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -110,11 +111,11 @@ impl Guard {
             _ => {}
         }
         let is_authorized = has_token || self.sessions_of(headers).any(|cookie| self.sessions.contains(cookie));
-        // A request for a preview does not use up the token.
+        // A request for a preview starts no session.
         let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
-        let signs_in = |token: &str| self.secrets.is_token(token) || is_visit && self.secrets.redeem(token);
+        let is_valid = |token: &str| !is_authorized && self.secrets.is_token(token) || self.secrets.redeem(token);
         match token_of(uri) {
-            Some((token, to)) if !is_write && signs_in(&token) => Err(Rejection::SignedIn { to }),
+            Some((token, to)) if is_visit && is_valid(&token) => Err(Rejection::SignedIn { to }),
             // The token is removed from the address even if the request is already authorized.
             Some((_, to)) if !is_write && is_authorized => Err(Rejection::Redirect { to }),
             _ if is_authorized => Ok(()),

@@ -70,3 +70,28 @@ fn each_sign_in_has_its_own_session_until_sign_out() {
     assert!(!is_authorized(&get(PAGE, &one)) && is_authorized(&get(PAGE, &other)));
     assert_eq!(get("/sign-out", &one).status, 401);
 }
+
+#[test]
+fn the_printed_address_starts_a_session_only_when_it_is_visited() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let cookie = ("Cookie", console.cookie.as_str());
+    let path = format!("/?token={}", console.token);
+    let prefetch = ("Sec-Purpose", "prefetch;prerender");
+    for (method, headers, status) in [
+        ("HEAD", vec![host], 401),
+        ("GET", vec![host, prefetch], 401),
+        ("HEAD", vec![host, cookie], 303),
+        ("GET", vec![host, cookie], 303),
+        ("GET", vec![host, cookie, prefetch], 303),
+    ] {
+        // More than the maximum number of sessions.
+        for _ in 0..100 {
+            let response = console.raw(method, &path, &headers, "");
+            assert_eq!(response.status, status, "{method} {headers:?}");
+            assert_eq!(response.header("set-cookie"), None, "{method} {headers:?}");
+            assert_eq!(response.header("location"), (status == 303).then_some("/"));
+        }
+        assert!(is_authorized(&console.get(PAGE)), "{method} {headers:?}");
+    }
+}
