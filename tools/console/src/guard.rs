@@ -70,8 +70,17 @@ enum Rejection {
     },
     SignIn {
         to: String,
-        is_wrong: bool,
+        note: Note,
     },
+}
+
+/// Why the sign-in form is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    SignedOut,
+    InvalidToken,
+    /// The session ended before a form was sent. The form is lost.
+    FormNotSent,
 }
 
 use Rejection::Status;
@@ -104,8 +113,10 @@ impl Guard {
         match uri.path() {
             SIGN_IN if *method == Method::POST => return Ok(()),
             SIGN_IN => {
-                let to = "/".to_owned();
-                return Err(Rejection::SignIn { to, is_wrong: false });
+                return Err(Rejection::SignIn {
+                    to: "/".to_owned(),
+                    note: Note::SignedOut,
+                });
             }
             path if !is_write && assets::is_asset(path) => return Ok(()),
             _ => {}
@@ -114,15 +125,26 @@ impl Guard {
         // A request for a preview starts no session.
         let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
         let is_valid = |token: &str| !is_authorized && self.secrets.is_token(token) || self.secrets.redeem(token);
+        if is_write {
+            // The address of a form can be without a page. The page of the form is its referrer.
+            let to = text(header::REFERER).and_then(|page| own_page(page, host));
+            return is_authorized.then_some(()).ok_or(Rejection::SignIn {
+                to: to.unwrap_or_else(|| "/".to_owned()),
+                note: Note::FormNotSent,
+            });
+        }
         match token_of(uri) {
             Some((token, to)) if is_visit && is_valid(&token) => Err(Rejection::SignedIn { to }),
             // The token is removed from the address even if the request is already authorized.
-            Some((_, to)) if !is_write && is_authorized => Err(Rejection::Redirect { to }),
+            Some((_, to)) if is_authorized => Err(Rejection::Redirect { to }),
             _ if is_authorized => Ok(()),
-            Some((_, to)) => Err(Rejection::SignIn { to, is_wrong: true }),
+            Some((_, to)) => Err(Rejection::SignIn {
+                to,
+                note: Note::InvalidToken,
+            }),
             None => Err(Rejection::SignIn {
                 to: uri.to_string(),
-                is_wrong: false,
+                note: Note::SignedOut,
             }),
         }
     }
@@ -168,7 +190,7 @@ impl Guard {
                 let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
                 page::rejection(StatusCode::UNAUTHORIZED, why, true)
             }
-            Rejection::SignIn { to, is_wrong } => page::sign_in(&to, is_wrong),
+            Rejection::SignIn { to, note } => page::sign_in(&to, note),
         }
     }
 
@@ -176,7 +198,7 @@ impl Guard {
         let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
         match form.get("token") {
             Some(token) if self.secrets.is_token(token) => self.start_session(to),
-            _ => page::sign_in(to, true),
+            _ => page::sign_in(to, Note::InvalidToken),
         }
     }
 }
@@ -246,6 +268,18 @@ fn is_own_path(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
+/// Returns the path and the query of a page of this console.
+fn own_page(address: &str, host: &str) -> Option<String> {
+    let uri: Uri = address.parse().ok()?;
+    let origin = format!("{}://{}", uri.scheme_str()?, uri.authority()?);
+    let to = match token_of(&uri) {
+        Some((_, to)) => to,
+        None => uri.path_and_query()?.to_string(),
+    };
+    (is_same_origin(Some(&origin), host) && is_own_path(&to)).then_some(to)
+}
+
+/// Returns the token of an address, and the address without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());
