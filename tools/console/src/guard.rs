@@ -279,7 +279,7 @@ fn own_page(address: &str, host: &str) -> Option<String> {
     (is_same_origin(Some(&origin), host) && is_own_path(&to)).then_some(to)
 }
 
-/// Returns the token of an address, and the address without it.
+/// Returns the token of an address, and the path and the query without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());
@@ -295,6 +295,7 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
         true => path,
         false => format!("{path}?{}", rest.join("&")),
     };
+    let to = Some(to).filter(|to| is_own_path(to)).unwrap_or_else(|| "/".to_owned());
     Some((token?, to))
 }
 
