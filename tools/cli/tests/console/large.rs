@@ -155,7 +155,10 @@ fn a_record_of_many_attributes_is_truncated() {
     // The JSON form is complete, and shorter than the document.
     let json = console.json(path);
     let shown = json["Shown"].as_array().unwrap();
-    assert_eq!((shown.len(), shown[19]["Image"]["a19995"].to_string()), (20, "19995".to_owned()));
+    assert_eq!(
+        (shown.len(), shown[19]["Image"]["a19995"].to_string()),
+        (20, "19995".to_owned())
+    );
 }
 
 #[test]
