@@ -6,7 +6,8 @@
 //! 3. It carries the access token or the cookie of a session. Style, script, icon and the sign-in form need neither.
 //! 4. A form contains the CSRF token of the console.
 //!
-//! A GET request whose address contains the access token or the single-use token starts a session.
+//! A GET request whose address contains the access token or the single-use token starts a session, unless it is a prefetch. With
+//! the access token, a request that is already authorized starts none.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -69,8 +70,17 @@ enum Rejection {
     },
     SignIn {
         to: String,
-        is_wrong: bool,
+        note: Note,
     },
+}
+
+/// Why the sign-in form is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    SignedOut,
+    InvalidToken,
+    /// The session ended before a form was sent. The form is lost.
+    FormNotSent,
 }
 
 use Rejection::Status;
@@ -103,25 +113,38 @@ impl Guard {
         match uri.path() {
             SIGN_IN if *method == Method::POST => return Ok(()),
             SIGN_IN => {
-                let to = "/".to_owned();
-                return Err(Rejection::SignIn { to, is_wrong: false });
+                return Err(Rejection::SignIn {
+                    to: "/".to_owned(),
+                    note: Note::SignedOut,
+                });
             }
             path if !is_write && assets::is_asset(path) => return Ok(()),
             _ => {}
         }
         let is_authorized = has_token || self.sessions_of(headers).any(|cookie| self.sessions.contains(cookie));
-        // A request for a preview does not use up the token.
+        // A request for a preview starts no session.
         let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
-        let signs_in = |token: &str| self.secrets.is_token(token) || is_visit && self.secrets.redeem(token);
+        let is_valid = |token: &str| !is_authorized && self.secrets.is_token(token) || self.secrets.redeem(token);
+        if is_write {
+            // The address of a form can be without a page. The page of the form is its referrer.
+            let to = text(header::REFERER).and_then(|page| own_page(page, host));
+            return is_authorized.then_some(()).ok_or(Rejection::SignIn {
+                to: to.unwrap_or_else(|| "/".to_owned()),
+                note: Note::FormNotSent,
+            });
+        }
         match token_of(uri) {
-            Some((token, to)) if !is_write && signs_in(&token) => Err(Rejection::SignedIn { to }),
+            Some((token, to)) if is_visit && is_valid(&token) => Err(Rejection::SignedIn { to }),
             // The token is removed from the address even if the request is already authorized.
-            Some((_, to)) if !is_write && is_authorized => Err(Rejection::Redirect { to }),
+            Some((_, to)) if is_authorized => Err(Rejection::Redirect { to }),
             _ if is_authorized => Ok(()),
-            Some((_, to)) => Err(Rejection::SignIn { to, is_wrong: true }),
+            Some((_, to)) => Err(Rejection::SignIn {
+                to,
+                note: Note::InvalidToken,
+            }),
             None => Err(Rejection::SignIn {
                 to: uri.to_string(),
-                is_wrong: false,
+                note: Note::SignedOut,
             }),
         }
     }
@@ -167,7 +190,7 @@ impl Guard {
                 let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
                 page::rejection(StatusCode::UNAUTHORIZED, why, true)
             }
-            Rejection::SignIn { to, is_wrong } => page::sign_in(&to, is_wrong),
+            Rejection::SignIn { to, note } => page::sign_in(&to, note),
         }
     }
 
@@ -175,7 +198,7 @@ impl Guard {
         let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
         match form.get("token") {
             Some(token) if self.secrets.is_token(token) => self.start_session(to),
-            _ => page::sign_in(to, true),
+            _ => page::sign_in(to, Note::InvalidToken),
         }
     }
 }
@@ -245,6 +268,18 @@ fn is_own_path(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
+/// Returns the path and the query of a page of this console.
+fn own_page(address: &str, host: &str) -> Option<String> {
+    let uri: Uri = address.parse().ok()?;
+    let origin = format!("{}://{}", uri.scheme_str()?, uri.authority()?);
+    let to = match token_of(&uri) {
+        Some((_, to)) => to,
+        None => uri.path_and_query()?.to_string(),
+    };
+    (is_same_origin(Some(&origin), host) && is_own_path(&to)).then_some(to)
+}
+
+/// Returns the token of an address, and the path and the query without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
     let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());
@@ -260,6 +295,7 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
         true => path,
         false => format!("{path}?{}", rest.join("&")),
     };
+    let to = Some(to).filter(|to| is_own_path(to)).unwrap_or_else(|| "/".to_owned());
     Some((token?, to))
 }
 

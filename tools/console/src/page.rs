@@ -15,6 +15,7 @@ use shared::logging::chain;
 use super::{
     address::{self, ASSETS, SIGN_IN, SIGN_OUT},
     app::App,
+    guard::Note,
     secrets::CSRF,
     value,
 };
@@ -190,11 +191,17 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
 }
 
-pub(super) fn sign_in(to: &str, is_wrong: bool) -> Response {
+pub(super) fn sign_in(to: &str, note: Note) -> Response {
     let body = html! {
-        @if is_wrong {
-            p.note role="alert" { "Invalid token." }
-            p { "The link that the console opens in your browser is valid once, for a minute." }
+        @match note {
+            Note::SignedOut => {},
+            Note::InvalidToken => {
+                p.note role="alert" { "Invalid token." }
+                p { "The link that the console opens in your browser is valid once, for a minute." }
+            },
+            Note::FormNotSent => p.note role="alert" {
+                "Your session has ended, and the form was not sent: nothing was changed. Sign in, and fill in the form again."
+            },
         }
         p { "Enter the token of this console. It is part of the URL that the console printed when it started." }
         form method="post" action=(SIGN_IN) {

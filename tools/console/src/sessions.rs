@@ -14,7 +14,7 @@ use super::secrets::{is_same, random};
 
 /// Maximum duration of a session.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(8 * 60 * 60);
-/// Maximum number of sessions. A new session ends the oldest.
+/// Maximum number of sessions. A new session ends the least recently used.
 const MAX_SESSIONS: usize = 64;
 
 #[derive(Default)]
@@ -41,19 +41,23 @@ impl Sessions {
         id
     }
 
-    /// Returns `true` if a session has this cookie. The duration does not depend on which.
+    /// Returns `true` if a session has this cookie, which then is the most recently used.
     pub(super) fn contains(&self, cookie: &str) -> bool {
-        let sessions = self.current();
-        sessions
-            .iter()
-            .fold(false, |found, session| found | is_same(&session.id, cookie))
+        let mut sessions = self.current();
+        // Compares with each session, so that the duration does not depend on which one it is.
+        let matching = |found, (at, session): (usize, &Session)| is_same(&session.id, cookie).then_some(at).or(found);
+        let found = sessions.iter().enumerate().fold(None, matching);
+        if let Some(at) = found {
+            sessions[at..].rotate_left(1);
+        }
+        found.is_some()
     }
 
     pub(super) fn end(&self, cookie: &str) {
         self.current().retain(|session| !is_same(&session.id, cookie));
     }
 
-    /// Returns the sessions that have not ended, oldest first.
+    /// Returns the sessions that have not ended, least recently used first.
     fn current(&self) -> MutexGuard<'_, Vec<Session>> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -96,5 +100,16 @@ mod tests {
         let cookies: Vec<_> = (0..=MAX_SESSIONS).map(|_| sessions.start()).collect();
         let is_open: Vec<_> = cookies.iter().map(|cookie| sessions.contains(cookie)).collect();
         assert!(!is_open[0] && is_open[1..].iter().all(|is_open| *is_open));
+    }
+
+    #[test]
+    fn a_session_in_use_does_not_end_for_others() {
+        let sessions = Sessions::default();
+        let (used, unused) = (sessions.start(), sessions.start());
+        for _ in 0..MAX_SESSIONS * 2 {
+            assert!(sessions.contains(&used));
+            sessions.start();
+        }
+        assert!(sessions.contains(&used) && !sessions.contains(&unused));
     }
 }

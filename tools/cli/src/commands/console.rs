@@ -1,12 +1,14 @@
 //! `vzero console`.
 
 use std::{
+    ffi::OsStr,
     io,
     net::{IpAddr, Ipv4Addr, TcpListener},
     num::NonZeroU32,
     time::Duration,
 };
 
+use clap::{Arg, Command, builder::TypedValueParser, error::ErrorKind};
 use history_console::Options;
 use operations::{connection::Connection, failures::source::Source};
 use serde_json::json;
@@ -41,7 +43,7 @@ pub(crate) struct Console {
     bind: Option<IpAddr>,
     /// Access token [default: a random one]. Other users of this machine can read this option in the process list: set
     /// `VZERO_CONSOLE_TOKEN` instead
-    #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true, value_parser = token)]
+    #[arg(long, value_name = "TOKEN", env = "VZERO_CONSOLE_TOKEN", hide_env_values = true, value_parser = TokenParser)]
     token: Option<String>,
     /// Accept requests for this host name as well
     #[arg(long, value_name = "NAME", requires = "bind")]
@@ -107,15 +109,23 @@ impl Console {
     }
 }
 
-/// Parses a token: it is long enough, and needs no escapes in a URL.
-fn token(text: &str) -> Result<String, String> {
-    let is_plain = text
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    match is_plain && text.len() >= MIN_TOKEN {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "a token has at least {MIN_TOKEN} characters: letters, digits, - and _"
-        )),
+/// Parses a token: it is long enough, and needs no escapes in a URL. The error does not contain the value, which can be a secret.
+#[derive(Clone)]
+struct TokenParser;
+
+impl TypedValueParser for TokenParser {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, _: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let token = value
+            .to_str()
+            .filter(|text| text.len() >= MIN_TOKEN && text.bytes().all(is_plain));
+        token.map(str::to_owned).ok_or_else(|| {
+            let why = format!(
+                "the value of --token or VZERO_CONSOLE_TOKEN is not a token: at least {MIN_TOKEN} characters, letters, digits, - and _"
+            );
+            clap::Error::raw(ErrorKind::ValueValidation, why).with_cmd(command)
+        })
     }
 }

@@ -70,6 +70,9 @@ fn the_token_of_an_address_becomes_a_cookie() {
         (format!("/?token=wrong&token={token}"), "/"),
         (format!("//evil.example/?token={token}"), "/evil.example/"),
         (format!("///evil.example/?token={token}&a=b"), "/evil.example/?a=b"),
+        (format!("/\\evil.example?token={token}"), "/"),
+        (format!("/\\evil.example/?token={token}&a=b"), "/"),
+        (format!("/entity\\?id=E&token={token}"), "/"),
     ] {
         let response = console.raw("GET", &path, &[host], "");
         assert_eq!(

@@ -13,8 +13,8 @@ use crate::{
 #[test]
 fn listening_for_other_machines_requires_a_strong_token() {
     let table = new_table();
-    let refused = |arguments: &[&str], why: &str| {
-        let mut child = table.start(&[&["console", "--no-open"], arguments].concat());
+    let refused_with = |environment: &[(&str, &str)], arguments: &[&str], why: &str| {
+        let mut child = table.start_with(environment, &[&["console", "--no-open"], arguments].concat());
         // A console that starts prints a line.
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap())
@@ -28,7 +28,9 @@ fn listening_for_other_machines_requires_a_strong_token() {
         assert_eq!(said, "", "{arguments:?}");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(stderr.contains(why), "{arguments:?}: {stderr}");
+        stderr.into_owned()
     };
+    let refused = |arguments: &[&str], why: &str| refused_with(&[], arguments, why);
     refused(&["--port", "0", "--bind", "0.0.0.0"], "--token <TOKEN>");
     refused(&["--port", "0", "--bind", "127.0.0.1"], "--token <TOKEN>");
     refused(
@@ -43,8 +45,20 @@ fn listening_for_other_machines_requires_a_strong_token() {
         "with/slashes/in/it/all",
         "&to=//evil.example",
     ] {
-        refused(&["--port", "0", "--token", token], "--token");
-        refused(&["--port", "0", "--bind", "0.0.0.0", "--token", token], "--token");
+        let environment = [("VZERO_CONSOLE_TOKEN", token)];
+        for stderr in [
+            refused(&["--port", "0", "--token", token], "--token"),
+            refused(&["--port", "0", "--bind", "0.0.0.0", "--token", token], "--token"),
+            refused_with(&environment, &["--port", "0"], "VZERO_CONSOLE_TOKEN"),
+            refused_with(
+                &environment,
+                &["--port", "0", "--bind", "0.0.0.0"],
+                "VZERO_CONSOLE_TOKEN",
+            ),
+        ] {
+            // The error does not contain the value.
+            assert!(token.is_empty() || !stderr.contains(token), "{token}: {stderr}");
+        }
     }
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

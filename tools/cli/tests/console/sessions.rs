@@ -70,3 +70,62 @@ fn each_sign_in_has_its_own_session_until_sign_out() {
     assert!(!is_authorized(&get(PAGE, &one)) && is_authorized(&get(PAGE, &other)));
     assert_eq!(get("/sign-out", &one).status, 401);
 }
+
+#[test]
+fn the_printed_address_starts_a_session_only_when_it_is_visited() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let cookie = ("Cookie", console.cookie.as_str());
+    let path = format!("/?token={}", console.token);
+    let prefetch = ("Sec-Purpose", "prefetch;prerender");
+    for (method, headers, status) in [
+        ("HEAD", vec![host], 401),
+        ("GET", vec![host, prefetch], 401),
+        ("HEAD", vec![host, cookie], 303),
+        ("GET", vec![host, cookie], 303),
+        ("GET", vec![host, cookie, prefetch], 303),
+    ] {
+        // More than the maximum number of sessions.
+        for _ in 0..100 {
+            let response = console.raw(method, &path, &headers, "");
+            assert_eq!(response.status, status, "{method} {headers:?}");
+            assert_eq!(response.header("set-cookie"), None, "{method} {headers:?}");
+            assert_eq!(response.header("location"), (status == 303).then_some("/"));
+        }
+        assert!(is_authorized(&console.get(PAGE)), "{method} {headers:?}");
+    }
+}
+
+#[test]
+fn after_the_session_sign_in_leads_to_the_page_of_the_form() {
+    let (_table, console) = console();
+    let host = ("Host", console.address.as_str());
+    let own = format!("http://{}", console.address);
+    let origin = ("Origin", own.as_str());
+    for (referer, to) in [
+        (None, "/"),
+        (Some(format!("{own}/restore?id=E&version=1")), "/restore?id=E&version=1"),
+        (Some(format!("{own}/health")), "/health"),
+        (Some(format!("{own}/health?token=old&a=b")), "/health?a=b"),
+        (Some(own.clone()), "/"),
+        (Some(format!("{own}//evil.example/")), "/"),
+        (Some(format!("{own}/\\evil.example/")), "/"),
+        (Some(format!("{own}0/health")), "/"),
+        (Some("http://evil.example/health".to_owned()), "/"),
+        (Some(format!("ftp://{}/health", console.address)), "/"),
+        (Some("/health".to_owned()), "/"),
+        (Some(String::new()), "/"),
+    ] {
+        for path in ["/health/audit", "/restore?token=wrong"] {
+            let mut headers = vec![host, origin];
+            headers.extend(referer.as_deref().map(|referer| ("Referer", referer)));
+            let response = console.raw("POST", path, &headers, "csrf=x");
+            assert_eq!(response.status, 401, "{path} {referer:?}");
+            let page = Page::parse(&response.body);
+            assert_eq!(page.field("to"), Some(to), "{path} {referer:?}");
+            assert!(page.text.contains("the form was not sent"), "{}", page.text);
+        }
+    }
+    let page = Page::parse(&console.raw("GET", PAGE, &[host], "").body);
+    assert!(!page.text.contains("the form was not sent"), "{}", page.text);
+}

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use operations::{failures::source::Source, redrive::Listed};
-use shared::logging::chain;
+use shared::{domain::size, logging::chain};
 
 use super::document_view::{Document, DocumentView, Image, Kind, Outcome, RecordView};
 use crate::{
@@ -16,6 +16,11 @@ use crate::{
 };
 
 pub(super) const MAX_RECORDS: usize = 50;
+/// Maximum number of displayed attributes of a record.
+const MAX_ATTRIBUTES: usize = 200;
+/// Maximum size of an image whose values are shown like those of an item. A larger one has the limits of a cell, so that the
+/// markup of nested values does not make the page much larger than the document.
+const MAX_IMAGE_BYTES: usize = 16 * 1024;
 /// Maximum number of displayed characters of an invalid image.
 const MAX_INVALID_IMAGE: usize = 2000;
 
@@ -225,6 +230,34 @@ pub(super) fn image(image: &Image) -> Markup {
     match image {
         Image::None => html! { span.muted { "None" } },
         Image::Invalid(text) => html! { span.muted { "Not an item: " } code { (value::word(&short(text))) } },
-        Image::Item(item) => value::attributes(item, DisplayLimits::ITEM, usize::MAX),
+        Image::Item(item) => {
+            let limits = match size::of_item(item) > MAX_IMAGE_BYTES {
+                true => DisplayLimits::CELL,
+                false => DisplayLimits::ITEM,
+            };
+            value::attributes(item, limits, MAX_ATTRIBUTES)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(item: Value) -> String {
+        image(&Image::Item(serde_json::from_value(item).unwrap())).into_string()
+    }
+
+    #[test]
+    fn large_images_are_truncated() {
+        let small = json!({"A": {"L": (0..20).map(|n| json!({"N": n.to_string()})).collect::<Vec<_>>()}});
+        assert!(shown(small).contains(">19<"));
+        let leaves = |_| json!({"L": vec![json!({"NULL": true}); 30]});
+        let nested = |_| json!({"L": (0..30).map(leaves).collect::<Vec<_>>()});
+        let image = (0..20).map(|n| (format!("A{n}"), json!({"L": (0..30).map(nested).collect::<Vec<_>>()})));
+        let html = shown(image.collect());
+        assert!(html.len() < 100_000 && html.contains("and 26 more"), "{}", html.len());
     }
 }
