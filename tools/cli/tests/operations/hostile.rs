@@ -261,6 +261,16 @@ fn records_of_another_account_region_or_entity_are_not_written() {
     let counts = members(&answer, &["Records", "Recorded", "OtherTable", "Malformed"]);
     assert_eq!(counts, json!([3, 0, 2, 1]), "{answer}");
     assert_eq!(table.items(), before);
+    // An emulator has a Region of its own in its ARNs; that of the requests is the same table.
+    let mut body = document(&table, "E", "1");
+    let requested = format!("arn:aws:dynamodb:us-east-1:{account}:table/{}/stream/1", table.name);
+    body["payload"]["Records"][0]["eventSourceARN"] = json!(requested);
+    let own = tempfile::tempdir().unwrap();
+    keep(own.path(), "1", &body);
+    assert_eq!(
+        table.json(&["redrive", text(own.path()), "--dry-run"], 0)["Recorded"],
+        1
+    );
     // A name is that of a table in the same account and Region, an ARN that of any table.
     let arn = parts.join(":");
     let of_other = ["redrive", text(folder.path()), "--dry-run", "--from-table", &arn];

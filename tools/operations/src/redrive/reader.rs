@@ -32,6 +32,8 @@ pub struct Reader {
     pub from_table: Option<String>,
     /// Identity of this table, once it is known.
     own: OnceCell<TableId>,
+    /// Region of the requests, if they are not sent to AWS. The ARNs of an emulator name a Region of its own.
+    requested_region: Option<String>,
 }
 
 #[derive(Default)]
@@ -52,6 +54,10 @@ impl Reader {
             table: connection.table.clone(),
             from_table: None,
             own: OnceCell::new(),
+            requested_region: match (&connection.endpoint_url, connection.sdk.region()) {
+                (Some(_), Some(region)) => Some(region.to_string()),
+                _ => None,
+            },
         }
     }
 
@@ -108,7 +114,8 @@ impl Reader {
         }
         for arn in [record.arn.as_deref(), batch].into_iter().flatten() {
             // In a Kinesis record, the ARN is that of the Kinesis stream.
-            let is_kinesis = record.kinesis_table.is_some() && self.id().await?.is_beside_kinesis_stream(arn);
+            let is_kinesis =
+                record.kinesis_table.is_some() && self.ids().await?.any(|own| own.is_beside_kinesis_stream(arn));
             if !is_kinesis && !self.is_own(arn).await? {
                 return Ok(Some(arn.to_owned()));
             }
@@ -118,7 +125,20 @@ impl Reader {
 
     /// Returns `true` if this is the ARN of the table's stream, in the same account and Region.
     pub async fn is_own(&self, stream_arn: &str) -> Result<bool, OperationError> {
-        Ok(TableId::of_arn(stream_arn).as_ref() == Some(self.id().await?))
+        let Some(id) = TableId::of_arn(stream_arn) else {
+            return Ok(false);
+        };
+        Ok(self.ids().await?.any(|own| own == id))
+    }
+
+    /// Returns the identities of the table: on an emulator, one in each of its Regions.
+    async fn ids(&self) -> Result<impl Iterator<Item = TableId>, OperationError> {
+        let own = self.id().await?;
+        let requested = self
+            .requested_region
+            .clone()
+            .map(|region| TableId { region, ..own.clone() });
+        Ok(requested.into_iter().chain([own.clone()]))
     }
 
     /// Returns the identity of the table that records must come from. Without an ARN, it has the account and the Region of the
