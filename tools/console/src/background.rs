@@ -11,7 +11,7 @@ use tokio::{
     sync::{Semaphore, oneshot},
 };
 
-use crate::{concurrency, error::PageError};
+use crate::{error::PageError, permit};
 
 /// Maximum number of tasks in progress that outlive their request: repair plans and an audit. Others wait.
 const MAX_TASKS: usize = 8;
@@ -42,7 +42,7 @@ where
     F: Future<Output = Result<T, PageError>>,
 {
     let (sender, receiver) = oneshot::channel();
-    start(work, concurrency::permit(), sender);
+    start(work, permit::current(), sender);
     receiver.await.unwrap_or(Err(PageError::Interrupted))
 }
 

@@ -13,12 +13,9 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::{sync::Semaphore, time::timeout};
 
-use super::{connections::Activity, page};
+use super::{connections::Activity, page, permit};
 
 /// Maximum number of pages in progress. A page sends up to four requests to DynamoDB at the same time.
 const MAX_PAGES: usize = 16;
@@ -28,13 +25,6 @@ const MAX_READERS: usize = 8;
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Value of `Retry-After`, in seconds.
 const RETRY_AFTER: &str = "5";
-
-tokio::task_local! {
-    static PERMIT: Permit;
-}
-
-/// Permit of a request. Its work in the background shares it.
-pub(super) type Permit = Arc<OwnedSemaphorePermit>;
 
 /// Permits for requests in progress.
 #[derive(Debug, Clone)]
@@ -58,14 +48,9 @@ impl Permits {
 pub(super) async fn limit(State(Permits(permits)): State<Permits>, request: Request, next: Next) -> Response {
     let _work = request.extensions().get::<Activity>().map(Activity::work);
     match timeout(PERMIT_TIMEOUT, permits.acquire_owned()).await {
-        Ok(Ok(permit)) => PERMIT.scope(Arc::new(permit), next.run(request)).await,
+        Ok(Ok(permit)) => permit::with(permit, next.run(request)).await,
         Ok(Err(_)) | Err(_) => overloaded(&request),
     }
-}
-
-/// Returns the permit of the current request.
-pub(super) fn permit() -> Option<Permit> {
-    PERMIT.try_with(Arc::clone).ok()
 }
 
 fn overloaded(request: &Request) -> Response {

@@ -70,17 +70,8 @@ enum Rejection {
     },
     SignIn {
         to: String,
-        note: Note,
+        note: page::Note,
     },
-}
-
-/// Why the sign-in form is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Note {
-    SignedOut,
-    InvalidToken,
-    /// The session ended before a form was sent. The form is lost.
-    FormNotSent,
 }
 
 use Rejection::Status;
@@ -115,7 +106,7 @@ impl Guard {
             SIGN_IN => {
                 return Err(Rejection::SignIn {
                     to: "/".to_owned(),
-                    note: Note::SignedOut,
+                    note: page::Note::SignedOut,
                 });
             }
             path if !is_write && assets::is_asset(path) => return Ok(()),
@@ -130,7 +121,7 @@ impl Guard {
             let to = text(header::REFERER).and_then(|page| own_page(page, host));
             return is_authorized.then_some(()).ok_or(Rejection::SignIn {
                 to: to.unwrap_or_else(|| "/".to_owned()),
-                note: Note::FormNotSent,
+                note: page::Note::FormNotSent,
             });
         }
         match token_of(uri) {
@@ -140,11 +131,11 @@ impl Guard {
             _ if is_authorized => Ok(()),
             Some((_, to)) => Err(Rejection::SignIn {
                 to,
-                note: Note::InvalidToken,
+                note: page::Note::InvalidToken,
             }),
             None => Err(Rejection::SignIn {
                 to: uri.to_string(),
-                note: Note::SignedOut,
+                note: page::Note::SignedOut,
             }),
         }
     }
@@ -198,7 +189,7 @@ impl Guard {
         let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
         match form.get("token") {
             Some(token) if self.secrets.is_token(token) => self.start_session(to),
-            _ => page::sign_in(to, Note::InvalidToken),
+            _ => page::sign_in(to, page::Note::InvalidToken),
         }
     }
 }

@@ -29,6 +29,7 @@ mod guard;
 mod health;
 pub mod hosts;
 mod page;
+mod permit;
 mod query;
 mod record;
 mod redrive;

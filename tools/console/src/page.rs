@@ -15,7 +15,6 @@ use shared::logging::chain;
 use super::{
     address::{self, ASSETS, SIGN_IN, SIGN_OUT},
     app::App,
-    guard::Note,
     secrets::CSRF,
     value,
 };
@@ -189,6 +188,15 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
     }
     let title = status.canonical_reason().unwrap_or("Error");
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
+}
+
+/// Why the sign-in form is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Note {
+    SignedOut,
+    InvalidToken,
+    /// The session ended before a form was sent. The form is lost.
+    FormNotSent,
 }
 
 pub(super) fn sign_in(to: &str, note: Note) -> Response {
