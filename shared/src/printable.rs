@@ -6,7 +6,7 @@
 //!
 //! | function | for | `ESC` | U+202E | line feed |
 //! |---|---|---|---|---|
-//! | [`line`] | a cell of a table, one line | `\u{1b}` | `\u{202e}` | `\n` |
+//! | [`line()`] | a cell of a table, one line | `\u{1b}` | `\u{202e}` | `\n` |
 //! | [`lines`] | text of several lines | `\u{1b}` | `\u{202e}` | unchanged |
 //! | [`json`] | a JSON document, whose value does not change | `\u001b` | `\u202e` | unchanged |
 //!

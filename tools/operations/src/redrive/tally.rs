@@ -284,7 +284,7 @@ impl Tally {
     }
 
     /// Returns the names of records that are not in history and of updates that stay, by reason. Each list has at most
-    /// [`MAX_NAMED`] entries.
+    /// 10,000 entries.
     pub fn lists(&self) -> [(&'static str, &[Value]); 8] {
         self.named().map(|(name, list)| (name, &*list.kept))
     }
