@@ -164,7 +164,7 @@ fn a_repair_puts_counted_versions_before_it_continues_the_counter() {
     );
 }
 
-/// What is in history already is no failure, whatever became of the latest item.
+/// A version that is in history already is no failure, also without a latest item.
 #[test]
 fn a_redrive_of_recorded_versions_can_be_repeated_after_the_latest_item_is_gone() {
     let table = new_table();

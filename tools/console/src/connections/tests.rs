@@ -168,11 +168,11 @@ async fn idle_connections_do_not_lock_out_others() {
 
 #[tokio::test]
 async fn a_connection_whose_page_is_in_progress_is_kept() {
-    let (begin, mut begun) = mpsc::unbounded_channel();
+    let (start, mut started) = mpsc::unbounded_channel();
     let (end, ended) = watch::channel(false);
     let page = get(async move |Extension(activity): Extension<Activity>| {
         let _work = activity.work();
-        begin.send(()).unwrap();
+        start.send(()).unwrap();
         ended.clone().wait_for(|ended| *ended).await.unwrap();
         Response::new(Body::from("hello"))
     });
@@ -181,13 +181,13 @@ async fn a_connection_whose_page_is_in_progress_is_kept() {
     for _ in 0..LIMITS.connections {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(REQUEST.as_bytes()).await.unwrap();
-        begun.recv().await.unwrap();
+        started.recv().await.unwrap();
         working.push(client);
     }
     // It waits until another connection ends.
     let mut next = TcpStream::connect(address).await.unwrap();
     next.write_all(REQUEST.as_bytes()).await.unwrap();
-    assert!(begun.try_recv().is_err());
+    assert!(started.try_recv().is_err());
     end.send_replace(true);
     for client in &mut working {
         read_hello(client).await;
