@@ -44,7 +44,12 @@ impl Config {
         Self::from_variables(variable)
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    /// Reads the settings from variables with these values, such as those of a function in `template.yaml`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::from_env`].
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Ok(Self {
             table: variable("TABLE_NAME")
                 .filter(|table| !table.is_empty())

@@ -4,7 +4,7 @@
 //! from before a purge or from a table that was restored: a version above the latest one would block the number for the update
 //! that reaches it. A version that is stored already is not a failure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use futures::{StreamExt as _, stream};
 use shared::{
@@ -33,7 +33,7 @@ impl LatestVersions {
     ///
     /// Returns [`PutError`] if a request fails.
     pub async fn read<'a>(store: &Store, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Self, PutError> {
-        let entities: HashSet<_> = entities.into_iter().cloned().collect();
+        let entities: BTreeSet<_> = entities.into_iter().cloned().collect();
         let entities: Vec<_> = entities.into_iter().collect();
         store.counted_versions(&entities).await.map(Self).map_err(PutError)
     }

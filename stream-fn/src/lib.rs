@@ -115,7 +115,7 @@ impl HistoryWriter {
     ) -> Result<DynamoDbEventResponse, Error> {
         let processed = self.process(record::split(event)?, deadline).await;
         let tally = Tally::default();
-        metrics::batch(&tally, &processed, deadline);
+        metrics::batch(&tally, &processed, self.store.clock().now(), deadline);
         tally.emit(request_id);
         response::of(processed, self.log_keys)
     }

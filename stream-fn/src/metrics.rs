@@ -1,7 +1,9 @@
 //! The metrics of an invocation.
 
+use std::time::Duration;
+
 use shared::{
-    clock::{self, Deadline},
+    clock::Deadline,
     domain::time::EpochMillis,
     metrics::{self, Tally, Unit},
 };
@@ -38,9 +40,9 @@ pub(crate) fn init() {
     metrics::init("stream-fn", UNITS);
 }
 
+/// Counts the outcomes of a batch at a time since 1970.
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 records at most")]
-pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], deadline: Deadline) {
-    let now = clock::since_epoch();
+pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], now: Duration, deadline: Deadline) {
     for record in processed {
         tally.count(name(&record.outcome));
         if let (Outcome::Recorded, Some(created)) = (&record.outcome, record.created) {

@@ -5,7 +5,7 @@ use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        maintain::{create_table::CreateTableError, purge::PurgeError},
+        maintain::create_table::CreateTableError,
         read::{table_config::WidthError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
@@ -26,8 +26,6 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Width(#[from] WidthError),
     #[error(transparent)]
-    Purge(#[from] PurgeError),
-    #[error(transparent)]
     CreateTable(#[from] CreateTableError),
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -46,7 +44,7 @@ impl CliError {
             | Self::Width(WidthError::Other { .. })
             | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
             Self::NotFound(_) => 3,
-            Self::Conflict(_) | Self::Purge(PurgeError::WrittenAgain) => 4,
+            Self::Conflict(_) => 4,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => 2,
                 Kind::NotFound => 3,
@@ -60,7 +58,7 @@ impl CliError {
             {
                 2
             }
-            Self::Width(_) | Self::Purge(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
+            Self::Width(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
         }
     }
 

@@ -12,7 +12,7 @@ use testkit::{
     command::{Run, members},
     endpoint::sdk_config,
     pages,
-    table::{Document, Record, Table},
+    table::{Document, Record, Table, with_open_payload},
     tap::Tap,
 };
 
@@ -333,7 +333,7 @@ fn a_message_of_another_table_is_not_deleted() {
     let failures = Failures::new();
     failures.table.write_versions("E", 1);
     let records = failures.table.records();
-    let mut body = failures.table.document(&records).body;
+    let mut body = with_open_payload(failures.table.document(&records).body);
     let text = body
         .to_string()
         .replace(&format!("table/{}/", failures.table.name), "table/Other/");
@@ -388,7 +388,7 @@ fn after_a_kill_every_message_becomes_visible_again() {
     latest["Latest"] = json!({"N": MESSAGES.to_string()});
     failures.table.put(latest);
     for version in 1..=MESSAGES {
-        let mut body = failures.table.document(std::slice::from_ref(&record)).body;
+        let mut body = with_open_payload(failures.table.document(std::slice::from_ref(&record)).body);
         body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});
         failures.message(&body);
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::{
     command::members,
     endpoint::{self, Engine},
-    table::Table,
+    table::{Table, with_open_payload},
 };
 
 fn new_table() -> Table {
@@ -70,7 +70,7 @@ fn a_second_redrive_and_a_dry_run_change_nothing() {
 fn documents_of_kinesis() {
     let table = new_table();
     table.write_versions("E", 3);
-    let mut body = table.document(&table.records()).body;
+    let mut body = with_open_payload(table.document(&table.records()).body);
     let batch = body.as_object_mut().unwrap().remove("DDBStreamBatchInfo").unwrap();
     let arn = batch["streamArn"].as_str().unwrap().to_owned();
     // Of the same account and Region.
@@ -106,7 +106,7 @@ fn after_a_kill_the_next_run_completes_the_history() {
     latest["Latest"] = json!({"N": VERSIONS.to_string()});
     table.put(latest);
     for version in 1..=VERSIONS {
-        let mut body = table.document(std::slice::from_ref(&record)).body;
+        let mut body = with_open_payload(table.document(std::slice::from_ref(&record)).body);
         body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});
         keep(folder.path(), &format!("{version:03}"), &body);
     }
@@ -142,7 +142,7 @@ fn failed_records_are_listed_and_all_others_are_stored() {
     let taken = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "A": {"S": "something else"}});
     table.put(taken.clone());
     let folder = tempfile::tempdir().unwrap();
-    let mut body = table.document(&records).body;
+    let mut body = with_open_payload(table.document(&records).body);
     let malformed = &mut body["payload"]["Records"][3]["dynamodb"];
     malformed["NewImage"]["N"] = json!({"N": {"secret": "value"}});
     let number = malformed["SequenceNumber"].clone();
@@ -154,12 +154,12 @@ fn failed_records_are_listed_and_all_others_are_stored() {
     // Records of other tables: by the record, by the document, and without a valid name.
     let second = format!("{}2", table.name);
     let other = |name: &str| table.stream_arn.replace(&table.name, name);
-    let mut body = table.document(&records[..2]).body;
+    let mut body = with_open_payload(table.document(&records[..2]).body);
     body["payload"]["Records"][1]["eventSourceARN"] = json!(other(&second));
     keep(folder.path(), "b", &body);
     body["payload"]["Records"][0]["eventSourceARN"] = json!(7);
     keep(folder.path(), "c", &body);
-    let mut body = table.document(&records[..1]).body;
+    let mut body = with_open_payload(table.document(&records[..1]).body);
     body["payload"]["Records"][0]
         .as_object_mut()
         .unwrap()

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, fs};
 
 use serde_json::{Value, json};
-use testkit::table::{Table, number};
+use testkit::table::{Table, number, with_open_payload};
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
@@ -202,7 +202,7 @@ fn versions_that_differ_between_sources_are_not_used() {
     table.write_versions("E", 2);
     let records = table.records();
     let folder = tempfile::tempdir().unwrap();
-    let mut body = table.document(&records[..1]).body;
+    let mut body = with_open_payload(table.document(&records[..1]).body);
     fs::write(folder.path().join("a"), body.to_string()).unwrap();
     body["payload"]["Records"][0]["dynamodb"]["NewImage"]["N"] = json!({"N": "7"});
     fs::write(folder.path().join("b"), body.to_string()).unwrap();

@@ -10,7 +10,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "local", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// Feed, wait until every history is complete, and exit: 0, or 1 if versions are missing
+    /// Feed, wait until every history is complete, and exit: 0, or 1 if versions are missing or records were dropped
     #[arg(long)]
     pub once: bool,
 
@@ -53,6 +53,10 @@ pub struct Args {
     /// Port of the history browser, 0 for a free one [default: 8100, or a free one]. Not started with --once
     #[arg(long, value_name = "PORT")]
     pub console_port: Option<u16>,
+
+    /// Time from the start to the first read of the stream. AWS takes about a minute after it creates or enables a mapping
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub mapping_startup: u32,
 
     /// Template to run [default: template.yaml in this folder or a parent]
     #[arg(long, value_name = "FILE")]

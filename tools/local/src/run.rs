@@ -1,6 +1,7 @@
 //! The command: starts the stack, feeds it, waits for the histories, shows and dumps the table, and serves.
 
 use std::{
+    convert::Infallible,
     fs::File,
     io::{self, BufReader},
     path::{Path, PathBuf},
@@ -58,7 +59,8 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
 
 async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let path = args.template.clone().map_or_else(find_template, Ok)?;
-    let template = Template::read(&path, &args.parameters).map_err(|error| RunError::Template(path, error))?;
+    let mut template = Template::read(&path, &args.parameters).map_err(|error| RunError::Template(path, error))?;
+    template.mapping.startup = Duration::from_secs(args.mapping_startup.into());
     let feed = Feed::open(args.feed.as_deref())?;
     let stack = Stack::start(Options {
         template,
@@ -78,7 +80,33 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     if let Some(console) = &console {
         screen.print(&endpoints(&stack, console));
     }
-    match send(&stack, feed, &progress, &screen).await {
+    let served = serve(args, &stack, feed, &progress, &screen);
+    let complete = tokio::select! {
+        // First, so that no line is lost at the end.
+        biased;
+        never = print_drops(&stack, &screen) => match never {},
+        complete = served => complete?,
+    };
+    screen.finish();
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints each failure document that cannot be stored.
+async fn print_drops(stack: &Stack, screen: &Screen) -> Infallible {
+    loop {
+        screen.error(&stack.mapping.destination.failed().await);
+    }
+}
+
+/// Feeds the stack and shows the histories. With `--once`, returns `true` if they are complete, otherwise serves.
+async fn serve(
+    args: &Args,
+    stack: &Stack,
+    feed: Feed,
+    progress: &FeedProgress,
+    screen: &Screen,
+) -> Result<bool, RunError> {
+    match send(stack, feed, progress, screen).await {
         // The stack is usable without the rest of the feed.
         Err(RunError::Line(error @ FeedError::Failed(..))) if !args.once => {
             screen.error(&format!("{}; the rest of the feed is not sent", chain(&error)));
@@ -86,17 +114,16 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         sent => sent?,
     }
     let within = args.once.then(|| Duration::from_secs(args.timeout));
-    let collections = wait(&stack, within).await?;
+    let collections = wait(stack, within).await?;
     screen.print(show::collections(&collections).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(|error| RunError::Dump(path.clone(), error))?;
     }
-    let complete = report(&stack, &collections, &screen);
+    let complete = report(stack, &collections, screen);
     if args.once {
-        screen.finish();
-        return Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(complete);
     }
-    screen.print(&how_to_call(&stack));
+    screen.print(&how_to_call(stack));
     std::future::pending().await
 }
 
@@ -143,6 +170,8 @@ fn take_snapshot(stack: &Stack, feed: Arc<FeedProgress>) -> TakeSnapshot {
             retries: count(&mapping.counters.retries),
             bisections: count(&mapping.counters.bisections),
             documents: count(&mapping.counters.documents),
+            dropped: count(&mapping.counters.dropped),
+            result: mapping.counters.last_processing_result(),
         }
     })
 }
@@ -221,14 +250,15 @@ async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Scree
     Ok(())
 }
 
-/// Waits until every history is complete or the timeout has passed. Without a timeout, a failure document also ends the wait,
+/// Waits until every history is complete or the timeout has passed. Without a timeout, records that failed also end the wait,
 /// and records in quarantine do not prolong it: they do not complete a history.
 async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, RunError> {
     let started = Instant::now();
     loop {
         let collections = history::collect(stack.store.scan_items().await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
-        let failed = stack.mapping.counters.documents.load(Ordering::Relaxed) > 0;
+        let counters = &stack.mapping.counters;
+        let failed = [&counters.documents, &counters.dropped].map(|counter| counter.load(Ordering::Relaxed)) != [0, 0];
         // A version may be stored before its invocation has ended.
         let is_idle = stack.activity.figures().waiting == 0;
         let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| items.quarantined() > 0);
@@ -244,7 +274,7 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
     }
 }
 
-/// Prints the missing versions. Returns `true` if there are none.
+/// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
 fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     let missing = history::missing(collections, stack.digits);
     for (pk, missing) in &missing {
@@ -264,7 +294,13 @@ fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
     if documents > 0 {
         screen.error(&format!("{documents} failure document(s) in {}", stack.failures()));
     }
-    missing.is_empty()
+    let dropped = stack.mapping.counters.dropped.load(Ordering::Relaxed);
+    if dropped > 0 {
+        screen.error(&format!(
+            "{dropped} record(s) were dropped, and are in no failure document"
+        ));
+    }
+    missing.is_empty() && dropped == 0
 }
 
 fn abbreviated(missing: &[String]) -> String {

@@ -27,6 +27,7 @@ use crate::{
     },
     external::{
         bucket::Failures,
+        reporting::Reporting,
         services::{ExternalServices, ExternalServicesError},
     },
     files, function,
@@ -110,7 +111,7 @@ pub struct Local;
 impl Environment for Local {
     type Source = TableStream;
     type Invoker = FunctionInvoker;
-    type Destination = Failures;
+    type Destination = Reporting<Failures>;
     type Positions = InFile;
     type Clock = fn() -> std::time::Duration;
 }
@@ -190,7 +191,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
-            destination,
+            destination: Reporting::new(destination),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
@@ -227,7 +228,7 @@ impl Stack {
 
     /// Returns the location of failure documents: a folder, or `s3://bucket`.
     pub fn failures(&self) -> String {
-        match &self.mapping.destination {
+        match &self.mapping.destination.destination {
             Failures::Folder(Folder(folder)) => folder.display().to_string(),
             Failures::Bucket(bucket) => format!("s3://{}", bucket.name),
         }

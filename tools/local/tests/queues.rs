@@ -104,17 +104,14 @@ async fn waiting(stack: &RunningStack, name: &str) -> (u32, u32) {
     )
 }
 
-async fn objects(bucket: &str) -> Vec<String> {
+async fn s3() -> aws_sdk_s3::Client {
     let config = sdk_config(&moto()).await;
-    let config = aws_sdk_s3::config::Builder::from(&config)
-        .force_path_style(true)
-        .build();
-    let listed = aws_sdk_s3::Client::from_conf(config)
-        .list_objects_v2()
-        .bucket(bucket)
-        .send()
-        .await
-        .unwrap();
+    let config = aws_sdk_s3::config::Builder::from(&config).force_path_style(true);
+    aws_sdk_s3::Client::from_conf(config.build())
+}
+
+async fn objects(bucket: &str) -> Vec<String> {
+    let listed = s3().await.list_objects_v2().bucket(bucket).send().await.unwrap();
     let keys = listed
         .contents
         .unwrap_or_default()
@@ -299,6 +296,19 @@ async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redri
     let layout: Vec<_> = keys[0].split('/').collect();
     assert!(keys[0].starts_with("aws/lambda/") && layout.len() == 8, "{keys:?}");
     assert!(!stack.failed.exists(), "nothing goes to the folder");
+    // As recorded on AWS: the content type, and the event as a string.
+    let object = s3()
+        .await
+        .get_object()
+        .bucket(&bucket)
+        .key(&keys[0])
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(object.content_type(), Some("application/octet-stream"));
+    let document: Value = serde_json::from_slice(&object.body.collect().await.unwrap().into_bytes()).unwrap();
+    let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap()).unwrap();
+    assert_eq!(payload["Records"].as_array().unwrap().len(), 1);
     // While another version item is in the way, the notification stays.
     let taken = json!({"PK": {"S": "Taken"}, "SK": {"S": "v1"}, "State": {"S": "manual"}});
     stack.put(taken).await;

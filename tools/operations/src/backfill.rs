@@ -3,15 +3,24 @@
 //! The source table is scanned in parallel segments, and each page is written before the next one is read. With a
 //! checkpoint, an interrupted run resumes at the page that was not complete; writing an item twice changes nothing.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use futures::stream;
 use serde::{Deserialize, Serialize};
 use shared::{
-    domain::{Item, backfill::Refusal},
-    dynamodb::maintain::{
-        backfill::{Backfill, BackfillError, Counts, Progress},
-        rate_limit::Consumed,
+    domain::{
+        Item,
+        backfill::{Mapping, Refusal, Template},
+        update::Ordering,
+    },
+    dynamodb::{
+        Store,
+        maintain::{
+            backfill::{Backfill, BackfillError, Counts, Progress},
+            rate_limit::{Consumed, RateLimiter},
+        },
+        read::describe_table::Description,
+        write::WriteOptions,
     },
 };
 
@@ -28,6 +37,87 @@ struct Options {
     id: Option<String>,
 }
 
+/// Table with the existing items, and how they become versions.
+#[derive(Debug, Clone)]
+pub struct Import {
+    /// Table with the existing items, which can be the versioned table itself.
+    pub from_table: String,
+    /// Template of the entity's partition key. `None` for the partition key of the table, if it is the only key.
+    pub id: Option<Template>,
+    /// New names of attributes, by their names.
+    pub rename: BTreeMap<String, String>,
+    pub ordering: Ordering,
+    pub write: WriteOptions,
+    pub pace: RateLimiter,
+    pub dry_run: bool,
+}
+
+impl Import {
+    /// Describes the table with the existing items.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::Service`] if the request fails.
+    pub async fn describe(&self, connection: &Connection) -> Result<Description, OperationError> {
+        Ok(self.source(connection).describe().await?)
+    }
+
+    /// Prepares the import of a table with this description, or resumes the run of the checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::TwoKeys`] or [`OperationError::KeyNotNamed`] if two items can be one entity, and the errors of
+    /// a checkpoint.
+    pub fn run(
+        self,
+        connection: &Connection,
+        table: &Description,
+        segments: Option<u32>,
+        checkpoint: Option<&Path>,
+    ) -> Result<BackfillRun, OperationError> {
+        let backfill = Backfill {
+            mapping: self.mapping(connection, table)?,
+            source: self.source(connection),
+            target: connection.store.clone(),
+            options: self.write,
+            limiter: self.pace.clone(),
+            dry_run: self.dry_run,
+        };
+        let template = self.id.as_ref().map(ToString::to_string);
+        BackfillRun::new(connection, backfill, (&self.from_table, template), segments, checkpoint)
+    }
+
+    fn source(&self, connection: &Connection) -> Store {
+        let (client, digits) = (connection.client.clone(), connection.store.digits());
+        Store::new(client, &self.from_table, digits).with_clock(connection.store.clock().clone())
+    }
+
+    /// Returns the mapping of items to updates. Within one table, there is one only with a template.
+    fn mapping(&self, connection: &Connection, table: &Description) -> Result<Option<Mapping>, OperationError> {
+        let from = &self.from_table;
+        let keys: Vec<_> = table.keys.iter().map(|(name, _)| name.clone()).collect();
+        let id = match (&self.id, keys.as_slice()) {
+            (Some(template), _) => template.clone(),
+            (None, _) if *from == connection.table => return Ok(None),
+            (None, [key]) => Template::attribute(key),
+            (None, _) => {
+                let table = from.clone();
+                return Err(OperationError::TwoKeys { table, keys });
+            }
+        };
+        if let Some(key) = keys.iter().find(|key| !id.names(key)) {
+            return Err(OperationError::KeyNotNamed(key.clone()));
+        }
+        Ok(Some(Mapping {
+            table: from.clone(),
+            keys,
+            id,
+            rename: self.rename.clone(),
+            ordering: self.ordering,
+        }))
+    }
+}
+
 /// Items that were not imported, each with the reason.
 pub type Refused = Vec<(Item, Refusal)>;
 
@@ -35,7 +125,7 @@ pub struct BackfillRun(SegmentRun<Options, Progress, Refused>);
 
 impl BackfillRun {
     /// Prepares a backfill from a table in this number of segments, or resumes the run of the checkpoint.
-    pub fn new(
+    fn new(
         connection: &Connection,
         backfill: Backfill,
         (from_table, template): (&str, Option<String>),

@@ -3,6 +3,7 @@
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::{
+    clock::Clock,
     domain::keys::VersionDigits,
     dynamodb::{Store, client::capacity::Meter},
 };
@@ -42,12 +43,19 @@ impl Connection {
         }
     }
 
+    /// Replaces the clock, by which items expire and new items get their times.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.store = self.store.with_clock(clock);
+        self
+    }
+
     /// Returns the same table with a client that has its own meter.
     pub fn metered(&self) -> (Store, Meter) {
         let meter = Meter::default();
         let config = self.client.config().to_builder().interceptor(meter.clone()).build();
         let store = Store::new(Client::from_conf(config), &self.table, self.store.digits());
-        (store, meter)
+        (store.with_clock(self.store.clock().clone()), meter)
     }
 
     /// Clears the meters: they grow with each request.

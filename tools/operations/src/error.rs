@@ -6,7 +6,7 @@ use shared::{
     domain::{entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        maintain::backfill::BackfillError,
+        maintain::{backfill::BackfillError, purge::PurgeError},
         put::put_version::PutError,
         read::versions::ReadError,
         write::{WriteError, WriteOutcome, restore::RestoreError},
@@ -33,6 +33,12 @@ pub enum OperationError {
     SourceQueues { queue: String, sources: usize },
     #[error("the updates of {0} cannot be sent to the same queue")]
     SameQueue(String),
+    /// Both keys of a table belong to the name of an entity.
+    #[error("{table} has two keys: both name its entities")]
+    TwoKeys { table: String, keys: Vec<String> },
+    /// The template of an entity's partition key does not contain a key of the table.
+    #[error("without {{{0}}}, two items can be one entity")]
+    KeyNotNamed(String),
     /// A file or folder with failure documents cannot be read.
     #[error("{}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -69,6 +75,8 @@ pub enum OperationError {
     #[error(transparent)]
     Record(#[from] PutError),
     #[error(transparent)]
+    Purge(#[from] PurgeError),
+    #[error(transparent)]
     Read(#[from] ReadError),
 }
 
@@ -90,7 +98,9 @@ impl OperationError {
             | Self::Checkpoint { .. }
             | Self::OtherRun(_)
             | Self::SourceQueues { .. }
-            | Self::SameQueue(_) => Kind::Invalid,
+            | Self::SameQueue(_)
+            | Self::TwoKeys { .. }
+            | Self::KeyNotNamed(_) => Kind::Invalid,
             Self::NoEntity(_)
             | Self::NoVersion
             | Self::NoBucket(_)
@@ -107,6 +117,7 @@ impl OperationError {
             | Self::Stale(_)
             | Self::Incomplete(_)
             | Self::Image(_)
+            | Self::Purge(PurgeError::WrittenAgain)
             | Self::Write(
                 WriteError::Contended { .. }
                 | WriteError::Taken { .. }

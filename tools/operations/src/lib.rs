@@ -1,4 +1,4 @@
-//! Operations on a versioned table: audit, backfill, prune, redrive and repair.
+//! Operations on a versioned table: audit, backfill, prune, purge, redrive and repair.
 //!
 //! This is the library under the command `vzero` and the history console. It has no command line and prints nothing: a
 //! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`prune`]), or reports to a
@@ -17,6 +17,7 @@ pub mod error;
 pub mod failures;
 pub mod progress;
 pub mod prune;
+pub mod purge;
 pub mod quarantine;
 pub mod redrive;
 pub mod repair;

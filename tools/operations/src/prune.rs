@@ -9,7 +9,6 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use shared::{
-    clock,
     domain::{
         entity::EntityId,
         prune::{Keep, Plan, Seen},
@@ -58,7 +57,7 @@ impl Rule {
 }
 
 /// Carries out a plan: marked versions expire at this time since the epoch. Returns the number of versions that were marked.
-pub async fn carry_out(
+async fn carry_out(
     store: &Store,
     entity: &EntityId,
     plan: &Plan,
@@ -83,7 +82,81 @@ pub async fn carry_out(
     Ok(marked)
 }
 
-/// Options of the pruning of a table.
+/// Pruning of one entity: what the options remove at the time of the plan.
+#[derive(Debug, Clone)]
+pub struct EntityPrune {
+    store: Store,
+    entity: EntityId,
+    plan: Plan,
+    /// Time at which marked versions expire, since the epoch.
+    expires: Duration,
+    dry_run: bool,
+}
+
+/// Result of the pruning of one entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    pub floor: Version,
+    /// Versions that were marked, or that a dry run would mark.
+    pub marked: u64,
+    /// Versions below the floor that are pinned or were marked before.
+    pub left: u64,
+    /// Versions from the floor on whose time is not known.
+    pub undated: u64,
+    /// Time at which the marked versions expire, since the epoch.
+    pub expires: Duration,
+}
+
+impl EntityPrune {
+    /// Plans the pruning of an entity.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
+    pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
+        let (entity, now) = (EntityId::new(id)?, store.clock().now());
+        let plan = store.plan_prune(&entity, options.rule.at(now), options.over_gaps, pace);
+        let plan = plan.await?.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?;
+        Ok(Self {
+            store: store.clone(),
+            entity,
+            plan,
+            expires: now + options.grace,
+            dry_run: options.dry_run,
+        })
+    }
+
+    /// Returns the version that is missing, if the floor stays below it.
+    pub fn stopped_at(&self) -> Option<Version> {
+        self.plan.stopped_at
+    }
+
+    /// Returns the number of versions that are not marked yet.
+    pub fn unmarked(&self) -> u64 {
+        self.plan.mark.len()
+    }
+
+    /// Carries out the plan, unless it is a dry run.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails. The pruning can be repeated.
+    pub async fn run(&self, pace: &RateLimiter, progress: &impl Progress) -> Result<Pruned, ServiceError> {
+        let marked = match self.dry_run {
+            true => self.unmarked(),
+            false => carry_out(&self.store, &self.entity, &self.plan, self.expires, pace, progress).await?,
+        };
+        Ok(Pruned {
+            floor: self.plan.floor,
+            marked,
+            left: self.plan.settled,
+            undated: self.plan.undated,
+            expires: self.expires,
+        })
+    }
+}
+
+/// Options of a pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Options {
@@ -177,7 +250,7 @@ impl TablePrune {
         let pruner = Arc::new(Pruner {
             store: connection.store.clone(),
             pace: pace.clone(),
-            keep: options.rule.at(clock::since_epoch()),
+            keep: options.rule.at(connection.store.clock().now()),
             options,
         });
         let run = SegmentRun::new(plan, pace, |segment, progress| {
@@ -274,7 +347,7 @@ impl Pruner {
         let marked = if self.options.dry_run {
             Ok(plan.mark.len())
         } else {
-            let expires = clock::since_epoch() + self.options.grace;
+            let expires = self.store.clock().now() + self.options.grace;
             carry_out(&self.store, entity, &plan, expires, &self.pace, &Silent).await
         };
         let marked = match marked {

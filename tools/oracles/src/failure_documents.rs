@@ -61,10 +61,9 @@ fn check_created_document(document: &Document) {
         },
         shard: &batch.shard,
         records: &written.collect::<Vec<_>>(),
-        reason: Reason::RecordAgeExceeded {
-            request_id: None,
-            invoke_count: 1,
-        },
+        request_id: "r".to_owned(),
+        invoke_count: 1,
+        reason: Reason::RecordAgeExceeded,
         now: Duration::ZERO,
         id: "id".to_owned(),
     };

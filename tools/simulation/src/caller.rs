@@ -1,26 +1,89 @@
-//! The function that sends a request: a writer or stream-fn, in its own task.
+//! The program that sends a request: a writer, stream-fn or an operator's command, in its own task.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use tokio::sync::Notify;
+
+/// Prefix of the partition keys of purge markers, whose requests do not name the entity.
+const RESERVED: &str = "#vzero#";
 
 tokio::task_local! {
     pub(crate) static CALLER: Arc<Caller>;
 }
 
-#[derive(Debug, Default)]
+/// Who wrote an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// A writer, in the delivery of these updates.
+    Writer(Vec<usize>),
+    StreamFunction,
+    /// A command of an operator.
+    Operator,
+    /// Another program, an operator without a command, or DynamoDB when an item expired.
+    Other,
+}
+
+#[derive(Debug)]
 pub(crate) struct Caller {
-    pub(crate) is_writer: bool,
+    author: Author,
     pub(crate) kill: Notify,
     pub(crate) had_fault: Mutex<bool>,
+    /// Partition keys and sort keys of the items in requests that failed.
+    pub(crate) hindered: Mutex<HashSet<(String, String)>>,
+    /// `true` if a fault hinders everything that it does.
+    all_hindered: Mutex<bool>,
 }
 
 impl Caller {
-    pub(crate) fn writer() -> Arc<Self> {
+    pub(crate) fn new(author: Author) -> Arc<Self> {
         Arc::new(Self {
-            is_writer: true,
-            ..Self::default()
+            author,
+            kill: Notify::new(),
+            had_fault: Mutex::default(),
+            hindered: Mutex::default(),
+            all_hindered: Mutex::default(),
         })
+    }
+
+    /// Returns the sender of the current task's requests, `None` for a reader or the mapping.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        CALLER.try_with(Arc::clone).ok()
+    }
+
+    pub(crate) fn author(&self) -> &Author {
+        &self.author
+    }
+
+    pub(crate) fn is_writer(&self) -> bool {
+        matches!(self.author, Author::Writer(_))
+    }
+
+    pub(crate) fn is_stream_function(&self) -> bool {
+        self.author == Author::StreamFunction
+    }
+
+    pub(crate) fn hinder_all(&self) {
+        *lock(&self.all_hindered) = true;
+        self.set_fault();
+    }
+
+    /// Returns `true` if a fault hinders the put of a version item. A fault of a request for another item of the entity, such as
+    /// its purge marker, hinders all of its versions.
+    pub(crate) fn hinders(&self, entity: &str, sort_key: &str) -> bool {
+        let is_version = |key: &str| key.strip_prefix('v').is_some_and(|rest| rest.parse::<u64>().is_ok());
+        let hindered = lock(&self.hindered);
+        *lock(&self.all_hindered)
+            || hindered.iter().any(|(partition_key, key)| {
+                (partition_key == entity && (key == sort_key || !is_version(key)))
+                    || partition_key.starts_with(RESERVED)
+            })
+    }
+
+    pub(crate) fn is_operator(&self) -> bool {
+        self.author == Author::Operator
     }
 
     pub(crate) fn set_fault(&self) {

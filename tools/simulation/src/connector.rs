@@ -23,14 +23,21 @@ use dynoxide::Database;
 use fastrand::Rng;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
 
 use crate::{
-    caller::{CALLER, Caller, lock},
+    caller::{Author, CALLER, Caller, lock},
     database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
     error::SimulationError,
     mutation::Mutation,
+    requests,
     schedule::{Fault, FaultKind, Point},
+    stream::Stream,
+    windows::{Scope, Windows},
 };
 
 /// Payload of a panic that a fault causes.
@@ -42,6 +49,8 @@ pub(crate) struct Connector(Arc<Inner>);
 struct Inner {
     database: Database,
     mutation: Option<Mutation>,
+    stream: Stream,
+    windows: Mutex<Windows>,
     plan: Mutex<FaultPlan>,
     /// Tasks that nothing waits for before the faults stop.
     late: Mutex<Vec<JoinHandle<()>>>,
@@ -62,6 +71,8 @@ impl Connector {
         Self(Arc::new(Inner {
             database,
             mutation,
+            stream: Stream::default(),
+            windows: Mutex::default(),
             plan: Mutex::new(FaultPlan {
                 faults,
                 seen: HashMap::new(),
@@ -78,12 +89,48 @@ impl Connector {
         self.0.mutation
     }
 
-    /// Sends a request without faults.
+    /// Opens the stream of the table, with this number of shards.
+    pub(crate) fn open_stream(&self, arn: &str, shards: u32) -> Result<(), SimulationError> {
+        self.0.stream.open(&self.0.database, arn, shards)
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.0.stream
+    }
+
+    /// Sends a request without faults, as another program.
     pub(crate) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-        self.count_write(operation);
         let output = execute(&self.0.database, operation, body);
+        self.written(operation, &Author::Other)?;
         let output = output.map_err(|source| SimulationError::Request { operation, source })?;
         Ok(serde_json::from_str(&output)?)
+    }
+
+    /// Deletes the items that have expired. Returns their number.
+    pub(crate) fn expire(&self) -> Result<usize, SimulationError> {
+        let expired = self.0.database.sweep_ttl();
+        self.written("DeleteItem", &Author::Other)?;
+        let operation = "DeleteItem";
+        expired.map_err(|source| SimulationError::Request { operation, source })
+    }
+
+    /// Closes a shard of the stream and continues it in others.
+    pub(crate) fn split(&self) {
+        let (choice, in_two) = self.draw(|rng| (rng.usize(..100), rng.u8(..4) > 0));
+        if self.0.stream.split(choice, in_two) {
+            self.count("shard-split");
+            // The readers of the shard learn that it has ended.
+            self.0.writes.send_modify(|writes| *writes += 1);
+        }
+    }
+
+    /// Lets requests fail for a while.
+    pub(crate) fn open_window(&self, scope: Scope, duration: Duration) {
+        lock(&self.0.windows).open(Instant::now() + duration, scope);
+    }
+
+    pub(crate) fn is_stream_denied(&self) -> bool {
+        lock(&self.0.windows).is_stream_denied()
     }
 
     /// Counts a request at this point, and returns its fault, if any.
@@ -109,19 +156,24 @@ impl Connector {
         self.0.writes.subscribe()
     }
 
-    fn count_write(&self, operation: &str) {
-        const READS: [&str; 7] = [
+    /// Copies the records of a write to the stream.
+    fn written(&self, operation: &str, author: &Author) -> Result<(), SimulationError> {
+        const READS: [&str; 9] = [
             "GetItem",
             "BatchGetItem",
             "Query",
             "Scan",
+            "DescribeTable",
+            "ListStreams",
             "DescribeStream",
             "GetShardIterator",
             "GetRecords",
         ];
-        if !READS.contains(&operation) {
+        if !READS.contains(&operation) && operation != "CreateTable" {
+            self.0.stream.copy(&self.0.database, author)?;
             self.0.writes.send_modify(|writes| *writes += 1);
         }
+        Ok(())
     }
 
     /// Runs a task that its cause does not wait for.
@@ -142,6 +194,7 @@ impl Connector {
     /// Stops all faults except those of readers.
     pub(crate) fn stop_faults(&self) {
         lock(&self.0.plan).stopped = true;
+        lock(&self.0.windows).close();
     }
 
     pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
@@ -161,23 +214,17 @@ impl Connector {
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let body = request.body().bytes().unwrap_or_default();
         let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
-        let caller = CALLER.try_with(Arc::clone).ok();
-        let fault = point(&operation, caller.as_deref()).and_then(|point| self.fault(point));
-        let fault = fault.filter(|kind| match kind {
-            FaultKind::TransactionConflict => operation == "TransactWriteItems",
-            FaultKind::StatementsThrottled | FaultKind::Rejected => operation == BATCH_EXECUTE_STATEMENT,
-            _ => true,
-        });
+        let caller = Caller::current();
+        let fault = self.fault_of(&operation, caller.as_deref(), &body);
         if let Some(kind) = fault {
-            self.count(kind.name());
-            if let Some(caller) = &caller {
-                caller.set_fault();
-            }
+            hinder(kind, &operation, caller.as_deref(), &body);
         }
         self.delay().await;
         let response = match fault {
             None => self.execute(&operation, body),
-            Some(FaultKind::StatementsThrottled) => self.throttle_every_second(body),
+            Some(FaultKind::StatementsThrottled) => self.fail_every_second(body, false),
+            Some(FaultKind::StatementsApplied) => self.fail_every_second(body, true),
+            Some(FaultKind::Denied) => Response::error(400, "AccessDeniedException"),
             Some(FaultKind::Rejected) => Response::error(400, "ValidationException"),
             Some(FaultKind::Throttled) => Response::error(400, "ProvisionedThroughputExceededException"),
             Some(FaultKind::ErrorBefore) => Response::error(500, "InternalServerError"),
@@ -226,6 +273,31 @@ impl Connector {
         Ok(response)
     }
 
+    /// Returns the fault of a request: of a window that is open, or of its point.
+    fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> Option<FaultKind> {
+        if let Some(scope) = lock(&self.0.windows).of_request(operation, caller, body) {
+            self.count(scope.name());
+            return Some(match scope {
+                Scope::Partition(_) => FaultKind::Throttled,
+                Scope::Unresponsive => FaultKind::Hang,
+                _ => FaultKind::Denied,
+            });
+        }
+        let fault = self.fault(point(operation, caller)?)?;
+        let is_possible = match fault {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::StatementsApplied | FaultKind::Rejected => {
+                operation == BATCH_EXECUTE_STATEMENT
+            }
+            _ => true,
+        };
+        if !is_possible {
+            return None;
+        }
+        self.count(fault.name());
+        Some(fault)
+    }
+
     /// Executes a request after its sender has stopped waiting for it.
     fn execute_late(&self, operation: String, mut body: Value) {
         let wait = self.draw(|rng| match rng.bool() {
@@ -236,16 +308,25 @@ impl Connector {
             mutation.delayed(&operation, &mut body);
         }
         let connector = self.clone();
-        self.run_late(async move {
+        let caller = Caller::current().unwrap_or_else(|| Caller::new(Author::Other));
+        self.run_late(CALLER.scope(caller, async move {
             sleep(wait).await;
             let _ = connector.execute(&operation, body);
-        });
+        }));
     }
 
     /// Executes a request, which the mutation may change.
-    fn execute(&self, operation: &str, mut body: Value) -> Response {
-        self.count_write(operation);
-        let caller = CALLER.try_with(Arc::clone).ok();
+    fn execute(&self, operation: &str, body: Value) -> Response {
+        let response = self.execute_mutated(operation, body);
+        let author = Caller::current().map_or(Author::Other, |caller| caller.author().clone());
+        match self.written(operation, &author) {
+            Ok(()) => response,
+            Err(_) => Response::error(500, "InternalServerError"),
+        }
+    }
+
+    fn execute_mutated(&self, operation: &str, mut body: Value) -> Response {
+        let caller = Caller::current();
         if let Some(mutation) = self.mutation() {
             mutation.request(operation, caller.as_deref(), &mut body);
             if let Some(puts) = mutation.puts(operation, &body) {
@@ -264,22 +345,27 @@ impl Connector {
         Response { status, body }
     }
 
-    /// Throttles every second statement, beginning with the first, and executes the others.
-    fn throttle_every_second(&self, mut body: Value) -> Response {
+    /// Executes every second statement, and reports the others as failed. They are executed, too, if `applied`.
+    fn fail_every_second(&self, mut body: Value, applied: bool) -> Response {
         let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
         let statements = statements.map(std::mem::take).unwrap_or_default();
-        let throttled = json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}});
-        let mut responses = vec![throttled; statements.len()];
-        let rest: Vec<_> = statements.into_iter().skip(1).step_by(2).collect();
-        if !rest.is_empty() {
-            body["Statements"] = Value::Array(rest);
+        let failed = match applied {
+            true => json!({"Error": {"Code": "InternalServerError", "Message": "failed"}}),
+            false => json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}}),
+        };
+        let mut responses = vec![failed; statements.len()];
+        let odd = |list: Vec<Value>| list.into_iter().skip(1).step_by(2).collect::<Vec<_>>();
+        let executed = if applied { statements } else { odd(statements) };
+        if !executed.is_empty() {
+            body["Statements"] = Value::Array(executed);
             let executed = self.execute(BATCH_EXECUTE_STATEMENT, body);
             let Ok(mut output) = serde_json::from_str::<Value>(&executed.body) else {
                 return executed;
             };
             let output = output.get_mut("Responses").and_then(Value::as_array_mut);
-            let slots = responses.iter_mut().skip(1).step_by(2);
-            for (slot, response) in slots.zip(output.map(std::mem::take).unwrap_or_default()) {
+            let output = output.map(std::mem::take).unwrap_or_default();
+            let output = if applied { odd(output) } else { output };
+            for (slot, response) in responses.iter_mut().skip(1).step_by(2).zip(output) {
                 *slot = response;
             }
         }
@@ -302,6 +388,9 @@ impl Connector {
         let mut response = self.execute(operation, body);
         if let Ok(mut output) = serde_json::from_str::<Value>(&response.body) {
             output["UnprocessedKeys"] = unprocessed;
+            if let Some(mutation) = self.mutation() {
+                mutation.response(operation, None, &Value::Null, &mut output);
+            }
             response.body = output.to_string();
         }
         response
@@ -315,22 +404,35 @@ impl Connector {
     }
 }
 
+/// Notes which items of its sender a fault hinders.
+fn hinder(fault: FaultKind, operation: &str, caller: Option<&Caller>, body: &Value) {
+    let Some(caller) = caller else { return };
+    match fault {
+        FaultKind::Panic | FaultKind::KilledBefore | FaultKind::KilledAfter => caller.hinder_all(),
+        _ => lock(&caller.hindered).extend(requests::keys(operation, body)),
+    }
+    caller.set_fault();
+}
+
 /// Returns the point of a request, `None` if schedules have no faults for it.
 fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
     let Some(caller) = caller else {
-        return match operation {
-            "GetRecords" | "GetShardIterator" | "DescribeStream" => Some(Point::Poll),
-            "BatchGetItem" => Some(Point::BatchGet),
-            _ => None,
-        };
+        return (operation == "BatchGetItem").then_some(Point::BatchGet);
     };
-    match operation {
-        "UpdateItem" => Some(Point::Bump),
-        "TransactWriteItems" if caller.is_writer => Some(Point::Bump),
-        "GetItem" | "BatchGetItem" => Some(Point::Read),
-        "PutItem" if caller.is_writer => Some(Point::InlinePut),
-        "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
-        _ => None,
+    match caller.author() {
+        Author::Writer(_) => match operation {
+            "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
+            "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
+            "PutItem" => Some(Point::InlinePut),
+            _ => None,
+        },
+        Author::StreamFunction => match operation {
+            "GetItem" | "BatchGetItem" => Some(Point::Read),
+            "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
+            _ => None,
+        },
+        Author::Operator => Some(Point::Operator),
+        Author::Other => None,
     }
 }
 

@@ -26,4 +26,10 @@ pub(crate) enum SimulationError {
     InvalidJson(#[from] serde_json::Error),
     #[error("the table has no stream")]
     NoStream,
+    #[error("the event source mapping ended")]
+    MappingEnded,
+    #[error("template.yaml cannot be read, or lacks a setting")]
+    Template,
+    #[error("a thread panicked")]
+    Panicked,
 }

@@ -5,27 +5,68 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 use shared::dynamodb::read::versions::ReadError;
 
+use crate::stream::Written;
+
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    pub(crate) stream: Vec<Value>,
+    /// All records of the stream, with the author of each.
+    pub(crate) stream: Vec<Written>,
+    /// The table after the faults.
     pub(crate) items: Vec<Value>,
-    /// Stream records in failure documents.
-    pub(crate) discarded: Vec<Value>,
+    /// Number of records in the stream then.
+    pub(crate) recovered_from: usize,
+    /// Failure documents that were kept.
+    pub(crate) documents: Vec<Value>,
+    /// Stream records in failure documents that were lost.
+    pub(crate) dropped: Vec<Value>,
+    /// Sequence numbers of the records that were trimmed.
+    pub(crate) trimmed: HashSet<String>,
     /// Stream records in quarantine.
     pub(crate) quarantined: Vec<Value>,
-    /// Responses to the updates, by the index of the update.
-    pub(crate) responses: Vec<(usize, UpstreamResponse)>,
+    pub(crate) answers: Vec<Answer>,
+    /// Responses, instead of errors, to updates with the request id of another one.
+    pub(crate) reused: Vec<(usize, Value)>,
     /// Number of deliveries of each update, by its index.
     pub(crate) deliveries: HashMap<usize, u32>,
+    /// Updates whose messages became visible while the function processed them.
+    pub(crate) overlapping: HashSet<usize>,
     /// Partition key and sort key of each version item that an operator wrote.
     pub(crate) manual_versions: HashSet<(String, String)>,
-    /// Sequence numbers of the records in invocations that had a fault.
-    pub(crate) faulty_records: HashSet<String>,
+    /// Entities that were purged completely, with the number of records in the stream afterwards.
+    pub(crate) purges: Vec<(String, usize)>,
+    /// Sequence numbers of the records that a fault hindered.
+    pub(crate) hindered: HashSet<String>,
+    /// Number of invocations that reached their timeout without a fault of the invocation.
+    pub(crate) overruns: u32,
     pub(crate) read: BTreeMap<String, Result<Vec<u64>, ReadError>>,
     pub(crate) as_of: Vec<AsOf>,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,
     pub(crate) faults: BTreeMap<String, u64>,
+    pub(crate) recovery: Recovery,
+}
+
+/// What was done after the faults: operators redrive and repair, and senders send again what was not answered.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// The table at the end.
+    pub(crate) items: Vec<Value>,
+    /// Findings of an audit of that table.
+    pub(crate) findings: Vec<Value>,
+    /// Updates that were not answered, although no fault remained, with the last error of each.
+    pub(crate) unanswered: Vec<(usize, Option<String>)>,
+}
+
+/// Response to a delivery of an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Index of the update.
+    pub(crate) update: usize,
+    pub(crate) response: UpstreamResponse,
+    /// Number of records in the stream when the delivery began.
+    pub(crate) from: usize,
+    /// Number of records in the stream when it ended.
+    pub(crate) to: usize,
 }
 
 /// Read of an entity as of a time.

@@ -10,17 +10,19 @@ use std::{
     time::Duration,
 };
 
-use aws_lambda_events::event::dynamodb;
 use futures::FutureExt as _;
-use local::mapping::{Invocation, InvocationOutcome, Invoker};
+use local::mapping::{InvocationOutcome, Invoker};
 use serde_json::{Value, json, value::RawValue};
-use shared::clock::Deadline;
+use shared::{
+    clock::Deadline,
+    domain::{keys::VersionDigits, version::Version},
+};
 use stream_fn::HistoryWriter;
 use tokio::time::{sleep, timeout};
-use writer_fn::Writer;
+use writer_fn::{Writer, request::Carrier};
 
 use crate::{
-    caller::{CALLER, Caller, lock},
+    caller::{Author, CALLER, Caller, lock},
     connector::Connector,
     mutation::Mutation,
     schedule::{FaultKind, Point},
@@ -29,31 +31,98 @@ use crate::{
 const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs the future of an invocation. `None` if it panics, its process is killed, or the time is up.
-async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<Output = T>) -> Option<T> {
-    let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(Box::pin(handle)).catch_unwind());
-    tokio::select! {
-        biased;
-        () = caller.kill.notified() => None,
-        ended = timeout(limit, handle) => ended.ok()?.ok(),
+/// How the process of an invocation ended.
+pub(crate) enum Ended<T> {
+    Returned(T),
+    /// It panicked or was killed.
+    Died,
+    /// Lambda ended the invocation at its timeout.
+    TimedOut,
+}
+
+impl<T> Ended<T> {
+    /// Returns the result, `None` if there is none.
+    pub(crate) fn returned(self) -> Option<T> {
+        match self {
+            Self::Returned(result) => Some(result),
+            Self::Died | Self::TimedOut => None,
+        }
     }
 }
 
+/// Runs the future of an invocation or of a command.
+pub(crate) async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<Output = T>) -> Ended<T> {
+    let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(Box::pin(handle)).catch_unwind());
+    tokio::select! {
+        biased;
+        () = caller.kill.notified() => Ended::Died,
+        ended = timeout(limit, handle) => match ended {
+            Ok(Ok(returned)) => Ended::Returned(returned),
+            Ok(Err(_)) => Ended::Died,
+            Err(_) => Ended::TimedOut,
+        },
+    }
+}
+
+/// Returns the deadline of an invocation that ends after `left`.
+fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
+    Deadline::after(mutation.map_or(left, |mutation| mutation.deadline(left)))
+}
+
+#[derive(Debug)]
 pub(crate) enum WriterResult {
     Response(Value),
     Error(String),
+    /// No response.
     Lost,
+    /// Lambda did not start the invocation.
+    Throttled,
 }
 
-pub(crate) async fn write(writer: &Writer, event: &Value) -> WriterResult {
-    let Ok(event) = RawValue::from_string(event.to_string()) else {
-        return WriterResult::Lost;
-    };
-    let handle = writer.handle(&event, "lambda", Deadline::after(WRITER_TIMEOUT));
-    match process(&Caller::writer(), WRITER_TIMEOUT, handle).await {
-        None => WriterResult::Lost,
-        Some(Ok(response)) => serde_json::to_value(response).map_or(WriterResult::Lost, WriterResult::Response),
-        Some(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
+/// One of the writer processes.
+pub(crate) struct WriterProcess<'a> {
+    pub(crate) writer: &'a Writer,
+    pub(crate) connector: &'a Connector,
+    /// Number of invocations that reached their timeout without a fault of the invocation.
+    pub(crate) overruns: &'a Mutex<u32>,
+}
+
+impl WriterProcess<'_> {
+    /// Delivers an event with these updates in an invocation.
+    pub(crate) async fn write(&self, updates: Vec<usize>, event: &Value, invocation: &Carrier) -> WriterResult {
+        let Ok(event) = RawValue::from_string(event.to_string()) else {
+            return WriterResult::Lost;
+        };
+        let connector = self.connector;
+        let fault = connector.fault(Point::InvokeWriter);
+        if let Some(kind) = fault {
+            connector.count(kind.name());
+        }
+        let limit = match fault {
+            Some(FaultKind::NotInvoked) => return WriterResult::Throttled,
+            Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
+            _ => WRITER_TIMEOUT,
+        };
+        let mutation = connector.mutation();
+        let deadline = deadline(WRITER_TIMEOUT, mutation);
+        let handle = self.writer.handle_from(invocation, Some(&event), deadline);
+        let ended = process(&Caller::new(Author::Writer(updates)), limit, handle).await;
+        match ended {
+            Ended::TimedOut if fault.is_none() => {
+                *lock(self.overruns) += 1;
+                WriterResult::Lost
+            }
+            Ended::Died | Ended::TimedOut => WriterResult::Lost,
+            _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
+            Ended::Returned(Ok(response)) => {
+                let mut response = serde_json::to_value(response).unwrap_or_default();
+                if let Some(mutation) = mutation {
+                    mutation.writer_response(&mut response);
+                }
+                WriterResult::Response(response)
+            }
+            Ended::Returned(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
+        }
     }
 }
 
@@ -64,34 +133,64 @@ pub(crate) struct StreamFunction {
     writer: HistoryWriter,
     connector: Connector,
     invocations: AtomicU64,
-    /// Sequence numbers of the records in invocations that had a fault.
-    pub(crate) faulty_records: Mutex<HashSet<String>>,
+    digits: VersionDigits,
+    /// Sequence numbers of the records that a fault hindered.
+    pub(crate) hindered: Mutex<HashSet<String>>,
+    /// Number of invocations that reached their timeout without a fault of the invocation.
+    pub(crate) overruns: Mutex<u32>,
 }
 
 impl StreamFunction {
-    pub(crate) fn new(writer: HistoryWriter, connector: Connector) -> Arc<Self> {
+    pub(crate) fn new(writer: HistoryWriter, connector: Connector, digits: VersionDigits) -> Arc<Self> {
         Arc::new(Self {
             writer,
             connector,
             invocations: AtomicU64::new(0),
-            faulty_records: Mutex::default(),
+            digits,
+            hindered: Mutex::default(),
+            overruns: Mutex::default(),
         })
     }
 
     /// Runs one invocation and returns its response. `None` if the function failed.
     async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
-        if self.connector.mutation() == Some(Mutation::RawSplit)
-            && serde_json::from_str::<dynamodb::Event>(&payload.to_string()).is_err()
-        {
+        let mutation = self.connector.mutation();
+        if mutation.is_some_and(|mutation| !mutation.accepts_batch(payload)) {
             return None;
         }
         let event = RawValue::from_string(payload.to_string()).ok()?;
-        let handle = self.writer.handle(&event, "lambda", Deadline::after(STREAM_TIMEOUT));
-        let response = process(caller, limit, handle).await;
+        let handle = self.writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
+        let ended = process(caller, limit, handle).await;
         if *lock(&caller.had_fault) {
-            lock(&self.faulty_records).extend(sequence_numbers(payload));
+            lock(&self.hindered).extend(self.hindered_by(caller, payload));
         }
-        serde_json::to_vec(&response?.ok()?).ok()
+        match ended {
+            Ended::Returned(response) => {
+                let mut response = serde_json::to_value(response.ok()?).ok()?;
+                if let Some(mutation) = mutation {
+                    mutation.stream_response(&mut response);
+                }
+                Some(response.to_string().into_bytes())
+            }
+            Ended::TimedOut if limit == STREAM_TIMEOUT => {
+                *lock(&self.overruns) += 1;
+                None
+            }
+            Ended::Died | Ended::TimedOut => None,
+        }
+    }
+
+    /// Returns the sequence numbers of the records that a fault of the caller hindered.
+    fn hindered_by(&self, caller: &Caller, payload: &Value) -> Vec<String> {
+        let records = payload["Records"].as_array().into_iter().flatten();
+        let hindered = records.filter(|record| {
+            let text = |pointer| record.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let version = text("/dynamodb/NewImage/Latest/N").parse().ok().and_then(Version::new);
+            let key = version.map_or_else(String::new, |version| self.digits.version_key(version));
+            caller.hinders(text("/dynamodb/Keys/PK/S"), &key)
+        });
+        let number = |record: &Value| record.pointer("/dynamodb/SequenceNumber")?.as_str().map(str::to_owned);
+        hindered.filter_map(number).collect()
     }
 
     /// Delivers some records of a batch again, later and in another order.
@@ -105,7 +204,7 @@ impl StreamFunction {
         let function = Arc::clone(self);
         self.connector.run_late(async move {
             sleep(wait).await;
-            let caller = Arc::new(Caller::default());
+            let caller = Caller::new(Author::StreamFunction);
             let _ = function
                 .run(&json!({"Records": records}), &caller, STREAM_TIMEOUT)
                 .await;
@@ -145,20 +244,22 @@ fn sequence_numbers(payload: &Value) -> HashSet<String> {
 }
 
 impl Invoker for StreamInvoker {
-    async fn invoke(&self, payload: String) -> Invocation {
+    fn request_id(&self) -> String {
+        format!("invocation-{}", self.0.invocations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
         let function = &self.0;
-        let request_id = format!("invocation-{}", function.invocations.fetch_add(1, Ordering::Relaxed));
         let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
-        let caller = Arc::new(Caller::default());
+        let caller = Caller::new(Author::StreamFunction);
         let fault = function.connector.fault(Point::Invoke);
         if let Some(kind) = fault {
             function.connector.count(kind.name());
-            caller.set_fault();
-            lock(&function.faulty_records).extend(sequence_numbers(&payload));
+            caller.hinder_all();
+            lock(&function.hindered).extend(sequence_numbers(&payload));
         }
         if fault == Some(FaultKind::NotInvoked) {
-            let outcome = InvocationOutcome::NotInvoked;
-            return Invocation { request_id, outcome };
+            return InvocationOutcome::NotInvoked;
         }
         let limit = match fault {
             Some(FaultKind::FunctionTimeOut) => function.connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
@@ -178,9 +279,6 @@ impl Invoker for StreamInvoker {
             }
             _ => response,
         };
-        Invocation {
-            request_id,
-            outcome: response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response),
-        }
+        response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response)
     }
 }

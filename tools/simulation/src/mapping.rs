@@ -8,7 +8,6 @@ use std::{
 };
 
 use local::{
-    dynamodb::stream::TableStream,
     mapping::{
         destination::Destination,
         failure::Document,
@@ -26,9 +25,11 @@ use tokio::time::Instant;
 
 use crate::{
     caller::lock,
+    clock::Clock,
     connector::Connector,
     mutation::Mutation,
-    schedule::{MALFORMED, Settings},
+    schedule::{FaultKind, MALFORMED, Point, Settings},
+    stream::Stream,
 };
 
 pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
@@ -38,13 +39,14 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
         parallelization_factor: chosen.parallelization_factor,
         bisect_on_function_error: chosen.bisect,
         report_batch_item_failures: true,
-        maximum_retry_attempts: Some(chosen.maximum_retry_attempts),
+        maximum_retry_attempts: chosen.maximum_retry_attempts,
         maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
         filters: match mutation {
             Some(Mutation::Filter) => Filters::default(),
             _ => filters(),
         },
         starting_position: StartingPosition::TrimHorizon,
+        startup: Duration::from_secs(chosen.startup),
     }
 }
 
@@ -56,93 +58,128 @@ fn filters() -> Filters {
     FILTERS.clone()
 }
 
-/// The table's stream. Records of malformed latest items get an image that cannot be parsed.
+/// The table's stream, with faults. Records of malformed latest items get an image that cannot be parsed.
 ///
-/// While nothing writes to the table, no requests are sent: a mapping polls four times per second, and hours can pass between
-/// two deliveries of an update.
+/// While nothing writes to the table, no page is read: a mapping polls four times per second, and hours can pass between two
+/// deliveries of an update.
 #[derive(Clone)]
 pub(crate) struct FaultySource {
-    pub(crate) stream: TableStream,
     pub(crate) connector: Connector,
-    pub(crate) listed: Arc<Mutex<Listed>>,
+    pub(crate) clock: Clock,
 }
 
-/// The last list of shards.
-#[derive(Default)]
-pub(crate) struct Listed {
-    /// Number of writes before it, `None` if there is no list yet.
-    writes: Option<u64>,
-    shards: Vec<Shard>,
+impl FaultySource {
+    /// Counts a request to the stream, and returns its fault, if any.
+    fn request(&self) -> Result<(), SourceError> {
+        if self.connector.is_stream_denied() {
+            self.connector.count("stream-denied");
+            return Err(SourceError::Unavailable("AccessDeniedException".to_owned()));
+        }
+        let Some(fault) = self.connector.fault(Point::Poll) else {
+            return Ok(());
+        };
+        self.connector.count(fault.name());
+        Err(match fault {
+            FaultKind::IteratorExpired => SourceError::ExpiredIterator,
+            _ => SourceError::Unavailable("InternalServerError".to_owned()),
+        })
+    }
+
+    fn now(&self) -> Duration {
+        local::mapping::Clock::now(&self.clock)
+    }
+
+    /// Returns the record that the function receives.
+    fn delivered(&self, record: &Record) -> Record {
+        let mut json = record.json().clone();
+        if let Some(mutation) = self.connector.mutation() {
+            mutation.record(&mut json);
+        }
+        let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
+        if key.is_some_and(|key| key.starts_with(MALFORMED)) {
+            json["dynamodb"]["NewImage"]["Unknown"] = json!({"Q": "type"});
+        }
+        Record::new(record.sequence_number().clone(), record.created(), json)
+    }
 }
 
 impl Source for FaultySource {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        let writes = Some(*self.connector.writes().borrow());
-        if lock(&self.listed).writes != writes {
-            let shards = self.stream.shards().await?;
-            *lock(&self.listed) = Listed { writes, shards };
-        }
-        Ok(lock(&self.listed).shards.clone())
+        self.request()?;
+        Ok(self.connector.stream().shards(self.now()))
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
-        self.stream.iterator(shard, position).await
+        self.request()?;
+        self.connector.stream().iterator(shard, position, self.now())
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
         let mut writes = self.connector.writes();
-        let mut page = self.stream.read(iterator).await?;
-        if page.records.is_empty() && page.next.is_some() {
+        loop {
+            writes.mark_unchanged();
+            if let Some(mut page) = self.connector.stream().read(iterator, self.now())? {
+                self.request()?;
+                page.records = page.records.iter().map(|record| self.delivered(record)).collect();
+                return Ok(page);
+            }
             // The sender exists as long as the connector.
             let _ = writes.changed().await;
         }
-        for record in &mut page.records {
-            let mut json = record.json().clone();
-            if let Some(mutation) = self.connector.mutation() {
-                mutation.record(&mut json);
-            }
-            let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
-            if key.is_some_and(|key| key.starts_with(MALFORMED)) {
-                json["dynamodb"]["NewImage"]["Unknown"] = json!({"Q": "type"});
-            }
-            *record = Record::new(record.sequence_number().clone(), record.created(), json);
-        }
-        Ok(page)
     }
 }
 
-/// The on-failure destination.
+/// The on-failure destination. A document that it refuses is lost.
 #[derive(Clone, Default)]
 pub(crate) struct Bucket(pub(crate) Arc<Mutex<Documents>>);
 
 #[derive(Default)]
 pub(crate) struct Documents {
     pub(crate) kept: Vec<Value>,
-    pub(crate) down_until: Option<Instant>,
+    pub(crate) dropped: Vec<Value>,
+    denied_until: Option<Instant>,
+}
+
+impl Bucket {
+    /// Lets the destination refuse documents for a while.
+    pub(crate) fn deny(&self, duration: Duration) {
+        lock(&self.0).denied_until = Some(Instant::now() + duration);
+    }
+
+    pub(crate) fn allow(&self) {
+        lock(&self.0).denied_until = None;
+    }
 }
 
 impl Destination for Bucket {
     async fn put(&self, document: Document) -> io::Result<()> {
         let mut documents = lock(&self.0);
-        if documents.down_until.is_some_and(|until| Instant::now() < until) {
-            return Err(io::ErrorKind::ConnectionRefused.into());
+        if documents.denied_until.is_some_and(|until| Instant::now() < until) {
+            documents.dropped.push(document.body);
+            return Err(io::ErrorKind::PermissionDenied.into());
         }
         documents.kept.push(document.body);
         Ok(())
     }
 }
 
+/// Returns the records in a failure document, with its condition.
+pub(crate) fn records_of(document: &Value) -> Vec<Value> {
+    let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap_or_default()).unwrap_or_default();
+    payload["Records"].as_array().cloned().unwrap_or_default()
+}
+
 /// The positions of the mapping, which a restart reads again.
 #[derive(Clone)]
-pub(crate) struct KeptPositions(pub(crate) Arc<Mutex<Option<SequenceNumber>>>);
+pub(crate) struct KeptPositions(pub(crate) Stream);
 
 impl Positions for KeptPositions {
-    fn load(&self, _: &str) -> Option<Position> {
-        lock(&self.0).clone().map(Position::After)
+    fn load(&self, shard: &str) -> Option<Position> {
+        self.0.position(shard)
     }
 
-    fn save(&self, _: &str, position: &SequenceNumber) -> io::Result<()> {
-        *lock(&self.0) = Some(position.clone());
+    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
+        self.0.save_position(shard, position);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{self, AtomicU64};
 
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, HttpClient, Region};
 use shared::{
     config::Config,
     domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
@@ -13,7 +13,6 @@ use shared::{
 };
 
 use crate::{
-    connector::Connector,
     error::SimulationError,
     schedule::{Settings, TABLE},
 };
@@ -39,7 +38,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
                 None => Idempotency::Ledger(Retention::default()),
             },
             skip_unchanged: settings.skip_unchanged,
-            tombstone_ttl: None,
+            tombstone_ttl: settings.tombstone_days.and_then(Retention::days),
         },
         record_sender: true,
         log_keys: false,
@@ -48,34 +47,29 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
 }
 
 /// Returns a unique name. The SDK shares the retry quota among the clients of a partition, and runs must be independent.
-fn partition() -> String {
+pub(crate) fn partition() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("run-{}", NEXT.fetch_add(1, atomic::Ordering::Relaxed))
 }
 
 /// Creates the DynamoDB client of the functions, with the same timeouts and retries as on AWS.
-pub(crate) fn dynamodb_client(connector: &Connector) -> aws_sdk_dynamodb::Client {
+pub(crate) fn dynamodb_client(http: &(impl HttpClient + Clone + 'static)) -> aws_sdk_dynamodb::Client {
+    client_with(http, ClientSettings::default())
+}
+
+/// As [`dynamodb_client`], with other timeouts and retries.
+pub(crate) fn client_with(
+    http: &(impl HttpClient + Clone + 'static),
+    settings: ClientSettings,
+) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::for_tests())
-        .timeout_config(ClientSettings::default().timeouts())
-        .retry_config(ClientSettings::default().retries())
+        .timeout_config(settings.timeouts())
+        .retry_config(settings.retries())
         .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
-        .http_client(connector.clone())
+        .http_client(http.clone())
         .build();
     aws_sdk_dynamodb::Client::from_conf(config)
-}
-
-pub(crate) fn streams_client(connector: &Connector) -> aws_sdk_dynamodbstreams::Client {
-    let config = aws_sdk_dynamodbstreams::Config::builder()
-        .behavior_version(aws_sdk_dynamodbstreams::config::BehaviorVersion::v2026_01_12())
-        .region(aws_sdk_dynamodbstreams::config::Region::new("us-east-1"))
-        .credentials_provider(aws_sdk_dynamodbstreams::config::Credentials::for_tests())
-        .timeout_config(ClientSettings::default().timeouts())
-        .retry_config(ClientSettings::default().retries())
-        .retry_partition(aws_sdk_dynamodbstreams::config::retry::RetryPartition::new(partition()))
-        .http_client(connector.clone())
-        .build();
-    aws_sdk_dynamodbstreams::Client::from_conf(config)
 }

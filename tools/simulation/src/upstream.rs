@@ -1,45 +1,34 @@
-//! The senders of a schedule: deliveries of updates, actions of operators, and interruptions of the mapping.
+//! The steps of a schedule: deliveries of updates, actions of operators and other programs, and interruptions.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Mutex,
     time::Duration,
 };
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::domain::{
     keys::{LATEST_KEY, VersionDigits},
-    recorded_at::RecordedAt,
     version::Version,
 };
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    time::{sleep, sleep_until},
 };
 use writer_fn::Writer;
 
 use crate::{
     caller::lock,
     clock::Clock,
+    commands::Desk,
     connector::Connector,
-    evidence::UpstreamResponse,
-    functions::{WriterResult, write},
+    deliveries::DeadLetter,
+    evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
-    schedule::{MALFORMED, Origin, Schedule, Step, StepKind, TABLE},
+    queue::Queue,
+    schedule::{Command, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
-
-/// Maximum number of deliveries of an update, and of reads of a history.
-pub(crate) const MAX_ATTEMPTS: u32 = 6;
-/// Time after which a queue delivers a message again, as in template.yaml.
-const VISIBILITY_TIMEOUT_MILLIS: u64 = 180_000;
-
-/// State of a queue message. Times are epoch milliseconds.
-pub(crate) struct Message {
-    sent: u64,
-    first_received: Option<u64>,
-    visible_from: u64,
-    receive_count: u32,
-}
 
 #[derive(Default)]
 pub(crate) struct MappingStop {
@@ -56,28 +45,65 @@ pub(crate) struct Upstream<'a> {
     pub(crate) clock: Clock,
     pub(crate) bucket: Bucket,
     pub(crate) mapping_stop: MappingStop,
-    pub(crate) responses: Mutex<Vec<(usize, UpstreamResponse)>>,
+    pub(crate) queue: Queue,
+    /// `true` if the queue has no message, and none is being processed.
+    pub(crate) queue_is_empty: Mutex<bool>,
+    pub(crate) answers: Mutex<Vec<Answer>>,
+    /// Responses to updates with the request id of another one.
+    pub(crate) reused: Mutex<Vec<(usize, Value)>>,
+    /// The last error of each update that has no answer.
+    pub(crate) errors: Mutex<HashMap<usize, String>>,
+    /// Updates that were given up.
+    pub(crate) letters: Mutex<Vec<DeadLetter>>,
     /// Time at which each update was sent first.
     pub(crate) first_sent: Mutex<HashMap<usize, u64>>,
-    pub(crate) messages: Mutex<HashMap<String, Message>>,
     /// Number of deliveries of each update.
     pub(crate) deliveries: Mutex<HashMap<usize, u32>>,
+    /// Updates whose messages became visible while the function processed them.
+    pub(crate) overlapping: Mutex<HashSet<usize>>,
     pub(crate) manual_versions: Mutex<HashSet<(String, String)>>,
+    pub(crate) desk: Desk,
+    /// Entities that were purged completely, with the number of records in the stream afterwards.
+    pub(crate) purges: Mutex<Vec<(String, usize)>>,
+    /// Number of invocations of writers that reached their timeout without a fault of the invocation.
+    pub(crate) overruns: Mutex<u32>,
 }
 
 impl Upstream<'_> {
-    pub(crate) async fn run_source(&self, source: u8) {
-        let steps = self.schedule.steps.iter().filter(|step| step.source == source);
-        for step in steps {
-            sleep_until(self.clock.0 + Duration::from_millis(step.at)).await;
-            self.step(step).await;
+    /// Carries out all steps. The steps of a source follow each other; what lasts does not delay them.
+    pub(crate) async fn run(&self) {
+        let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous { .. } | StepKind::Command(_));
+        let sources = (0..4).map(async |source| {
+            let steps = self.schedule.steps.iter().filter(|step| step.source == source);
+            for step in steps.filter(waits) {
+                self.at(step).await;
+            }
+        });
+        let others = self.schedule.steps.iter().filter(|step| !waits(step));
+        let others = others.map(|step| self.at(step));
+        tokio::join!(join_all(sources), join_all(others));
+    }
+
+    async fn at(&self, step: &Step) {
+        sleep_until(self.clock.0 + Duration::from_millis(step.at)).await;
+        self.step(step).await;
+    }
+
+    /// Waits until the queue is empty: each message was processed, or moved to the dead-letter queue.
+    pub(crate) async fn drain(&self) {
+        while !*lock(&self.queue_is_empty) {
+            sleep(Duration::from_secs(1)).await;
         }
     }
 
     async fn step(&self, step: &Step) {
         match &step.kind {
-            StepKind::Direct { update } | StepKind::EventBridge { update } => self.deliver(*update).await,
-            StepKind::Sqs { updates } => self.deliver_batch(updates).await,
+            StepKind::Direct { update } => {
+                self.direct(*update).await;
+            }
+            StepKind::Asynchronous { update } => self.asynchronous(*update).await,
+            StepKind::ReuseId { update } => self.reuse_id(*update).await,
+            StepKind::Sqs { updates } => updates.iter().for_each(|update| self.send(*update)),
             StepKind::OtherProgram { entity, value } => {
                 let update = json!({
                     "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
@@ -90,13 +116,13 @@ impl Upstream<'_> {
                 }
             }
             StepKind::DeleteLatest { entity, create } => {
-                self.connector.count("head-deleted");
+                self.connector.count("latest-item-deleted");
                 let mut key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
                 let _ = self
                     .connector
                     .send("DeleteItem", json!({"TableName": TABLE, "Key": key}));
                 if *create {
-                    self.connector.count("head-created-by-hand");
+                    self.connector.count("latest-item-put");
                     key["By"] = json!({"S": "hand"});
                     let _ = self.connector.send("PutItem", json!({"TableName": TABLE, "Item": key}));
                 }
@@ -116,147 +142,22 @@ impl Upstream<'_> {
                 *lock(&self.mapping_stop.duration) = Duration::from_millis(*millis);
                 self.mapping_stop.requested.notify_one();
             }
-            StepKind::DestinationDown { millis } => {
-                lock(&self.bucket.0).down_until = Some(Instant::now() + Duration::from_millis(*millis));
-                self.connector.count("destination-down");
+            StepKind::DenyDestination { millis } => {
+                self.connector.count("destination-denied");
+                self.bucket.deny(Duration::from_millis(*millis));
             }
-        }
-    }
-
-    /// Returns the event or message body that delivers an update. Every delivery has the same one.
-    fn event(&self, index: usize) -> Value {
-        let update = &self.schedule.updates[index];
-        let now = || self.clock.millis();
-        let sent = *lock(&self.first_sent).entry(index).or_insert_with(now);
-        let mut event = update.members.clone();
-        event["ID"] = json!(update.entity);
-        match update.origin {
-            Origin::Message => {}
-            Origin::Client => event["RequestId"] = json!(update.id),
-            Origin::TimedClient => {
-                event["RequestId"] = json!(update.id);
-                event["RequestSentAt"] = json!(sent);
+            StepKind::Window { scope, millis } => {
+                self.connector
+                    .open_window(scope.clone(), Duration::from_millis(*millis));
             }
-            Origin::Event => {
-                let time = RecordedAt::since_epoch(Duration::from_secs(sent / 1000)).to_string();
-                let source = format!("source-of-{}", update.id);
-                event = json!({"id": update.id, "detail-type": "t", "source": source, "time": time, "detail": event});
-            }
-        }
-        event
-    }
-
-    /// Invokes one of the writer processes.
-    async fn write(&self, updates: impl IntoIterator<Item = usize>, mut event: Value) -> WriterResult {
-        for update in updates {
-            let mut deliveries = lock(&self.deliveries);
-            let count = deliveries.entry(update).or_default();
-            *count += 1;
-            if *count > 1 {
-                self.connector.count("duplicate-delivery");
-            }
-        }
-        if let Some(mutation) = self.connector.mutation() {
-            mutation.event(&mut event);
-        }
-        let writer = self.connector.draw(|rng| rng.usize(..self.writers.len()));
-        write(&self.writers[writer], &event).await
-    }
-
-    async fn deliver(&self, update: usize) {
-        for attempt in 0..MAX_ATTEMPTS {
-            self.connector.back_off(attempt).await;
-            match self.write([update], self.event(update)).await {
-                WriterResult::Response(response) => {
-                    let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
-                    let version = response["Version"].as_u64().unwrap_or_default();
-                    return self.add_response(update, UpstreamResponse::Outcome(outcome, version));
+            StepKind::SplitShard => self.connector.split(),
+            StepKind::Expire => {
+                for _ in 0..self.connector.expire().unwrap_or_default() {
+                    self.connector.count("expired");
                 }
-                WriterResult::Error(kind) if ["VersionConflict", "InvalidEvent"].contains(&kind.as_str()) => {
-                    return self.add_response(update, UpstreamResponse::Rejected(kind));
-                }
-                WriterResult::Error(_) | WriterResult::Lost => {}
             }
+            StepKind::Command(command) => self.command(command).await,
         }
-    }
-
-    async fn deliver_batch(&self, updates: &[usize]) {
-        let mut messages: BTreeMap<String, usize> = updates
-            .iter()
-            .map(|update| (self.send_message(*update), *update))
-            .collect();
-        for attempt in 0..MAX_ATTEMPTS {
-            if attempt > 0 {
-                sleep(Duration::from_millis(VISIBILITY_TIMEOUT_MILLIS)).await;
-            }
-            let mut records = Vec::new();
-            messages.retain(|id, update| {
-                let received = self.receive(id, *update);
-                let is_received = received.is_some();
-                records.extend(received);
-                is_received
-            });
-            if messages.is_empty() {
-                return;
-            }
-            let event = json!({"Records": records});
-            let WriterResult::Response(response) = self.write(messages.values().copied(), event).await else {
-                continue;
-            };
-            let failures = response["batchItemFailures"].as_array().cloned().unwrap_or_default();
-            let failed: HashSet<_> = (failures.iter())
-                .filter_map(|failure| failure["itemIdentifier"].as_str())
-                .collect();
-            messages.retain(|id, update| {
-                let is_failed = failed.contains(id.as_str());
-                if !is_failed {
-                    self.add_response(*update, UpstreamResponse::Accepted);
-                }
-                is_failed
-            });
-        }
-    }
-
-    /// Sends an update to a queue, and returns the message id. An update whose id is that of its message is sent once.
-    fn send_message(&self, update: usize) -> String {
-        let mut messages = lock(&self.messages);
-        let update = &self.schedule.updates[update];
-        let id = match update.origin {
-            Origin::Message => update.id.clone(),
-            _ => format!("message-{}", messages.len()),
-        };
-        let now = self.clock.millis();
-        messages.entry(id.clone()).or_insert(Message {
-            sent: now,
-            first_received: None,
-            visible_from: now,
-            receive_count: 0,
-        });
-        id
-    }
-
-    /// Returns the next delivery of a message, `None` while it is invisible.
-    fn receive(&self, id: &str, update: usize) -> Option<Value> {
-        let body = self.event(update).to_string();
-        let now = self.clock.millis();
-        let mut messages = lock(&self.messages);
-        let message = messages.get_mut(id).filter(|message| message.visible_from <= now)?;
-        let first_received = *message.first_received.get_or_insert(now);
-        message.visible_from = now + VISIBILITY_TIMEOUT_MILLIS;
-        message.receive_count += 1;
-        Some(json!({
-            "messageId": id, "eventSource": "aws:sqs", "body": body,
-            "attributes": {
-                "ApproximateReceiveCount": message.receive_count.to_string(),
-                "ApproximateFirstReceiveTimestamp": first_received.to_string(),
-                "SentTimestamp": message.sent.to_string(),
-                "SenderId": format!("sender-of-{}", self.schedule.updates[update].id),
-            },
-        }))
-    }
-
-    fn add_response(&self, update: usize, response: UpstreamResponse) {
-        lock(&self.responses).push((update, response));
     }
 
     fn write_version(&self, entity: &str, ahead: u64) {
@@ -273,8 +174,30 @@ impl Upstream<'_> {
             "Item": {"PK": {"S": entity}, "SK": {"S": sort_key}, "By": {"S": "hand"}},
         });
         if self.connector.send("PutItem", put).is_ok() {
-            self.connector.count("version-by-hand");
+            self.connector.count("version-put");
             lock(&self.manual_versions).insert((entity.to_owned(), sort_key));
+        }
+    }
+
+    /// Sends another update with the request id of one that was applied.
+    async fn reuse_id(&self, update: usize) {
+        let is_applied = |answer: &Answer| {
+            answer.update == update
+                && matches!(&answer.response, UpstreamResponse::Outcome(outcome, _) if outcome == "Written")
+        };
+        let entity = &self.schedule.updates[update].entity;
+        let forgets = |step: &Step| match &step.kind {
+            StepKind::DeleteLatest { entity: of, .. }
+            | StepKind::WriteVersion { entity: of, .. }
+            | StepKind::Command(Command::Purge { entity: of } | Command::Prune { entity: of, .. }) => of == entity,
+            _ => false,
+        };
+        let is_known = !self.schedule.steps.iter().any(forgets);
+        if is_known && lock(&self.answers).iter().any(is_applied) {
+            self.connector.count("request-id-reused");
+            let mut event = self.event(update);
+            event["Mark"] = json!("of another update");
+            self.send_reused(update, event).await;
         }
     }
 }

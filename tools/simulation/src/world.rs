@@ -3,22 +3,16 @@
 //! After the steps of all sources, the faults stop, and the run continues until the mapping reaches the end of the stream.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use dynoxide::Database;
-use futures::future::join_all;
-use local::{
-    dynamodb::stream::TableStream,
-    mapping::{Counters, Environment, Identity, Mapping},
-};
+use local::mapping::{Counters, Environment, Identity, Mapping};
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        entity::EntityId, keys::LATEST_KEY, quarantine::records_of, recorded_at::RecordedAt, sequence::SequenceNumber,
-    },
+    domain::{entity::EntityId, keys::LATEST_KEY, quarantine::records_of, recorded_at::RecordedAt},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -31,18 +25,22 @@ use writer_fn::Writer;
 use crate::{
     caller::lock,
     clock::Clock,
+    commands::Desk,
     connector::Connector,
+    deliveries::MAX_ATTEMPTS,
     error::SimulationError,
-    evidence::{AsOf, Evidence},
+    evidence::{AsOf, Evidence, Recovery},
     functions::{StreamFunction, StreamInvoker},
-    mapping::{Bucket, FaultySource, KeptPositions, settings},
+    mapping::{self, Bucket, FaultySource, KeptPositions, settings},
     mutation::Mutation,
+    queue::Queue,
     schedule::{MALFORMED, Schedule, TABLE},
-    setup::{config, dynamodb_client, streams_client},
-    upstream::{MAX_ATTEMPTS, MappingStop, Upstream},
+    setup::{config, dynamodb_client},
+    upstream::{MappingStop, Upstream},
 };
 
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The mapping can be disabled for 25 hours.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
 
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
     // The random number generator of the SDK and the library.
@@ -52,7 +50,7 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
         .start_paused(true)
         .build()
         .map_err(SimulationError::Runtime)?;
-    runtime.block_on(async { World::new(schedule, mutation)?.run().await })
+    runtime.block_on(async { Box::pin(World::new(schedule, mutation)?.run()).await })
 }
 
 struct Simulated;
@@ -72,7 +70,6 @@ struct World<'a> {
     reader: Store,
     function: Arc<StreamFunction>,
     source: FaultySource,
-    positions: KeptPositions,
 }
 
 impl<'a> World<'a> {
@@ -89,8 +86,11 @@ impl<'a> World<'a> {
                 "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
             }),
         )?;
+        let ttl = json!({"TableName": TABLE, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
         let stream_arn = created["TableDescription"]["LatestStreamArn"].as_str();
         let stream_arn = stream_arn.ok_or(SimulationError::NoStream)?.to_owned();
+        connector.open_stream(&stream_arn, schedule.settings.shards)?;
+        connector.send("UpdateTimeToLive", ttl)?;
         let config = config(&schedule.settings)?;
         let client = dynamodb_client(&connector);
         Ok(Self {
@@ -104,47 +104,79 @@ impl<'a> World<'a> {
                 clock,
                 bucket: Bucket::default(),
                 mapping_stop: MappingStop::default(),
-                responses: Mutex::default(),
+                queue: Queue::default(),
+                queue_is_empty: Mutex::default(),
+                answers: Mutex::default(),
+                errors: Mutex::default(),
+                reused: Mutex::default(),
+                letters: Mutex::default(),
                 first_sent: Mutex::default(),
-                messages: Mutex::default(),
                 deliveries: Mutex::default(),
+                overlapping: Mutex::default(),
                 manual_versions: Mutex::default(),
+                desk: Desk::new(&connector, clock, config.digits),
+                purges: Mutex::default(),
+                overruns: Mutex::default(),
             },
             clock,
             function: StreamFunction::new(
                 HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0)),
                 connector.clone(),
+                config.digits,
             ),
-            source: FaultySource {
-                stream: TableStream::new(streams_client(&connector), stream_arn.clone()),
-                connector,
-                listed: Arc::default(),
-            },
+            source: FaultySource { connector, clock },
             stream_arn,
-            reader: Store::new(client, TABLE, config.digits),
-            positions: KeptPositions(Arc::default()),
+            reader: Store::new(client, TABLE, config.digits).with_clock(clock.shifted(0)),
         })
     }
 
     async fn run(self) -> Result<Evidence, SimulationError> {
-        let upstream = async {
-            let sources = (0..4).map(|source| self.upstream.run_source(source));
-            join_all(sources).await;
-            self.source.connector.stop_faults();
-            self.source.connector.finish_late().await;
-            self.settle().await
+        let run = async {
+            self.upstream.run().await;
+            self.upstream.drain().await;
+            self.stop_faults().await;
+            let mut evidence = self.evidence().await?;
+            evidence.recovery = self.recover().await?;
+            // With the writes of the recovery.
+            evidence.stream = self.source.connector.stream().records();
+            evidence.overlapping.clone_from(&lock(&self.upstream.overlapping));
+            evidence.answers.clone_from(&lock(&self.upstream.answers));
+            evidence.deliveries.clone_from(&lock(&self.upstream.deliveries));
+            evidence.faults = self.source.connector.faults();
+            Ok(evidence)
         };
-        let settled = tokio::select! {
+        tokio::select! {
             biased;
-            settled = upstream => settled?,
-            () = self.run_mapping() => false,
-        };
+            evidence = run => evidence,
+            () = self.run_mapping() => Err(SimulationError::MappingEnded),
+            () = self.upstream.run_queue() => Err(SimulationError::MappingEnded),
+        }
+    }
+
+    async fn stop_faults(&self) {
+        self.source.connector.stop_faults();
+        self.upstream.bucket.allow();
+        self.source.connector.finish_late().await;
+    }
+
+    /// Waits until the mapping has read everything, and returns what can be observed then.
+    async fn evidence(&self) -> Result<Evidence, SimulationError> {
+        let settled = self.settle().await;
         let (read, as_of) = (self.read().await?, self.read_as_of().await?);
+        let connector = &self.source.connector;
         let documents = lock(&self.upstream.bucket.0);
         for document in &documents.kept {
             if document["requestContext"]["condition"] == "RecordAgeExceeded" {
-                self.source.connector.count("record-age-exceeded");
+                connector.count("record-age-exceeded");
             }
+        }
+        let dropped: Vec<_> = documents.dropped.iter().flat_map(mapping::records_of).collect();
+        for _ in &dropped {
+            connector.count("record-dropped");
+        }
+        let trimmed = connector.stream().trimmed();
+        for _ in &trimmed {
+            connector.count("trimmed");
         }
         let items = self.items()?;
         let quarantined = records_of(
@@ -152,22 +184,24 @@ impl<'a> World<'a> {
                 .iter()
                 .filter_map(|item| serde_json::from_value(item.clone()).ok()),
         );
-        let records = documents.kept.iter().map(|document| &document["payload"]["Records"]);
         Ok(Evidence {
-            stream: self.whole_stream()?,
             quarantined: (quarantined.iter())
                 .map(|quarantined| serde_json::from_str(&quarantined.record))
                 .collect::<Result<_, _>>()?,
             items,
-            discarded: records.filter_map(Value::as_array).flatten().cloned().collect(),
-            responses: lock(&self.upstream.responses).clone(),
-            deliveries: lock(&self.upstream.deliveries).clone(),
+            recovered_from: connector.stream().len(),
+            documents: documents.kept.clone(),
+            dropped,
+            trimmed,
             manual_versions: lock(&self.upstream.manual_versions).clone(),
-            faulty_records: lock(&self.function.faulty_records).clone(),
+            hindered: lock(&self.function.hindered).clone(),
+            reused: lock(&self.upstream.reused).clone(),
+            overruns: *lock(&self.function.overruns) + *lock(&self.upstream.overruns),
+            purges: lock(&self.upstream.purges).clone(),
             read,
             as_of,
             settled,
-            faults: self.source.connector.faults(),
+            ..Evidence::default()
         })
     }
 
@@ -184,15 +218,18 @@ impl<'a> World<'a> {
                 source: self.source.clone(),
                 invoker: StreamInvoker(Arc::clone(&self.function)),
                 destination: self.upstream.bucket.clone(),
-                positions: self.positions.clone(),
+                positions: KeptPositions(self.source.connector.stream().clone()),
                 clock: self.clock,
                 counters: Counters::default(),
             };
-            tokio::select! {
-                biased;
-                () = self.upstream.mapping_stop.requested.notified() => {}
-                () = mapping.run() => {}
-            }
+            // A mapping that is disabled goes on for some seconds.
+            let lag = self
+                .source
+                .connector
+                .draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
+            mapping
+                .run_until(self.upstream.mapping_stop.requested.notified(), lag)
+                .await;
             drop(mapping);
             let duration = *lock(&self.upstream.mapping_stop.duration);
             sleep(duration).await;
@@ -200,23 +237,46 @@ impl<'a> World<'a> {
     }
 
     /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
-    async fn settle(&self) -> Result<bool, SimulationError> {
-        let until = Instant::now() + SETTLE_TIMEOUT;
-        let mut writes = self.source.connector.writes();
-        writes.mark_changed();
-        let mut last = None;
-        while Instant::now() < until {
-            if writes.has_changed().unwrap_or_default() {
-                writes.mark_unchanged();
-                last = self.whole_stream()?.last().and_then(number);
+    async fn settle(&self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < SETTLE_TIMEOUT {
+            if self.source.connector.stream().is_done() {
+                return true;
             }
-            let position = lock(&self.positions.0).clone();
-            if last.is_none() || last == position {
-                return Ok(true);
-            }
-            sleep(Duration::from_millis(250)).await;
+            let is_long = started.elapsed() > Duration::from_secs(60);
+            sleep(if is_long {
+                Duration::from_secs(10)
+            } else {
+                Duration::from_millis(250)
+            })
+            .await;
         }
-        Ok(false)
+        false
+    }
+
+    /// Recovers from what the faults left: what was discarded is redriven, and what was not answered is sent again.
+    async fn recover(&self) -> Result<Recovery, SimulationError> {
+        self.upstream.recover().await;
+        let answered: HashSet<_> = lock(&self.upstream.answers)
+            .iter()
+            .map(|answer| answer.update)
+            .collect();
+        let mut unanswered = Vec::new();
+        let mut sent: Vec<_> = lock(&self.upstream.deliveries).keys().copied().collect();
+        sent.sort_unstable();
+        for update in sent.into_iter().filter(|update| !answered.contains(update)) {
+            if !self.upstream.direct(update).await {
+                unanswered.push((update, lock(&self.upstream.errors).get(&update).cloned()));
+            }
+        }
+        self.settle().await;
+        // Older versions than this count as missing.
+        sleep(Duration::from_secs(120)).await;
+        Ok(Recovery {
+            findings: self.upstream.audit().await,
+            items: self.items()?,
+            unanswered,
+        })
     }
 
     /// Reads the versions of each entity. Faults of these reads leave keys unprocessed.
@@ -245,7 +305,7 @@ impl<'a> World<'a> {
 
     /// Reads the entities as of the times of some of their versions.
     async fn read_as_of(&self) -> Result<Vec<AsOf>, SimulationError> {
-        const SAMPLES: usize = 12;
+        const SAMPLES: usize = 4;
         let mut items = self.items()?;
         items.retain(|item| {
             let key = item["SK"]["S"].as_str().unwrap_or_default();
@@ -281,31 +341,4 @@ impl<'a> World<'a> {
         let scanned = self.source.connector.send("Scan", json!({"TableName": TABLE}))?;
         Ok(scanned["Items"].as_array().cloned().unwrap_or_default())
     }
-
-    fn whole_stream(&self) -> Result<Vec<Value>, SimulationError> {
-        let connector = &self.source.connector;
-        let described = connector.send("DescribeStream", json!({"StreamArn": self.stream_arn}))?;
-        let shards = described["StreamDescription"]["Shards"].as_array();
-        let mut records = Vec::new();
-        for shard in shards.into_iter().flatten() {
-            let request = json!({
-                "StreamArn": self.stream_arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON",
-            });
-            let mut iterator = connector.send("GetShardIterator", request)?["ShardIterator"].clone();
-            loop {
-                let page = connector.send("GetRecords", json!({"ShardIterator": iterator}))?;
-                let read = page["Records"].as_array().cloned().unwrap_or_default();
-                if read.is_empty() {
-                    break;
-                }
-                records.extend(read);
-                iterator = page["NextShardIterator"].clone();
-            }
-        }
-        Ok(records)
-    }
-}
-
-fn number(record: &Value) -> Option<SequenceNumber> {
-    SequenceNumber::new(record.pointer("/dynamodb/SequenceNumber")?.as_str()?)
 }

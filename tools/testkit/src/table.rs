@@ -16,7 +16,7 @@ use local::{
     },
     mapping::{
         Identity,
-        failure::{Failure, Reason},
+        failure::{Failure, LastTry, Reason},
         position::Position,
         source::Source as _,
     },
@@ -278,16 +278,21 @@ impl Table {
             },
             shard: &self.runtime.block_on(self.shard()),
             records,
-            reason: Reason::RetryAttemptsExhausted {
-                request_id: "r".to_owned(),
-                invoke_count: 11,
-                function_error: false,
-            },
+            request_id: "r".to_owned(),
+            invoke_count: 11,
+            reason: Reason::RetryAttemptsExhausted(LastTry::Response),
             now: Duration::from_secs(1_700_000_000),
             id: uuid::Uuid::new_v4().to_string(),
         };
         failure.document()
     }
+}
+
+/// Returns a failure document whose payload is an object instead of a string. Both forms are valid; this one can be edited.
+pub fn with_open_payload(mut body: Value) -> Value {
+    let payload = body["payload"].as_str().unwrap();
+    body["payload"] = serde_json::from_str(payload).unwrap();
+    body
 }
 
 /// Creates a table with the keys and the stream of `template.yaml`, and returns the ARN of the stream.

@@ -10,7 +10,6 @@ use std::{
 };
 
 use crate::{
-    clock,
     domain::{Item, entity::EntityId, keys::sort_key_of, marks::is_expired, version::Version, view::VersionView},
     dynamodb::{
         Store,
@@ -327,7 +326,7 @@ impl History<'_> {
 
     /// Returns `None` for an expired item, or one that is not a version.
     fn view(&self, item: Item) -> Option<VersionView> {
-        if is_expired(&item, clock::since_epoch()) {
+        if is_expired(&item, self.store.clock.now()) {
             return None;
         }
         let version = self.store.digits.version_of_item(&item)?;

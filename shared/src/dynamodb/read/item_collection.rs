@@ -10,10 +10,11 @@
 //!
 //! The order of the sort keys is another one: `v10` sorts before `v9`.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::operation::query::builders::QueryInputBuilder;
 
 use crate::{
-    clock,
     domain::{
         Item,
         entity::EntityId,
@@ -68,7 +69,7 @@ impl Store {
             progress(items.len() as u64);
             start = page.last_evaluated_key.filter(|key| !key.is_empty());
             if start.is_none() {
-                return Ok(collect(items, self.digits));
+                return Ok(collect(items, self.digits, self.clock.now()));
             }
         }
     }
@@ -85,8 +86,7 @@ pub fn request(entity: &EntityId, consistent: bool, start: Option<Cursor>, table
         .set_exclusive_start_key(start)
 }
 
-fn collect(items: Vec<Item>, digits: VersionDigits) -> ItemCollection {
-    let now = clock::since_epoch();
+fn collect(items: Vec<Item>, digits: VersionDigits, now: Duration) -> ItemCollection {
     let mut collection = ItemCollection::default();
     for mut item in items {
         if is_expired(&item, now) {
@@ -155,7 +155,7 @@ mod tests {
         let expired = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "TTL": {"N": "1"}});
         let mut items: Vec<Item> = keys.map(item).into();
         items.push(serde_json::from_value(expired).unwrap());
-        let collection = collect(items, VersionDigits::default());
+        let collection = collect(items, VersionDigits::default(), Duration::from_secs(1));
         let sorted: Vec<_> = collection.items.iter().map(|item| item.sort_key.as_str()).collect();
         let expected = [
             "Metadata",

@@ -1,7 +1,6 @@
 //! Newest version of an entity, also if its latest item is missing, has expired, or does not count its versions.
 
 use crate::{
-    clock,
     domain::{
         Item,
         audit::floor_of,
@@ -63,7 +62,7 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn has_history(&self, entity: &EntityId, consistent: bool) -> Result<bool, ServiceError> {
-        let now = clock::since_epoch();
+        let now = self.clock.now();
         let mut range = Range {
             consistent,
             ..Range::from_floor(Some(FIRST_PAGE))
@@ -105,7 +104,7 @@ impl Store {
         entity: &EntityId,
         consistent: bool,
     ) -> Result<Option<(Version, Item)>, ServiceError> {
-        let now = clock::since_epoch();
+        let now = self.clock.now();
         let mut range = Range {
             consistent,
             ..Range::all_versions(Some(FIRST_PAGE))

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use thiserror::Error;
 
 use crate::{
-    clock,
     domain::{
         Item,
         audit::floor_of,
@@ -141,7 +140,7 @@ impl Store {
         consistent: bool,
     ) -> Result<Option<Item>, ServiceError> {
         let item = self.get(entity, &self.digits.version_key(version), consistent).await?;
-        Ok(item.filter(|item| !is_expired(item, clock::since_epoch())))
+        Ok(item.filter(|item| !is_expired(item, self.clock.now())))
     }
 }
 

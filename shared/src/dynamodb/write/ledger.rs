@@ -1,12 +1,13 @@
 //! Marker of a request, written in the same transaction as its update.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::{
     error::BuildError,
     types::{Put, ReturnValuesOnConditionCheckFailure},
 };
 
 use crate::{
-    clock,
     domain::{
         ledger::{Marker, Retention, sort_key},
         names,
@@ -65,7 +66,7 @@ pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> 
         .build()
 }
 
-/// Returns the expiry of a marker that is written now, in epoch seconds.
-pub fn expires(retention: Retention) -> u64 {
-    (clock::since_epoch() + retention.duration()).as_secs()
+/// Returns the expiry of a marker that is written at a time since 1970, in epoch seconds.
+pub fn expires(retention: Retention, now: Duration) -> u64 {
+    (now + retention.duration()).as_secs()
 }

@@ -122,7 +122,7 @@ impl Store {
                     lifetime: Lifetime::fitting(update, now, stored.as_ref()),
                     order: Order::fitting(stored.as_ref()),
                 },
-                marker_expires: retention.map(ledger::expires),
+                marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
             };
             let request = request(update, version, &parts, &self.table);

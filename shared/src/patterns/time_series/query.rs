@@ -3,13 +3,12 @@
 //! A range has bounds, a prefix of the stored time, or both; its keys are the intersection. Items of the range that are no
 //! states are left out: expired items, and items of other programs whose key begins with a digit but is no time.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use thiserror::Error;
 
 use super::{State, StateTime, TimeSeries};
 use crate::{
-    clock,
     domain::{AttributeValue, Item, entity::EntityId, marks::is_expired, names, time::timestamp},
     dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
 };
@@ -137,11 +136,17 @@ impl TimeSeries {
             return Ok(Vec::new());
         }
         let store: &Store = &self.store;
+        let now = store.clock.now();
         let (mut states, mut cursor) = (Vec::new(), None);
         loop {
             let (items, next) = store.query_page(entity, &range, cursor).await?;
             let (before, read) = (states.len(), items.len());
-            states.extend(items.into_iter().filter_map(state).take(limit - before));
+            states.extend(
+                items
+                    .into_iter()
+                    .filter_map(|item| state(item, now))
+                    .take(limit - before),
+            );
             if states.len() == limit || next.is_none() {
                 return Ok(states);
             }
@@ -161,8 +166,8 @@ fn page_limit(states: usize) -> i32 {
 }
 
 /// Returns `None` for an expired item, and for one whose key is no time.
-fn state(mut item: Item) -> Option<State> {
-    if is_expired(&item, clock::since_epoch()) {
+fn state(mut item: Item, now: Duration) -> Option<State> {
+    if is_expired(&item, now) {
         return None;
     }
     item.remove(names::PK);

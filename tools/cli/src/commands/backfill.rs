@@ -2,20 +2,16 @@
 
 use std::{num::NonZeroU32, path::PathBuf};
 
-use operations::{backfill::BackfillRun, connection::Connection};
+use operations::{backfill::Import, connection::Connection, error::OperationError};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
         Item,
-        backfill::{Mapping, Refusal, Template},
+        backfill::{Refusal, Template},
         names, plain,
     },
     dynamodb::{
-        Store,
-        maintain::{
-            backfill,
-            rate_limit::{Limits, RateLimiter},
-        },
+        maintain::rate_limit::{Limits, RateLimiter},
         read::describe_table::Description,
     },
 };
@@ -73,20 +69,22 @@ impl Backfill {
             ));
         }
         let from = self.from_table.as_deref().unwrap_or(&connection.table);
-        let source = Store::new(connection.client.clone(), from, connection.store.digits());
-        let table = source.describe().await?;
         let limits = Limits {
             read: self.max_read_units,
             write: self.max_write_units,
         };
-        let backfill = backfill::Backfill {
-            mapping: self.mapping(connection, from, &table)?,
-            source,
-            target: connection.store.clone(),
-            options: self.writing.options()?,
-            limiter: RateLimiter::new(connection.pace_meter.clone(), limits),
+        let import = Import {
+            from_table: from.to_owned(),
+            id: self.id.clone(),
+            rename: self.rename.iter().cloned().collect(),
+            ordering: self.writing.ordering,
+            write: self.writing.options()?,
+            pace: RateLimiter::new(connection.pace_meter.clone(), limits),
             dry_run: self.dry_run,
         };
+        let table = import.describe(connection).await?;
+        let run = import.run(connection, &table, self.segments, self.state.as_deref());
+        let mut run = run.map_err(with_option)?;
         if must_ask {
             let (to, about) = (&connection.table, table.items);
             let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
@@ -94,14 +92,6 @@ impl Backfill {
                 return Err(CliError::Usage("not confirmed, nothing is written".to_owned()));
             }
         }
-        let template = self.id.as_ref().map(ToString::to_string);
-        let mut run = BackfillRun::new(
-            connection,
-            backfill,
-            (from, template),
-            self.segments,
-            self.state.as_deref(),
-        )?;
         let bar = Bar::new(table.items);
         while let Some(refused) = run.step().await? {
             bar.suspend(|| {
@@ -131,34 +121,20 @@ impl Backfill {
             ))),
         }
     }
+}
 
-    /// Returns the mapping of items to updates. Within one table, there is one only with a template.
-    fn mapping(&self, connection: &Connection, from: &str, table: &Description) -> Result<Option<Mapping>, CliError> {
-        let keys: Vec<_> = table.keys.iter().map(|(name, _)| name.clone()).collect();
-        let id = match (&self.id, keys.as_slice()) {
-            (Some(template), _) => template.clone(),
-            (None, _) if from == connection.table => return Ok(None),
-            (None, [key]) => Template::attribute(key),
-            (None, _) => {
-                let named: Vec<_> = keys.iter().map(|key| format!("{{{key}}}")).collect();
-                return Err(CliError::Usage(format!(
-                    "{from} has two keys: name its entities, such as --id '{}'",
-                    named.join("#")
-                )));
-            }
-        };
-        if let Some(key) = keys.iter().find(|key| !id.names(key)) {
-            return Err(CliError::Usage(format!(
-                "--id: without {{{key}}}, two items can be one entity"
-            )));
+/// Names the option that corrects the error.
+fn with_option(error: OperationError) -> CliError {
+    match error {
+        OperationError::TwoKeys { table, keys } => {
+            let named: Vec<_> = keys.iter().map(|key| format!("{{{key}}}")).collect();
+            CliError::Usage(format!(
+                "{table} has two keys: name its entities, such as --id '{}'",
+                named.join("#")
+            ))
         }
-        Ok(Some(Mapping {
-            table: from.to_owned(),
-            keys,
-            id,
-            rename: self.rename.iter().cloned().collect(),
-            ordering: self.writing.ordering,
-        }))
+        error @ OperationError::KeyNotNamed(_) => CliError::Usage(format!("--id: {error}")),
+        error => error.into(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use operations::connection::Connection;
 use serde_json::json;
-use shared::{clock, domain::entity::EntityId};
+use shared::domain::entity::EntityId;
 
 use super::values::version;
 use crate::{
@@ -28,7 +28,7 @@ impl Pin {
         let found = if self.unpin {
             store.unpin_version(&entity, number).await?
         } else {
-            store.pin_version(&entity, number, clock::since_epoch()).await?
+            store.pin_version(&entity, number, store.clock().now()).await?
         };
         if !found {
             let message = format!("there is no version {number} of {}", self.id);

@@ -8,14 +8,10 @@ use std::{
 
 use operations::{
     connection::Connection,
-    prune::{self, Options, Rule, TablePrune},
+    prune::{EntityPrune, Options, Rule, TablePrune},
 };
 use serde_json::json;
-use shared::{
-    clock,
-    domain::entity::EntityId,
-    dynamodb::maintain::rate_limit::{Limits, RateLimiter},
-};
+use shared::dynamodb::maintain::rate_limit::{Limits, RateLimiter};
 
 use super::values::age;
 use crate::{
@@ -97,6 +93,15 @@ impl Prune {
         }
     }
 
+    fn options(&self) -> Result<Options, CliError> {
+        Ok(Options {
+            rule: self.rule()?,
+            grace: self.grace,
+            over_gaps: self.over_gaps,
+            dry_run: self.dry_run,
+        })
+    }
+
     async fn entity(
         &self,
         id: &str,
@@ -104,43 +109,28 @@ impl Prune {
         pace: &RateLimiter,
         output: &Output,
     ) -> Result<(), CliError> {
-        let store = &connection.store;
-        let entity = EntityId::new(id)?;
-        let now = clock::since_epoch();
-        let plan = store
-            .plan_prune(&entity, self.rule()?.at(now), self.over_gaps, pace)
-            .await?;
-        let plan = plan.ok_or_else(|| CliError::no_entity(id))?;
-        if let Some(missing) = plan.stopped_at {
+        let prune = EntityPrune::plan(&connection.store, id, self.options()?, pace).await?;
+        if let Some(missing) = prune.stopped_at() {
             output::note(&format!(
                 "version {missing} is missing, and the floor stays below it; --over-gaps raises it all the same"
             ));
         }
-        let expires = now + self.grace;
-        let marked = if self.dry_run {
-            plan.mark.len()
-        } else {
-            let bar = Bar::new(plan.mark.len());
-            prune::carry_out(store, &entity, &plan, expires, pace, &bar).await?
-        };
+        let bar = Bar::new(prune.unmarked());
+        let pruned = prune.run(pace, &bar).await?;
+        drop(bar);
         output.object(&json!({
             "ID": id,
-            "Floor": plan.floor,
-            "Marked": marked,
-            "Left": plan.settled,
-            "Undated": plan.undated,
-            "Expires": expires.as_secs(),
+            "Floor": pruned.floor,
+            "Marked": pruned.marked,
+            "Left": pruned.left,
+            "Undated": pruned.undated,
+            "Expires": pruned.expires.as_secs(),
             "DryRun": self.dry_run,
         }))
     }
 
     async fn table(&self, connection: &Connection, pace: &RateLimiter, output: &Output) -> Result<(), CliError> {
-        let options = Options {
-            rule: self.rule()?,
-            grace: self.grace,
-            over_gaps: self.over_gaps,
-            dry_run: self.dry_run,
-        };
+        let options = self.options()?;
         let mut run = TablePrune::new(connection, options, pace, self.segments, self.state.as_deref())?;
         let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
         while let Some(failed) = run.step().await? {

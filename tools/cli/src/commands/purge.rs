@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
-use operations::connection::Connection;
-use serde_json::{Map, Value, json};
-use shared::{
-    domain::{entity::EntityId, keys::ItemKind},
-    dynamodb::maintain::purge::ItemCounts,
+use operations::{
+    connection::Connection,
+    purge::{self, to_json},
 };
+use serde_json::json;
+use shared::dynamodb::maintain::purge::ItemCounts;
 
 use super::values::age;
 use crate::{
@@ -36,21 +36,16 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let (store, entity) = (&connection.store, EntityId::new(&self.id)?);
-        let existing = store.count_items(&entity).await?;
-        if existing.is_empty() {
-            return Err(CliError::no_entity(&self.id));
-        }
+        let mut purge = purge::Purge::of(&connection.store, &self.id).await?;
         if self.dry_run {
-            return output.object(&json!({"ID": self.id, "WouldDelete": shown(&existing)}));
+            return output.object(&json!({"ID": self.id, "WouldDelete": to_json(purge.existing())}));
         }
         if !self.yes {
-            confirm(&self.id, &existing)?;
+            confirm(&self.id, purge.existing())?;
         }
-        let mut deleted = ItemCounts::new();
-        let done = store.purge(&entity, self.wait, waiting, &mut deleted).await;
+        let done = purge.run(self.wait, waiting).await;
         // Also after an error.
-        output.object(&json!({"ID": self.id, "Deleted": shown(&deleted)}))?;
+        output.object(&json!({"ID": self.id, "Deleted": to_json(purge.deleted())}))?;
         Ok(done?)
     }
 }
@@ -62,21 +57,6 @@ fn waiting(wait: Duration) {
     ));
 }
 
-fn shown(tally: &ItemCounts) -> Value {
-    let name = |kind: &ItemKind| match kind {
-        ItemKind::Latest => "v0",
-        ItemKind::Version => "versions",
-        ItemKind::Floor => "floor",
-        ItemKind::Metadata => "metadata",
-        ItemKind::Quarantined => "quarantined",
-        ItemKind::Request => "requests",
-        ItemKind::State => "states",
-        ItemKind::Other => "other",
-    };
-    let members = tally.iter().map(|(kind, count)| (name(kind).to_owned(), json!(count)));
-    Value::Object(members.collect::<Map<_, _>>())
-}
-
 /// Asks the user to type the partition key.
 fn confirm(id: &str, existing: &ItemCounts) -> Result<(), CliError> {
     let rejected = |why: &str| CliError::Usage(format!("purge asks before it deletes: {why}"));
@@ -86,7 +66,7 @@ fn confirm(id: &str, existing: &ItemCounts) -> Result<(), CliError> {
     }
     output::note(&format!(
         "{id} has {}. All of it will be deleted permanently.",
-        shown(existing)
+        to_json(existing)
     ));
     output::note("type the ID to delete it:");
     let mut line = String::new();

@@ -6,9 +6,8 @@ use operations::{
     connection::Connection,
     failures::source::Source,
     redrive::Feed,
-    repair::{Done, Plan, of_entities, of_table},
+    repair::{self, Options, Plan, Scope},
 };
-use serde_json::json;
 
 use super::services::ServiceOptions;
 use crate::{
@@ -63,34 +62,33 @@ impl Repair {
                 "cannot ask for confirmation: use --yes to execute the plan, or --dry-run to only show it".to_owned(),
             ));
         }
-        let (store, lag) = (&connection.store, Duration::from_secs(self.lag));
-        let (found, not_found) = match self.all {
-            true => (of_table(store, lag, &Counter::new("items read")).await?, None),
-            false => of_entities(store, &self.ids, lag, &Counter::new("entities")).await?,
-        };
-        let mut plan = Plan::of(store, &found, self.revive).await?;
         let (services, counter) = (self.services.to_services(), Counter::new("documents"));
         let feed = Feed::new(connection, &services, &counter);
-        plan.add_missing(connection, &feed, &self.from, self.stream).await?;
-        drop(counter);
-        show(&plan, output)?;
-        let is_agreed = self.yes || (!self.dry_run && !plan.is_empty() && output::ask("Execute the plan?")?);
-        let mut done = Done::default();
-        if is_agreed {
-            done.execute(store, plan.steps, &Counter::new("steps")).await;
-        }
-        let mut summary = done.counts();
-        summary["Entities"] = json!(found.len());
-        summary["Left"] = json!(plan.left.len());
-        summary["DryRun"] = json!(!is_agreed);
+        let (scope, read) = match self.all {
+            true => (Scope::Table, Counter::new("items read")),
+            false => (Scope::Entities(&self.ids), Counter::new("entities")),
+        };
+        let options = Options {
+            lag: Duration::from_secs(self.lag),
+            sources: &self.from,
+            stream: self.stream,
+            revive: self.revive,
+        };
+        let repair = repair::Repair::plan(connection, scope, &options, &read, &feed).await?;
+        drop((read, counter));
+        show(&repair.plan, output)?;
+        let is_agreed = self.yes || (!self.dry_run && !repair.plan.is_empty() && output::ask("Execute the plan?")?);
+        let repaired = match is_agreed {
+            true => repair.execute(&connection.store, &Counter::new("steps")).await,
+            false => repair.not_executed(),
+        };
         if output.is_json() {
-            done.add_lists(&mut summary);
+            output.object(&repaired.summary())?;
         } else {
-            output::print_lists(done.lists());
+            output::print_lists(repaired.done.lists());
+            output.object(&repaired.counts())?;
         }
-        output.object(&summary)?;
-        done.verdict(plan.left.len())?;
-        not_found.map_or(Ok(()), |entity| Err(CliError::no_entity(entity.as_str())))
+        Ok(repaired.verdict()?)
     }
 }
 

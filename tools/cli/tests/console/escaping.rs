@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::table::Table;
+use testkit::table::{Table, with_open_payload};
 
 use crate::{html::Page, http::encoded, new_table, served::Console};
 
@@ -184,7 +184,7 @@ fn paths(id: &str) -> Vec<String> {
 fn documents(table: &Table, id: &str, folder: &std::path::Path) {
     let record = table.records().remove(0);
     for (index, text) in HOSTILE.into_iter().enumerate() {
-        let mut body = table.document(std::slice::from_ref(&record)).body;
+        let mut body = with_open_payload(table.document(std::slice::from_ref(&record)).body);
         let context = &mut body["requestContext"];
         context["condition"] = json!(text);
         context["requestId"] = json!(text);

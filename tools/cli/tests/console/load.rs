@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::json;
-use testkit::database::put_item;
+use testkit::{database::put_item, endpoint::Engine};
 
 use crate::{html::Page, new_table, served::Console};
 
@@ -28,7 +28,12 @@ fn many_requests_at_once_have_no_errors() {
             put_item(&table.client, &table.name, item).await;
         }
     });
-    let console = Console::with_environment(&table, &[("ATTEMPT_TIMEOUT_MS", "400")], &[]);
+    // DynamoDB Local needs longer for a page of large items.
+    let timeout = match table.endpoint.engine {
+        Engine::DynamodbLocal => "3000",
+        _ => "400",
+    };
+    let console = Console::with_environment(&table, &[("ATTEMPT_TIMEOUT_MS", timeout)], &[]);
     let sent = AtomicUsize::new(0);
     let client = || {
         let mut errors = Vec::new();

@@ -88,7 +88,9 @@ impl Bucket {
         let body = document.body.to_string();
         let size = body.len();
         let request = self.client.put_object().bucket(&self.name).key(&document.key);
+        // As recorded on AWS, although the content is JSON.
         request
+            .content_type("application/octet-stream")
             .body(ByteStream::from(body.into_bytes()))
             .send()
             .await
@@ -105,7 +107,7 @@ impl Bucket {
 
 impl Destination for Bucket {
     async fn put(&self, document: Document) -> io::Result<()> {
-        // If the notification fails, the mapping puts the document again under the same key.
+        // If only the notification fails, the document exists, and its records are reported as dropped.
         self.store(&document).await.map_err(io::Error::other)
     }
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     listener::budget::{Budget, Reservation},
-    mapping::{Invocation, InvocationOutcome, Invoker},
+    mapping::{InvocationOutcome, Invoker},
     template::{
         Function,
         resolve::{ACCOUNT, REGION},
@@ -352,25 +352,18 @@ pub struct FunctionInvoker {
 }
 
 impl Invoker for FunctionInvoker {
-    async fn invoke(&self, payload: String) -> Invocation {
-        match self.lambda.invoke(&self.binary, payload.into_bytes()).await {
-            Some(InvokeOutput {
-                request_id,
-                payload,
-                is_error,
-                ..
-            }) => Invocation {
-                request_id,
-                outcome: if is_error {
-                    InvocationOutcome::FunctionError
-                } else {
-                    InvocationOutcome::Response(payload)
-                },
-            },
-            None => Invocation {
-                request_id: Uuid::nil().to_string(),
-                outcome: InvocationOutcome::NotInvoked,
-            },
+    fn request_id(&self) -> String {
+        Uuid::new_v4().to_string()
+    }
+
+    async fn invoke(&self, request_id: &str, payload: String) -> InvocationOutcome {
+        let invoked = self
+            .lambda
+            .invoke_as(request_id.to_owned(), &self.binary, payload.into_bytes(), |_| true);
+        match invoked.await {
+            Some(output) if output.is_error => InvocationOutcome::FunctionError,
+            Some(output) => InvocationOutcome::Response(output.payload),
+            None => InvocationOutcome::NotInvoked,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Counts of records and invocations, and notifications about each record.
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -20,7 +20,50 @@ pub struct Counters {
     pub retries: AtomicU64,
     pub bisections: AtomicU64,
     pub documents: AtomicU64,
+    /// Records that are kept nowhere, because their document could not be stored.
+    pub dropped: AtomicU64,
     pub observer: Option<Arc<dyn RecordObserver>>,
+    pub result: Mutex<LastProcessingResult>,
+}
+
+/// `LastProcessingResult` of the mapping, with Lambda's texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LastProcessingResult {
+    /// No invocation yet, or records were too old for one.
+    #[default]
+    NoRecordsProcessed,
+    /// The last part succeeded, also with a partial batch response.
+    Ok,
+    FunctionCallFailed,
+    /// Only the beginning of Lambda's text is known.
+    InvalidSequenceNumber,
+}
+
+impl LastProcessingResult {
+    /// Returns the result as one word, for machine-readable lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoRecordsProcessed => "NoRecordsProcessed",
+            Self::Ok => "OK",
+            Self::FunctionCallFailed => "FunctionCallFailed",
+            Self::InvalidSequenceNumber => "InvalidSequenceNumber",
+        }
+    }
+
+    pub fn is_problem(self) -> bool {
+        matches!(self, Self::FunctionCallFailed | Self::InvalidSequenceNumber)
+    }
+}
+
+impl fmt::Display for LastProcessingResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoRecordsProcessed => "No records processed",
+            Self::Ok => "OK",
+            Self::FunctionCallFailed => "PROBLEM: Function call failed",
+            Self::InvalidSequenceNumber => "PROBLEM: Sequence number in function response is invalid.",
+        })
+    }
 }
 
 /// Receives the progress of records. The calls carry no time: an observer that needs one reads its own clock.
@@ -33,10 +76,20 @@ pub trait RecordObserver: Debug + Send + Sync {
     fn done(&self, records: &[Record]);
     /// These records are in a failure document.
     fn failed(&self, records: &[Record]);
+    /// The function has not processed these records, and they are in no failure document.
+    fn dropped(&self, _records: &[Record]) {}
 }
 
 impl Counters {
     pub(super) fn add(counter: &AtomicU64, count: usize) {
         counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub fn last_processing_result(&self) -> LastProcessingResult {
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_result(&self, result: LastProcessingResult) {
+        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = result;
     }
 }

@@ -1,39 +1,60 @@
-//! Delivers one batch until each of its records is done or in a failure document.
+//! Delivers one batch until each of its records is done or given up.
 //!
 //! The rules follow AWS's documentation and recordings made on AWS. `docs/adr/0003-event-source-mapping.md` decides the rest:
 //!
-//! - After a partial response that makes progress, the rest starts with fresh counters (recorded).
-//! - With `BisectBatchOnFunctionError`, a batch that fails from its first record is split in half at once. A split uses
-//!   no retries (documented). Each half starts with fresh counters (decided), so that a bad record is isolated before its
-//!   retries are exhausted.
+//! - Each new set of records has a request id and all of its retries: a batch, the rest after a partial response, a half
+//!   (recorded). A retry delivers the same set under the same request id (recorded).
+//! - With `BisectBatchOnFunctionError`, a batch that fails from its first record is split in half at once, the smaller half
+//!   first (recorded). A split uses no retries (documented). A bad record is therefore isolated before its retries are
+//!   exhausted.
 //! - Throttles and service errors use no retries (documented).
+//! - The next set does not wait for the failure document of the one before (recorded).
 
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
 
 use super::{
-    destination::Destination as _,
+    counters::LastProcessingResult,
+    documents::GivenUp,
     environment::{Clock as _, Environment},
-    failure::{Failure, Reason},
-    invoker::{Invocation, InvocationOutcome, Invoker as _},
-    record::{Record, event},
+    failure::{LastTry, Reason},
+    invoker::{InvocationOutcome, Invoker as _, MAX_PAYLOAD},
+    record::{Record, event, event_size},
     response::{self, BatchOutcome},
     shard::{Entry, Shard},
 };
 
-/// Delay before the first retry. It doubles up to [`MAX_BACKOFF`].
-const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Delays before the retries of a set of records: two recorded ones, then chosen ones that grow by the same ratio up to 1 s.
+/// The last one repeats.
+const RETRY_DELAYS: [Duration; 4] = [
+    Duration::from_millis(240),
+    Duration::from_millis(390),
+    Duration::from_millis(634),
+    Duration::from_secs(1),
+];
 
-/// A part of the batch that is not done yet.
+/// A set of records that is delivered together.
 struct Chunk {
     tickets: Vec<u64>,
     records: Vec<Record>,
-    /// Number of failed invocations of exactly this chunk.
+    /// `None` before the first try.
+    request_id: Option<String>,
+    /// The event, which all tries send. Empty before the first try.
+    payload: String,
+    /// Number of failed tries of exactly this set.
     failed: u32,
     not_invoked: u32,
-    last_request: Option<String>,
+}
+
+/// The result of one try.
+enum Try {
+    Done,
+    /// The function has processed the records before this index, at least one.
+    DoneBefore(usize),
+    Failed(LastTry),
+    /// The invocation did not reach the function.
+    NotInvoked,
 }
 
 impl Chunk {
@@ -46,102 +67,128 @@ impl Chunk {
         Self {
             tickets,
             records,
+            request_id: None,
+            payload: String::new(),
             failed: 0,
             not_invoked: 0,
-            last_request: None,
         }
     }
 
-    /// Splits the chunk before the record at this index.
+    /// Splits off the records before this index, which stay the same set. The rest is a new one.
     fn split(mut self, index: usize) -> (Self, Self) {
         let rest = Self::of(self.tickets.split_off(index), self.records.split_off(index));
-        (Self::of(self.tickets, self.records), rest)
+        (self, rest)
+    }
+
+    /// Splits the records in two new sets. The first one is the smaller.
+    fn bisect(self) -> (Self, Self) {
+        let half = self.records.len() / 2;
+        let (first, second) = self.split(half);
+        (Self::of(first.tickets, first.records), second)
     }
 }
 
-/// Delivers a batch. Returns when each of its records is done or in a failure document.
-pub(super) async fn deliver<E: Environment>(shard: &Shard<'_, E>, batch: Vec<Entry>) {
-    // The chunk with the oldest records is on top, so that order is kept.
-    let mut chunks = vec![Chunk::new(batch)];
-    while let Some(chunk) = chunks.pop() {
-        let Some(chunk) = shard.give_up_expired(chunk).await else {
-            continue;
+/// The deliveries of one lane.
+pub(super) struct Delivery<'a, E: Environment> {
+    pub(super) shard: &'a Shard<'a, E>,
+    pub(super) given_up: mpsc::Sender<GivenUp>,
+}
+
+impl<E: Environment> Delivery<'_, E> {
+    /// Delivers a batch. Returns when each of its records is done or given up.
+    pub(super) async fn deliver(&self, batch: Vec<Entry>) {
+        let shard = self.shard;
+        // The chunk with the oldest records is on top, so that order is kept.
+        let mut chunks = vec![Chunk::new(batch)];
+        while let Some(chunk) = chunks.pop() {
+            let Some(mut chunk) = self.give_up_expired(chunk).await else {
+                continue;
+            };
+            match self.attempt(&mut chunk).await {
+                Try::Done => {
+                    shard.notify(|observer| observer.done(&chunk.records));
+                    shard.done(chunk.tickets);
+                }
+                Try::DoneBefore(index) => {
+                    shard.count(|counters| &counters.retries, 1);
+                    let (done, rest) = chunk.split(index);
+                    shard.notify(|observer| observer.done(&done.records));
+                    shard.done(done.tickets);
+                    chunks.push(rest);
+                }
+                Try::Failed(last) => chunks.extend(self.failed(chunk, last).await),
+                Try::NotInvoked => {
+                    shard.count(|counters| &counters.retries, 1);
+                    chunk.not_invoked += 1;
+                    back_off(chunk.not_invoked).await;
+                    chunks.push(chunk);
+                }
+            }
+        }
+    }
+
+    /// Invokes the function with the chunk.
+    async fn attempt(&self, chunk: &mut Chunk) -> Try {
+        let (invoker, counters) = (&self.shard.mapping.invoker, &self.shard.mapping.counters);
+        let request_id = chunk.request_id.get_or_insert_with(|| invoker.request_id());
+        if event_size(&chunk.records) > MAX_PAYLOAD {
+            counters.set_result(LastProcessingResult::FunctionCallFailed);
+            return Try::Failed(LastTry::TooLarge);
+        }
+        self.shard.count(|counters| &counters.invocations, 1);
+        if chunk.payload.is_empty() {
+            chunk.payload = event(&chunk.records).to_string();
+        }
+        let outcome = invoker.invoke(request_id, chunk.payload.clone()).await;
+        let (attempt, result) = match outcome {
+            InvocationOutcome::Response(response) if self.shard.mapping.settings.report_batch_item_failures => {
+                match response::parse(&response, &chunk.records) {
+                    BatchOutcome::Done => (Try::Done, LastProcessingResult::Ok),
+                    BatchOutcome::FailedFrom(0) => (Try::Failed(LastTry::Response), LastProcessingResult::Ok),
+                    BatchOutcome::FailedFrom(index) => (Try::DoneBefore(index), LastProcessingResult::Ok),
+                    BatchOutcome::Failed => (
+                        Try::Failed(LastTry::Response),
+                        LastProcessingResult::InvalidSequenceNumber,
+                    ),
+                }
+            }
+            InvocationOutcome::Response(_) => (Try::Done, LastProcessingResult::Ok),
+            InvocationOutcome::FunctionError => (
+                Try::Failed(LastTry::FunctionError),
+                LastProcessingResult::FunctionCallFailed,
+            ),
+            InvocationOutcome::NotInvoked => (Try::NotInvoked, LastProcessingResult::FunctionCallFailed),
         };
-        shard.count(|counters| &counters.invocations, 1);
-        let invocation = shard.mapping.invoker.invoke(event(&chunk.records).to_string()).await;
-        match shard.batch_outcome(&invocation, &chunk.records) {
-            Some(BatchOutcome::Done) => {
-                shard.notify(|observer| observer.done(&chunk.records));
-                shard.done(chunk.tickets);
-            }
-            Some(BatchOutcome::FailedFrom(index)) if index > 0 => {
-                shard.count(|counters| &counters.retries, 1);
-                let (done, rest) = chunk.split(index);
-                shard.notify(|observer| observer.done(&done.records));
-                shard.done(done.tickets);
-                chunks.push(rest);
-            }
-            Some(BatchOutcome::FailedFrom(_) | BatchOutcome::Failed) => {
-                chunks.extend(shard.failed(chunk, &invocation).await);
-            }
-            None => chunks.push(shard.not_invoked(chunk, invocation).await),
-        }
-    }
-}
-
-impl<E: Environment> Shard<'_, E> {
-    /// Returns `None` if the invocation did not reach the function.
-    fn batch_outcome(&self, invocation: &Invocation, records: &[Record]) -> Option<BatchOutcome> {
-        match &invocation.outcome {
-            InvocationOutcome::Response(response) if self.mapping.settings.report_batch_item_failures => {
-                Some(response::parse(response, records))
-            }
-            InvocationOutcome::Response(_) => Some(BatchOutcome::Done),
-            InvocationOutcome::FunctionError => Some(BatchOutcome::Failed),
-            InvocationOutcome::NotInvoked => None,
-        }
+        counters.set_result(result);
+        attempt
     }
 
     /// Bisects, retries or gives up the chunk. Returns the chunks that are left, the oldest records last.
-    async fn failed(&self, mut chunk: Chunk, invocation: &Invocation) -> Vec<Chunk> {
-        let settings = &self.mapping.settings;
+    async fn failed(&self, mut chunk: Chunk, last: LastTry) -> Vec<Chunk> {
+        let settings = &self.shard.mapping.settings;
         if settings.bisect_on_function_error && chunk.records.len() > 1 {
-            self.count(|counters| &counters.retries, 1);
-            self.count(|counters| &counters.bisections, 1);
-            let half = chunk.records.len().div_ceil(2);
-            let (first, second) = chunk.split(half);
+            self.shard.count(|counters| &counters.retries, 1);
+            self.shard.count(|counters| &counters.bisections, 1);
+            let (first, second) = chunk.bisect();
             return vec![second, first];
         }
         chunk.failed += 1;
-        chunk.last_request = Some(invocation.request_id.clone());
         if settings.maximum_retry_attempts.is_some_and(|max| chunk.failed > max) {
-            let reason = Reason::RetryAttemptsExhausted {
-                request_id: invocation.request_id.clone(),
-                invoke_count: chunk.failed,
-                function_error: invocation.outcome == InvocationOutcome::FunctionError,
-            };
-            self.give_up(chunk, reason).await;
+            self.give_up(chunk, Reason::RetryAttemptsExhausted(last)).await;
             return Vec::new();
         }
-        self.count(|counters| &counters.retries, 1);
+        self.shard.count(|counters| &counters.retries, 1);
         back_off(chunk.failed).await;
         vec![chunk]
     }
 
-    async fn not_invoked(&self, mut chunk: Chunk, invocation: Invocation) -> Chunk {
-        self.count(|counters| &counters.retries, 1);
-        chunk.last_request = Some(invocation.request_id);
-        chunk.not_invoked += 1;
-        back_off(chunk.not_invoked).await;
-        chunk
-    }
-
     /// Gives up the records that are too old, which come first, and returns the rest.
-    async fn give_up_expired(&self, mut chunk: Chunk) -> Option<Chunk> {
-        let Some(max_age) = self.mapping.settings.maximum_record_age else {
+    async fn give_up_expired(&self, chunk: Chunk) -> Option<Chunk> {
+        let mapping = self.shard.mapping;
+        let Some(max_age) = mapping.settings.maximum_record_age else {
             return Some(chunk);
         };
-        let now = self.mapping.clock.now();
+        let now = mapping.clock.now();
         let fresh = chunk
             .records
             .iter()
@@ -150,57 +197,29 @@ impl<E: Environment> Shard<'_, E> {
         if expired == 0 {
             return Some(chunk);
         }
-        let reason = Reason::RecordAgeExceeded {
-            request_id: chunk.last_request.take(),
-            invoke_count: chunk.failed,
-        };
+        mapping.counters.set_result(LastProcessingResult::NoRecordsProcessed);
         let (old, rest) = chunk.split(expired);
-        self.give_up(old, reason).await;
+        self.give_up(old, Reason::RecordAgeExceeded).await;
         Some(rest).filter(|rest| !rest.records.is_empty())
     }
 
-    /// Stores the failure document, with retries until it succeeds, and marks the records as done.
+    /// Queues the failure document. Without a try, it counts one, and has a request id of no invocation (recorded).
     async fn give_up(&self, chunk: Chunk, reason: Reason) {
-        let now = self.mapping.clock.now();
-        let failure = Failure {
-            identity: &self.mapping.identity,
-            shard: self.id,
-            records: &chunk.records,
+        let request_id = chunk.request_id;
+        let given_up = GivenUp {
+            tickets: chunk.tickets,
+            records: chunk.records,
+            request_id: request_id.unwrap_or_else(|| self.shard.mapping.invoker.request_id()),
+            invoke_count: chunk.failed.max(1),
             reason,
-            now,
-            id: document_id(self.id, &chunk.records, now),
         };
-        let document = failure.document();
-        let mut failed = 0;
-        while self.mapping.destination.put(document.clone()).await.is_err() {
-            failed += 1;
-            back_off(failed).await;
-        }
-        self.count(|counters| &counters.documents, 1);
-        self.notify(|observer| observer.failed(&chunk.records));
-        self.done(chunk.tickets);
+        // Cannot fail: documents are written until all lanes have ended.
+        let _ = self.given_up.send(given_up).await;
     }
 }
 
 async fn back_off(failed: u32) {
-    let delay = INITIAL_BACKOFF.saturating_mul(1 << failed.saturating_sub(1).min(16));
-    tokio::time::sleep(delay.min(MAX_BACKOFF)).await;
-}
-
-/// Returns an id in the form of a UUID, derived from the content of the document. It is not random, so that a simulation
-/// can be repeated.
-fn document_id(shard: &str, records: &[Record], now: Duration) -> String {
-    let mut hash = Sha256::new();
-    hash.update(shard);
-    hash.update(now.as_nanos().to_be_bytes());
-    for record in records {
-        hash.update(record.sequence_number().as_str());
-        hash.update([0]);
-    }
-    let bytes: [u8; 32] = hash.finalize().into();
-    let (id, _) = bytes.split_at(16);
-    uuid::Builder::from_slice(id).map_or_else(
-        |_| String::new(),
-        |builder| builder.with_version(uuid::Version::Custom).into_uuid().to_string(),
-    )
+    let index = usize::try_from(failed).unwrap_or(usize::MAX).saturating_sub(1);
+    let delay = RETRY_DELAYS.get(index).or(RETRY_DELAYS.last());
+    tokio::time::sleep(delay.copied().unwrap_or_default()).await;
 }

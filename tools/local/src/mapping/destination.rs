@@ -6,7 +6,7 @@ use super::failure::Document;
 use crate::files;
 
 pub trait Destination: Send + Sync {
-    /// Stores a document. The mapping advances only after it is stored.
+    /// Stores a document. The mapping advances after this call: if it fails, the records of the document are dropped.
     fn put(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;
 }
 

@@ -16,20 +16,29 @@ pub struct Identity {
     pub stream_arn: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Identity {
+    /// Returns the version in the function's ARN. An ARN without a version, or with an alias, is an unpublished function's.
+    fn executed_version(&self) -> &str {
+        let version = self.function_arn.split(':').nth(7);
+        let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        version.filter(is_number).unwrap_or("$LATEST")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    RetryAttemptsExhausted {
-        /// Request id of the last attempt.
-        request_id: String,
-        invoke_count: u32,
-        /// `true` if the function failed, `false` if its response named failed items.
-        function_error: bool,
-    },
-    RecordAgeExceeded {
-        /// Request id of the last attempt, if there was one.
-        request_id: Option<String>,
-        invoke_count: u32,
-    },
+    RetryAttemptsExhausted(LastTry),
+    RecordAgeExceeded,
+}
+
+/// How the last try failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastTry {
+    FunctionError,
+    /// The function's response named failed items, or was invalid.
+    Response,
+    /// The records are too large for an invocation.
+    TooLarge,
 }
 
 /// A failure document and its object key.
@@ -37,7 +46,7 @@ pub enum Reason {
 pub struct Document {
     /// `aws/lambda/<mapping>/<shard>/YYYY/MM/DD/YYYY-MM-DDTHH.MM.SS-<uuid>`
     pub key: String,
-    /// The document, with its records in `payload`.
+    /// The document. `payload` is a string: the event with its records, as JSON.
     pub body: Value,
 }
 
@@ -46,6 +55,10 @@ pub struct Failure<'a> {
     pub shard: &'a str,
     /// Records, at least one.
     pub records: &'a [Record],
+    /// Request id of the records' tries.
+    pub request_id: String,
+    /// Number of tries, at least 1.
+    pub invoke_count: u32,
     pub reason: Reason,
     /// Current time since 1970.
     pub now: Duration,
@@ -66,23 +79,17 @@ impl Failure<'_> {
     }
 
     fn body(&self, now: Timestamp) -> Value {
-        let (condition, request_id, invoke_count) = match &self.reason {
-            Reason::RetryAttemptsExhausted {
-                request_id,
-                invoke_count,
-                ..
-            } => ("RetryAttemptsExhausted", Some(request_id), invoke_count),
-            Reason::RecordAgeExceeded {
-                request_id,
-                invoke_count,
-            } => ("RecordAgeExceeded", request_id.as_ref(), invoke_count),
+        let condition = match self.reason {
+            Reason::RetryAttemptsExhausted(_) => "RetryAttemptsExhausted",
+            Reason::RecordAgeExceeded => "RecordAgeExceeded",
         };
+        let arrival = |record| self.arrival(record);
         let mut body = json!({
             "requestContext": {
-                "requestId": request_id,
+                "requestId": self.request_id,
                 "functionArn": self.identity.function_arn,
                 "condition": condition,
-                "approximateInvokeCount": invoke_count,
+                "approximateInvokeCount": self.invoke_count,
             },
             "version": "1.0",
             "timestamp": now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
@@ -95,33 +102,114 @@ impl Failure<'_> {
                 "batchSize": self.records.len(),
                 "streamArn": self.identity.stream_arn,
             },
-            "payload": record::event(self.records),
+            "payload": record::document_payload(self.records),
         });
-        // A document about the record age has no response context.
-        if let Reason::RetryAttemptsExhausted { function_error, .. } = self.reason {
+        // Only a response of the function has a context.
+        let function_error = match self.reason {
+            Reason::RetryAttemptsExhausted(LastTry::FunctionError) => Some(json!("Unhandled")),
+            Reason::RetryAttemptsExhausted(LastTry::Response) => Some(Value::Null),
+            Reason::RetryAttemptsExhausted(LastTry::TooLarge) | Reason::RecordAgeExceeded => None,
+        };
+        if let Some(function_error) = function_error {
             body["responseContext"] = json!({
                 "statusCode": 200,
-                "executedVersion": "$LATEST",
-                "functionError": function_error.then_some("Unhandled"),
+                "executedVersion": self.identity.executed_version(),
+                "functionError": function_error,
             });
         }
         body
     }
 
     fn batch_info(&self) -> &'static str {
-        let first = self.records.first().map(Record::json);
-        match first.is_some_and(|record| record.get("kinesis").is_some()) {
+        match self.is_kinesis() {
             true => "KinesisBatchInfo",
             false => "DDBStreamBatchInfo",
         }
     }
-}
 
-fn arrival(record: &Record) -> String {
-    timestamp(record.created()).strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    /// Returns the arrival time of a record: with milliseconds for Kinesis, in seconds for `DynamoDB` (recorded).
+    fn arrival(&self, record: &Record) -> String {
+        let format = match self.is_kinesis() {
+            true => "%Y-%m-%dT%H:%M:%S.%3fZ",
+            false => "%Y-%m-%dT%H:%M:%SZ",
+        };
+        timestamp(record.created()).strftime(format).to_string()
+    }
+
+    fn is_kinesis(&self) -> bool {
+        let first = self.records.first().map(Record::json);
+        first.is_some_and(|record| record.get("kinesis").is_some())
+    }
 }
 
 fn timestamp(since_epoch: Duration) -> Timestamp {
     let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use shared::domain::sequence::SequenceNumber;
+
+    use super::*;
+
+    fn body(function: &str, json: Value) -> Value {
+        let number = SequenceNumber::new("1").unwrap();
+        let failure = Failure {
+            identity: &Identity {
+                uuid: "mapping".to_owned(),
+                function_arn: format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
+                stream_arn: "stream".to_owned(),
+            },
+            shard: "shard-1",
+            records: &[Record::new(number, Duration::from_millis(1_789_651_658_042), json)],
+            request_id: "r".to_owned(),
+            invoke_count: 1,
+            reason: Reason::RetryAttemptsExhausted(LastTry::FunctionError),
+            now: Duration::ZERO,
+            id: "id".to_owned(),
+        };
+        failure.document().body
+    }
+
+    #[test]
+    fn arrival_times_of_kinesis_have_milliseconds() {
+        let kinesis = body(
+            "f",
+            json!({"kinesis": {"approximateArrivalTimestamp": 1_789_651_658.042}}),
+        );
+        let table = body("f", json!({"dynamodb": {"ApproximateCreationDateTime": 1_789_651_658}}));
+        for (info, time) in [
+            (&kinesis["KinesisBatchInfo"], "2026-09-17T13:27:38.042Z"),
+            (&table["DDBStreamBatchInfo"], "2026-09-17T13:27:38Z"),
+        ] {
+            assert_eq!(info["approximateArrivalOfFirstRecord"], time);
+            assert_eq!(info["approximateArrivalOfLastRecord"], time);
+        }
+        assert_eq!(
+            kinesis["payload"],
+            r#"{"Records":[{"kinesis":{"approximateArrivalTimestamp":1.789651658042E9}}]}"#
+        );
+        assert_eq!(
+            table["payload"],
+            r#"{"Records":[{"dynamodb":{"ApproximateCreationDateTime":1.789651658E9}}]}"#
+        );
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_arn() {
+        for (function, version) in [
+            ("f", "$LATEST"),
+            ("f:7", "7"),
+            ("f:live", "$LATEST"),
+            ("f:$LATEST", "$LATEST"),
+        ] {
+            let body = body(function, json!({}));
+            assert_eq!(body["responseContext"]["executedVersion"], version, "{function}");
+            let arn = body["requestContext"]["functionArn"].as_str().unwrap();
+            assert!(arn.ends_with(function), "{arn}");
+        }
+    }
 }

@@ -6,13 +6,9 @@ pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
 /// Invokes the function and waits for its response.
 pub trait Invoker: Send + Sync {
-    fn invoke(&self, payload: String) -> impl Future<Output = Invocation> + Send;
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invocation {
-    pub request_id: String,
-    pub outcome: InvocationOutcome,
+    /// Returns a new request id. Each set of records has one, which its retries share.
+    fn request_id(&self) -> String;
+    fn invoke(&self, request_id: &str, payload: String) -> impl Future<Output = InvocationOutcome> + Send;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,18 +8,13 @@ use tokio::{
 };
 
 use super::{
-    delivery::deliver,
-    environment::Environment,
-    invoker::MAX_PAYLOAD,
-    settings::Settings,
-    shard::{Entry, Shard},
+    delivery::Delivery, environment::Environment, invoker::MAX_PAYLOAD, record::ENVELOPE_BYTES, settings::Settings,
+    shard::Entry,
 };
 
-/// Bytes of `{"Records":[…]}` around the records. Each record adds a comma.
-const ENVELOPE_BYTES: usize = 14;
-
 /// Delivers the queued pages until the channel is closed.
-pub(super) async fn run<E: Environment>(shard: &Shard<'_, E>, mut pages: Receiver<Vec<Entry>>) {
+pub(super) async fn run<E: Environment>(delivery: Delivery<'_, E>, mut pages: Receiver<Vec<Entry>>) {
+    let settings = &delivery.shard.mapping.settings;
     let mut buffer = VecDeque::new();
     loop {
         if buffer.is_empty() {
@@ -28,9 +23,9 @@ pub(super) async fn run<E: Environment>(shard: &Shard<'_, E>, mut pages: Receive
                 None => return,
             }
         }
-        fill(&mut buffer, &mut pages, &shard.mapping.settings).await;
-        let batch = take_batch(&mut buffer, shard.mapping.settings.batch_size);
-        deliver(shard, batch).await;
+        fill(&mut buffer, &mut pages, settings).await;
+        let batch = take_batch(&mut buffer, settings.batch_size);
+        delivery.deliver(batch).await;
     }
 }
 

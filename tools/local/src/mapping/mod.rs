@@ -7,13 +7,14 @@
 //! ```text
 //! Source ──poll──> filter ──by item key──> lane 1..P ──batch──> Invoker
 //!                    │                        │ bisects, retries, checks the record age
-//!                    └── advances ──> Tracker <── done ──┴──> Destination (records that failed permanently)
+//!                    └── advances ──> Tracker <── done ──┴──> Destination (records that failed permanently; without it, dropped)
 //!                                        └──> Positions (all records up to this one are done)
 //! ```
 
 pub mod counters;
 pub mod delivery;
 pub mod destination;
+mod documents;
 pub mod environment;
 pub mod failure;
 pub mod filter;
@@ -22,6 +23,7 @@ pub mod lane;
 pub mod poll;
 pub mod position;
 pub mod record;
+pub mod replay;
 pub mod response;
 mod run;
 pub mod settings;
@@ -29,10 +31,10 @@ pub mod shard;
 pub mod source;
 
 pub use self::{
-    counters::{Counters, RecordObserver},
+    counters::{Counters, LastProcessingResult, RecordObserver},
     environment::{Clock, Environment, Mapping},
     failure::Identity,
-    invoker::{Invocation, InvocationOutcome, Invoker},
+    invoker::{InvocationOutcome, Invoker},
 };
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use futures::future::{join, join_all};
+use futures::future::{join_all, join3};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
+    delivery::Delivery,
+    documents,
     environment::{Environment, Mapping},
     lane,
     position::{Position, Positions as _},
@@ -27,8 +29,15 @@ pub(super) async fn run<E: Environment>(mapping: &Mapping<E>, id: &str) {
     let shard = Shard::new(mapping, id);
     let lanes = 0..mapping.settings.parallelization_factor;
     let (senders, receivers): (Vec<_>, Vec<_>) = lanes.map(|_| mpsc::channel(MAX_QUEUED_PAGES)).unzip();
-    let lanes = receivers.into_iter().map(|pages| lane::run(&shard, pages));
-    join(poll(&shard, senders), join_all(lanes)).await;
+    let (given_up, received) = documents::channel();
+    let lanes = receivers.into_iter().map(|pages| {
+        let (shard, given_up) = (&shard, given_up.clone());
+        lane::run(Delivery { shard, given_up }, pages)
+    });
+    let lanes = join_all(lanes);
+    // Only the lanes have a sender, so that the channel closes after the last of them.
+    drop(given_up);
+    join3(poll(&shard, senders), lanes, documents::run(&shard, received)).await;
 }
 
 async fn poll<E: Environment>(shard: &Shard<'_, E>, lanes: Vec<mpsc::Sender<Vec<Entry>>>) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 use shared::domain::sequence::SequenceNumber;
 
@@ -60,8 +61,89 @@ impl Record {
     }
 }
 
+/// Bytes of `{"Records":[…]}` around the records. Each record adds a comma, except for the last one.
+pub(super) const ENVELOPE_BYTES: usize = 13;
+
+/// Returns the size of an event in bytes, without creating it.
+pub(super) fn event_size(records: &[Record]) -> usize {
+    ENVELOPE_BYTES + records.iter().map(|record| record.size() + 1).sum::<usize>()
+}
+
 pub fn event(records: &[Record]) -> Value {
     json!({ "Records": records.iter().map(Record::json).collect::<Vec<_>>() })
+}
+
+/// Returns the event of a failure document. Its times have Lambda's notation, such as `1.789651658E9`.
+pub fn document_payload(records: &[Record]) -> String {
+    let records = records.iter().map(|record| InDocument(record.json())).collect();
+    serde_json::to_string(&Payload { records }).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Payload<'a> {
+    #[serde(rename = "Records")]
+    records: Vec<InDocument<'a>>,
+}
+
+/// A value with times in Lambda's notation.
+struct InDocument<'a>(&'a Value);
+
+/// Objects of a record that contain its time, and the name of the time.
+const TIMES: [(&str, &str); 2] = [
+    ("dynamodb", "ApproximateCreationDateTime"),
+    ("kinesis", "approximateArrivalTimestamp"),
+];
+
+impl Serialize for InDocument<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(members) = self.0 else {
+            return self.0.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(Some(members.len()))?;
+        for (name, value) in members {
+            match value {
+                Value::Object(_) if TIMES.iter().any(|(object, _)| object == name) => {
+                    map.serialize_entry(name, &InDocument(value))?;
+                }
+                value => match time(name, value) {
+                    Some(time) => map.serialize_entry(name, &time)?,
+                    None => map.serialize_entry(name, value)?,
+                },
+            }
+        }
+        map.end()
+    }
+}
+
+fn time(name: &str, value: &Value) -> Option<Box<RawValue>> {
+    let Value::Number(number) = value else { return None };
+    let is_time = TIMES.iter().any(|(_, time)| *time == name);
+    is_time.then(|| java_double(&number.to_string())).flatten()
+}
+
+/// Writes a decimal number of seconds as Java's `Double.toString` does. `None` if it has another form.
+fn java_double(number: &str) -> Option<Box<RawValue>> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_decimal(whole) || !is_decimal(fraction) || whole.starts_with('0') && whole.len() > 1 {
+        return None;
+    }
+    let not_empty = |digits: &str| {
+        if digits.is_empty() {
+            "0".to_owned()
+        } else {
+            digits.to_owned()
+        }
+    };
+    // From 10^7 on with an exponent.
+    let text = if whole.len() <= 7 {
+        format!("{whole}.{}", not_empty(fraction.trim_end_matches('0')))
+    } else {
+        let (first, rest) = whole.split_at(1);
+        let digits = format!("{rest}{fraction}");
+        format!("{first}.{}E{}", not_empty(digits.trim_end_matches('0')), rest.len())
+    };
+    RawValue::from_string(text).ok()
 }
 
 #[cfg(test)]
@@ -69,6 +151,34 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
     use super::*;
+
+    #[test]
+    fn times_in_documents_have_lambdas_notation() {
+        for (number, text) in [
+            ("1789651658", "1.789651658E9"),
+            ("1764085200", "1.7640852E9"),
+            ("1789651658.042", "1.789651658042E9"),
+            ("1000000000", "1.0E9"),
+            ("10000000", "1.0E7"),
+            ("9999999", "9999999.0"),
+            ("0", "0.0"),
+            ("1.50", "1.5"),
+        ] {
+            assert_eq!(java_double(number).unwrap().get(), text);
+        }
+        for other in ["", "-1", "1e9", "01", "1.", "x"] {
+            assert!(java_double(other).is_none(), "{other}");
+        }
+        // Only the time of the record, and not an attribute of the same name.
+        let json = r#"{"dynamodb":{"NewImage":{"ApproximateCreationDateTime":{"N":"7"},"kinesis":{"N":"8"}},"ApproximateCreationDateTime":1789651658}}"#;
+        let record = Record::new(
+            SequenceNumber::new("1").unwrap(),
+            Duration::ZERO,
+            serde_json::from_str(json).unwrap(),
+        );
+        let expected = json.replace(":1789651658}", ":1.789651658E9}");
+        assert_eq!(document_payload(&[record]), format!(r#"{{"Records":[{expected}]}}"#));
+    }
 
     #[test]
     fn records_of_one_item_share_a_lane_in_any_order_of_their_key_attributes() {

@@ -1,8 +1,12 @@
 //! The list of shards: each shard is read once its parent has been read to the end.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use tokio::time::Instant;
 
 use super::{
     environment::{Environment, Mapping},
@@ -13,41 +17,151 @@ use super::{
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<E: Environment> Mapping<E> {
-    /// Runs until it is dropped. Batches in flight at that time are delivered again from the last saved position.
+    /// Runs until it is dropped. Batches in flight and failure documents that are not written at that time are discarded:
+    /// their records are delivered again from the last saved position.
     pub async fn run(&self) {
-        let mut started = HashSet::new();
-        let mut ended = HashSet::new();
+        tokio::time::sleep(self.settings.startup).await;
+        let mut lineage = Lineage::default();
         let mut running = FuturesUnordered::new();
+        let mut next_list = Instant::now();
         loop {
-            let listed = self.source.shards().await;
-            let pause = if listed.is_ok() { LIST_INTERVAL } else { POLL_INTERVAL };
-            for shard in ready(&listed.unwrap_or_default(), &started, &ended) {
-                started.insert(shard.id.clone());
-                running.push(async move {
-                    poll::run(self, &shard.id).await;
-                    shard.id
-                });
-            }
-            tokio::select! {
-                // Without it, the choice is random, and a simulation cannot be repeated.
-                biased;
-                Some(shard) = running.next() => {
-                    ended.insert(shard);
+            let mut ready = Vec::new();
+            if next_list <= Instant::now() {
+                let listed = self.source.shards().await;
+                next_list = Instant::now() + if listed.is_ok() { LIST_INTERVAL } else { POLL_INTERVAL };
+                // After an error, no shard counts as trimmed.
+                ready = listed.map(|shards| lineage.list(shards)).unwrap_or_default();
+            } else {
+                tokio::select! {
+                    // Without it, the choice is random, and a simulation cannot be repeated.
+                    biased;
+                    Some(shard) = running.next() => {
+                        // Thousands of shards can end at once.
+                        let mut ended = vec![shard];
+                        while let Some(Some(shard)) = running.next().now_or_never() {
+                            ended.push(shard);
+                        }
+                        for shard in ended {
+                            let children = lineage.end(shard);
+                            // The list can be older than the children.
+                            if children.is_empty() {
+                                next_list = Instant::now();
+                            }
+                            ready.extend(children);
+                        }
+                    }
+                    () = tokio::time::sleep_until(next_list) => {}
                 }
-                () = tokio::time::sleep(pause) => {}
+            }
+            for id in ready {
+                running.push(async move {
+                    poll::run(self, &id).await;
+                    id
+                });
             }
         }
     }
 }
 
-/// Returns the shards that can be read now: a parent is read to its end before its children.
-fn ready(shards: &[Shard], started: &HashSet<String>, ended: &HashSet<String>) -> Vec<Shard> {
-    let listed: HashSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
-    let parent_ended = |shard: &&Shard| match &shard.parent {
+impl<E: Environment> Mapping<E> {
+    /// Runs until `stop` is ready, and for `lag` after that: a mapping that is disabled or deleted goes on for some seconds
+    /// (recorded: 15 s and 5 s).
+    pub async fn run_until(&self, stop: impl Future, lag: Duration) {
+        let stopped = async {
+            stop.await;
+            tokio::time::sleep(lag).await;
+        };
+        tokio::select! {
+            biased;
+            () = stopped => {}
+            () = self.run() => {}
+        }
+    }
+}
+
+/// The shards by their state. A list or an end takes time for the shards in it only.
+#[derive(Debug, Default)]
+struct Lineage {
+    /// Shards that were listed.
+    known: HashSet<String>,
+    ended: HashSet<String>,
+    /// Children that wait for the end of a parent, by parent.
+    waiting: HashMap<String, Vec<String>>,
+}
+
+impl Lineage {
+    /// Returns the shards of a list that can be read now: a parent is read to its end before its children.
+    fn list(&mut self, shards: Vec<Shard>) -> Vec<String> {
+        let mut ready = Vec::new();
+        let listed: HashSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
         // A parent that is no longer listed is trimmed.
-        Some(parent) => ended.contains(parent) || !listed.contains(parent.as_str()),
-        None => true,
-    };
-    let new = shards.iter().filter(|shard| !started.contains(&shard.id));
-    new.filter(parent_ended).cloned().collect()
+        self.waiting.retain(|parent, children| {
+            let is_listed = listed.contains(parent.as_str());
+            if !is_listed {
+                ready.append(children);
+            }
+            is_listed
+        });
+        for shard in &shards {
+            if !self.known.insert(shard.id.clone()) {
+                continue;
+            }
+            match &shard.parent {
+                Some(parent) if listed.contains(parent.as_str()) && !self.ended.contains(parent) => {
+                    self.waiting.entry(parent.clone()).or_default().push(shard.id.clone());
+                }
+                _ => ready.push(shard.id.clone()),
+            }
+        }
+        // The order of a map differs from run to run.
+        ready.sort_unstable();
+        ready
+    }
+
+    /// Returns the children of a shard that was read to its end.
+    fn end(&mut self, shard: String) -> Vec<String> {
+        let children = self.waiting.remove(&shard).unwrap_or_default();
+        self.ended.insert(shard);
+        children
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(id: &str, parent: Option<&str>) -> Shard {
+        Shard {
+            id: id.to_owned(),
+            parent: parent.map(ToOwned::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_child_waits_for_the_end_of_its_parent() {
+        let mut lineage = Lineage::default();
+        let shards = vec![
+            shard("a", None),
+            shard("b", Some("a")),
+            shard("c", Some("a")),
+            shard("d", Some("b")),
+        ];
+        assert_eq!(lineage.list(shards.clone()), ["a"]);
+        assert!(lineage.list(shards.clone()).is_empty());
+        assert_eq!(lineage.end("a".to_owned()), ["b", "c"]);
+        assert!(lineage.end("c".to_owned()).is_empty());
+        assert!(lineage.list(shards).is_empty());
+        assert_eq!(lineage.end("b".to_owned()), ["d"]);
+    }
+
+    #[test]
+    fn a_child_of_an_ended_or_trimmed_parent_does_not_wait() {
+        let mut lineage = Lineage::default();
+        assert_eq!(lineage.list(vec![shard("a", None), shard("z", Some("y"))]), ["a", "z"]);
+        assert!(lineage.end("a".to_owned()).is_empty());
+        let listed = vec![shard("a", None), shard("b", Some("a")), shard("e", Some("b"))];
+        assert_eq!(lineage.list(listed), ["b"]);
+        // The parent is trimmed while it is read.
+        assert_eq!(lineage.list(vec![shard("e", Some("b"))]), ["e"]);
+    }
 }

@@ -1,7 +1,9 @@
 //! The mapping in virtual time, against recordings made on AWS and the decisions of the ADR.
 
+mod documents;
 mod fakes;
 mod outages;
+mod recordings;
 
 use std::{collections::HashMap, time::Duration};
 
@@ -54,7 +56,7 @@ async fn recorded_responses_that_fail_the_batch() {
 async fn the_recorded_document_of_a_record_that_always_fails() {
     let recorded = fixture()["one_record_that_always_fails"].clone();
     let records = vec![record(1, "a")];
-    let payload = record::event(&records);
+    let event = record::event(&records);
     let result = Run::new(recorded_settings(), records.clone())
         .with(|numbers, _| failing(&[&numbers[0]]))
         .await;
@@ -63,11 +65,12 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     };
     let mut body = document.body.clone();
     // A document in a bucket carries the records.
-    assert_eq!(body.as_object_mut().unwrap().remove("payload"), Some(payload));
+    assert_eq!(payload(document), event);
+    body.as_object_mut().unwrap().remove("payload");
     assert_eq!(body, recorded["document"]);
     let (folder, name) = document.key.rsplit_once('/').unwrap();
     assert_eq!(folder, "aws/lambda/mapping-1/shard-1/2025/11/25");
-    assert_eq!(&name[..20], "2025-11-25T15.40.01-");
+    assert_eq!(&name[..20], "2025-11-25T15.40.02-");
     assert_eq!(name[20..].len(), 36);
 
     let result = Run::new(recorded_settings(), records)
@@ -137,7 +140,7 @@ async fn bad_records_are_cornered_alone() {
             let given_up: Vec<_> = result
                 .documents
                 .iter()
-                .map(|document| number_of(&document.body["payload"]["Records"][0]))
+                .map(|document| number_of(&payload(document)["Records"][0]))
                 .collect();
             let expected: Vec<_> = bad_ones.iter().map(|number| sequence(*number)).collect();
             assert_eq!(given_up, expected, "one document each, in order (whole: {whole})");
@@ -375,20 +378,6 @@ async fn a_position_never_passes_what_is_not_done() {
         })
         .await;
     assert_eq!(result.position, after(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_mapping_waits_for_a_destination_that_is_down() {
-    let mut run = Run::new(bisecting(), records(2));
-    run.down = 5;
-    let result = run.with(bad(&[1], false)).await;
-    assert_eq!(result.documents.len(), 1);
-    assert_eq!(result.position, after(2));
-
-    let mut run = Run::new(bisecting(), records(2));
-    run.down = usize::MAX;
-    let result = run.with(bad(&[1], false)).await;
-    assert_eq!(result.position, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ fn record(message: &Message, arn: &str) -> Value {
         .collect();
     let more = message.message_attributes.iter().flatten();
     let more: Map<_, _> = more.map(|(name, value)| (name.clone(), attribute(value))).collect();
-    json!({
+    let mut record = json!({
         "messageId": message.message_id,
         "receiptHandle": message.receipt_handle,
         "body": message.body,
@@ -31,7 +31,11 @@ fn record(message: &Message, arn: &str) -> Value {
         "eventSource": "aws:sqs",
         "eventSourceARN": arn,
         "awsRegion": REGION,
-    })
+    });
+    if let Some(md5) = &message.md5_of_message_attributes {
+        record["md5OfMessageAttributes"] = json!(md5);
+    }
+    record
 }
 
 fn attribute(value: &MessageAttributeValue) -> Value {
@@ -45,33 +49,48 @@ fn attribute(value: &MessageAttributeValue) -> Value {
     attribute
 }
 
-/// Returns the messages to delete: all but the batch item failures. Returns none if the response is invalid or names a
-/// message outside of the batch.
+/// Returns the messages to delete: all but the batch item failures.
 pub fn done<'a>(messages: &'a [Message], outcome: &InvocationOutcome, reports: bool) -> Vec<&'a Message> {
+    let ids: Vec<_> = messages
+        .iter()
+        .map(|message| message.message_id.as_deref().unwrap_or_default())
+        .collect();
+    let done = done_indices(&ids, outcome, reports);
+    done.into_iter().filter_map(|index| messages.get(index)).collect()
+}
+
+/// Returns the indices of the messages to delete, given the ids of all messages of an invocation. `reports` is `true` with
+/// `ReportBatchItemFailures`.
+///
+/// None is deleted if the response is invalid or names a message outside of the batch (recorded). An empty object instead of a
+/// batch item failure names no message, so that all are deleted (recorded).
+pub fn done_indices(ids: &[&str], outcome: &InvocationOutcome, reports: bool) -> Vec<usize> {
     let InvocationOutcome::Response(response) = outcome else {
         return Vec::new();
     };
-    if !reports {
-        return messages.iter().collect();
-    }
-    let Some(failures) = response::failures(response) else {
-        return Vec::new();
+    let failed = match reports {
+        true => failed_ids(response, ids),
+        false => Some(Vec::new()),
     };
-    let mut failed = Vec::new();
-    for failure in &failures {
-        let id = failure.get("itemIdentifier").and_then(Value::as_str);
-        let named = messages
-            .iter()
-            .find(|message| message.message_id.as_deref() == id && id.is_some());
-        match named {
-            Some(message) => failed.push(message.message_id.as_deref()),
-            None => return Vec::new(),
-        }
+    let is_done = |failed: &[String], id: &str| !failed.iter().any(|failed| failed == id);
+    match failed {
+        Some(failed) => (0..ids.len()).filter(|index| is_done(&failed, ids[*index])).collect(),
+        None => Vec::new(),
     }
-    messages
-        .iter()
-        .filter(|message| !failed.contains(&message.message_id.as_deref()))
-        .collect()
+}
+
+/// Returns the ids of the failed messages. `None` if the response is invalid.
+fn failed_ids(response: &[u8], ids: &[&str]) -> Option<Vec<String>> {
+    let failures = match serde_json::from_slice(response) {
+        Ok(Value::Array(failures)) => failures,
+        _ => response::failures(response)?,
+    };
+    let failures = failures.iter().filter(|failure| **failure != json!({}));
+    let id = |failure: &Value| {
+        let id = failure.get("itemIdentifier")?.as_str()?;
+        ids.contains(&id).then(|| id.to_owned())
+    };
+    failures.map(id).collect()
 }
 
 #[cfg(test)]
@@ -108,6 +127,9 @@ mod tests {
             "[]",
             r#"{"batchItemFailures": null}"#,
             r#"{"batchItemFailures": []}"#,
+            // Recorded, although AWS documents that a wrong key fails the batch.
+            r#"{"batchItemFailures": [{}]}"#,
+            "[{}]",
         ] {
             check(response, "abc");
         }
@@ -123,6 +145,9 @@ mod tests {
             r#"{"batchItemFailures": "a"}"#,
             r#"{"batchItemFailures": [{"itemIdentifier": ""}]}"#,
             r#"{"batchItemFailures": [{"itemIdentifier": null}]}"#,
+            r#"{"batchItemFailures": [{"itemIdentifier": 123}]}"#,
+            r#"{"batchItemFailures": {"itemIdentifier": "a"}}"#,
+            r#"[{"itemIdentifier": "d"}]"#,
             r#"{"batchItemFailures": [{"wrong": "a"}]}"#,
             r#"{"batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "d"}]}"#,
             r#"{"batchItemFailures": ["a"]}"#,
@@ -148,6 +173,7 @@ mod tests {
             .md5_of_body("5")
             .attributes(MessageSystemAttributeName::ApproximateReceiveCount, "2")
             .message_attributes("bytes", attribute.build().unwrap())
+            .md5_of_message_attributes("6")
             .build();
         let record = json!({
             "messageId": "m", "receiptHandle": "r", "body": "b", "attributes": {"ApproximateReceiveCount": "2"},
@@ -155,6 +181,7 @@ mod tests {
                 "stringListValues": [], "binaryListValues": [], "dataType": "Binary", "binaryValue": "AP8=",
             }},
             "md5OfBody": "5", "eventSource": "aws:sqs", "eventSourceARN": "arn", "awsRegion": "us-east-1",
+            "md5OfMessageAttributes": "6",
         });
         assert_eq!(event(&[message], "arn"), json!({"Records": [record]}));
     }

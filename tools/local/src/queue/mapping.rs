@@ -9,12 +9,18 @@ use aws_sdk_sqs::{
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::{client::Queue, event};
-use crate::{mapping::Invoker, template::queues::QueueEvent};
+use crate::{
+    mapping::{InvocationOutcome, Invoker},
+    template::queues::QueueEvent,
+};
 
 /// Long polling time of a request for messages.
 const WAIT_SECONDS: i32 = 20;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELETE_ATTEMPTS: usize = 3;
+/// Maximum number of tries of a batch that is throttled, before its visibility timeout. On AWS, some throttled batches are tried
+/// again within the same receive, others after the visibility timeout (recorded); the number and the delay are chosen.
+const MAX_TRIES: usize = 4;
 
 #[derive(Debug)]
 pub struct QueueMapping<I> {
@@ -71,8 +77,8 @@ impl<I: Invoker + 'static> QueueMapping<I> {
 
     async fn deliver(&self, messages: &[Message]) {
         let payload = event::event(messages, &self.queue.arn).to_string();
-        let invocation = self.invoker.invoke(payload).await;
-        let done = event::done(messages, &invocation.outcome, self.settings.report_batch_item_failures);
+        let outcome = invoke(&self.invoker, &payload).await;
+        let done = event::done(messages, &outcome, self.settings.report_batch_item_failures);
         let entry = |(index, message): (usize, &&Message)| {
             let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
             let entry = entry.set_receipt_handle(message.receipt_handle.clone());
@@ -90,4 +96,20 @@ impl<I: Invoker + 'static> QueueMapping<I> {
             }
         }
     }
+}
+
+/// Invokes the function, again while it is throttled: the messages stay in the same receive.
+pub(super) async fn invoke(invoker: &impl Invoker, payload: &str) -> InvocationOutcome {
+    let request_id = invoker.request_id();
+    let mut outcome = InvocationOutcome::NotInvoked;
+    for attempt in 0..MAX_TRIES {
+        if attempt > 0 {
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+        outcome = invoker.invoke(&request_id, payload.to_owned()).await;
+        if outcome != InvocationOutcome::NotInvoked {
+            break;
+        }
+    }
+    outcome
 }

@@ -4,6 +4,7 @@
 //! ReceiveMessage ──> event ──> Invoker ──> DeleteMessageBatch (messages that succeeded)
 //!                                  └─ failed messages become visible again after the visibility timeout, and SQS
 //!                                     moves them to the dead-letter queue after the maximum receive count
+//!                                     (a throttled invocation is first tried again within the receive)
 //! ```
 
 pub mod client;
@@ -11,3 +12,6 @@ pub mod event;
 pub mod mapping;
 
 pub use self::client::{Queue, QueueError, client, ensure};
+
+#[cfg(test)]
+mod tests;

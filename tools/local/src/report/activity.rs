@@ -165,11 +165,15 @@ impl mapping::RecordObserver for Activity {
     }
 
     fn failed(&self, records: &[Record]) {
+        self.dropped(records);
+        self.counts().failed += records.len() as u64;
+    }
+
+    fn dropped(&self, records: &[Record]) {
         let mut counts = self.counts();
         for record in records {
             counts.waiting.remove(&key(record));
         }
-        counts.failed += records.len() as u64;
     }
 }
 

@@ -6,6 +6,7 @@ use console::Style;
 use shared::printable;
 
 use super::activity::Figures;
+use crate::mapping::LastProcessingResult;
 
 const NAME_WIDTH: usize = 10;
 const SEPARATOR: &str = " · ";
@@ -22,6 +23,9 @@ pub struct Snapshot {
     pub retries: u64,
     pub bisections: u64,
     pub documents: u64,
+    /// Number of records in no failure document, because it could not be stored.
+    pub dropped: u64,
+    pub result: LastProcessingResult,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +79,14 @@ impl Snapshot {
                 }),
                 plain(format!("{} retries", grouped(self.retries))),
                 plain(format!("{} bisected", grouped(self.bisections))),
+                (
+                    self.result.to_string(),
+                    if self.result.is_problem() {
+                        Tone::Bad
+                    } else {
+                        Tone::Plain
+                    },
+                ),
             ],
         ));
         rows.push(("failures", self.failures()));
@@ -92,6 +104,9 @@ impl Snapshot {
             failures.push(bad(plural(self.documents, "document")));
             failures.push(bad(plural(self.figures.failed, "record")));
         }
+        if self.dropped > 0 {
+            failures.push(bad(format!("{} dropped", plural(self.dropped, "record"))));
+        }
         if failures.is_empty() {
             failures.push(("none".to_owned(), Tone::Plain));
         }
@@ -101,7 +116,7 @@ impl Snapshot {
     /// Returns one machine-readable line: `name=value` pairs separated by spaces.
     pub fn line(&self) -> String {
         let mut line = format!(
-            "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} quarantined={} failures={}",
+            "updates={} refused={} versions={} waiting={} lag_ms={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={}",
             self.updates(),
             self.figures.rejected.values().sum::<u64>(),
             self.figures.versions,
@@ -114,6 +129,8 @@ impl Snapshot {
             self.bisections,
             self.figures.quarantined,
             self.documents,
+            self.dropped,
+            self.result.name(),
         );
         for (name, count) in self.figures.applied.iter().chain(&self.figures.rejected) {
             let _ = write!(line, " {name}={count}");
@@ -233,6 +250,8 @@ mod tests {
             retries: 12,
             bisections: 2,
             documents: 1,
+            dropped: 3,
+            result: LastProcessingResult::FunctionCallFailed,
         }
     }
 
@@ -244,8 +263,8 @@ mod tests {
                 "feed      50 of 200 sent",
                 "updates   3 Duplicate · 1,234,567 Written · 1 VersionConflict",
                 "history   1,234,560 versions · 7 in flight · lag 214 ms",
-                "stream    61 batches · 12 retries · 2 bisected",
-                "failures  2 quarantined · 1 document · 2 records",
+                "stream    61 batches · 12 retries · 2 bisected · PROBLEM: Function call failed",
+                "failures  2 quarantined · 1 document · 2 records · 3 records dropped",
             ]
         );
         assert_eq!(
@@ -253,7 +272,7 @@ mod tests {
             [
                 "updates   none yet",
                 "history   0 versions",
-                "stream    0 batches · 0 retries · 0 bisected",
+                "stream    0 batches · 0 retries · 0 bisected · No records processed",
                 "failures  none",
             ]
         );
@@ -302,11 +321,12 @@ mod tests {
         assert_eq!(
             busy().line(),
             "updates=1234571 refused=1 versions=1234560 waiting=7 lag_ms=214 batches=61 retries=12 bisections=2 quarantined=2 failures=1 \
+             dropped=3 result=FunctionCallFailed \
              Duplicate=3 Written=1234567 VersionConflict=1"
         );
         assert_eq!(
             Snapshot::default().line(),
-            "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 quarantined=0 failures=0"
+            "updates=0 refused=0 versions=0 waiting=0 lag_ms=- batches=0 retries=0 bisections=0 quarantined=0 failures=0 dropped=0 result=NoRecordsProcessed"
         );
     }
 
@@ -337,6 +357,8 @@ mod tests {
                 retries,
                 bisections,
                 documents,
+                dropped: documents,
+                result: LastProcessingResult::InvalidSequenceNumber,
             };
             for row in snapshot.block(width, true) {
                 let row = console::strip_ansi_codes(&row);
@@ -344,7 +366,7 @@ mod tests {
                 prop_assert!(!row.contains('\n'));
             }
             for pair in snapshot.without_lag().line().split(' ') {
-                prop_assert!(pair.split_once('=').is_some_and(|(_, value)| value == "-" || value.parse::<u64>().is_ok()), "{pair}");
+                prop_assert!(pair.split_once('=').is_some_and(|(_, value)| value == "-" || value == "InvalidSequenceNumber" || value.parse::<u64>().is_ok()), "{pair}");
             }
         }
     }

@@ -232,6 +232,62 @@ fn once_lists_missing_versions_at_the_timeout() {
 }
 
 #[test]
+fn once_reports_dropped_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let template = template.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 0");
+    let template = file(folder.path(), "template.yaml", &template);
+    let updates = file(folder.path(), "feed.jsonl", r#"{"ID": "E#1", "Secret": "attribute"}"#);
+    // A function that does not start, and a destination below a file.
+    let failed = file(folder.path(), "file", "") + "/failed";
+    let output = run(&[
+        "--once",
+        "--timeout",
+        "5",
+        "--feed",
+        &updates,
+        "--failed",
+        &failed,
+        "--template",
+        &template,
+        "--bootstrap",
+        "stream-fn=/bin/false",
+    ]);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let dropped = stderr
+        .lines()
+        .find(|line| line.starts_with("error: 1 record(s) of "))
+        .unwrap();
+    assert!(
+        dropped.contains(" were dropped, because their failure document cannot be stored: "),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("error: 1 record(s) were dropped, and are in no failure document"),
+        "{stderr}"
+    );
+    assert!(
+        !stderr.contains("attribute") && !stderr.contains("failure document(s)"),
+        "{stderr}"
+    );
+    let stdout = text(&output.stdout);
+    let summary = stdout.lines().last().unwrap();
+    assert!(
+        summary.contains(" failures=0 dropped=1 result=FunctionCallFailed"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn the_mapping_can_start_late() {
+    let began = std::time::Instant::now();
+    let output = run(&["--once", "--mapping-startup", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(began.elapsed().as_secs() >= 2);
+}
+
+#[test]
 fn a_killed_stack_keeps_every_acknowledged_update() {
     if is_skipped("a_killed_stack_keeps_every_acknowledged_update", COMMAND) {
         return;

@@ -41,7 +41,8 @@ async fn a_failure_document_has_the_number_that_kinesis_assigned() {
     })
     .await;
     let document = &documents[0];
-    let carried = &document["payload"]["Records"][0]["kinesis"];
+    let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap()).unwrap();
+    let carried = &payload["Records"][0]["kinesis"];
     assert_eq!(
         document["KinesisBatchInfo"]["startSequenceNumber"],
         carried["sequenceNumber"]

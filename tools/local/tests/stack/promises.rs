@@ -239,7 +239,8 @@ async fn each_record_that_fails_becomes_one_failure_document() {
         .iter()
         .map(|document| {
             assert_eq!(document["DDBStreamBatchInfo"]["batchSize"], 1);
-            document["payload"]["Records"][0]["dynamodb"]["NewImage"]["Update"]["N"].clone()
+            let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap()).unwrap();
+            payload["Records"][0]["dynamodb"]["NewImage"]["Update"]["N"].clone()
         })
         .collect();
     discarded.sort_by_key(Value::to_string);

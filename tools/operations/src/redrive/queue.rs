@@ -1,6 +1,6 @@
 //! Messages of a dead-letter queue, and sending them to another one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_sqs::{
     Client,
@@ -148,7 +148,7 @@ impl Queue {
 pub(super) struct Drain<'a> {
     queue: &'a Queue,
     /// Messages that stay in the queue, with the newest receipt of each.
-    kept: HashMap<String, String>,
+    kept: BTreeMap<String, String>,
     /// Number of messages that were delivered again since the last new one.
     repeated: usize,
 }
@@ -157,7 +157,7 @@ impl<'a> Drain<'a> {
     pub(super) fn new(queue: &'a Queue) -> Self {
         Self {
             queue,
-            kept: HashMap::new(),
+            kept: BTreeMap::new(),
             repeated: 0,
         }
     }

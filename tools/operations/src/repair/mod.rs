@@ -9,7 +9,9 @@ mod findings;
 mod missing;
 mod plan;
 mod quarantined;
+mod run;
 
 pub use apply::Done;
 pub use findings::{Findings, of_entities, of_table};
 pub use plan::{NOWHERE, Plan, Planned};
+pub use run::{Options, Repair, Repaired, Scope};

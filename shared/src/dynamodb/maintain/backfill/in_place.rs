@@ -3,13 +3,14 @@
 //! No attribute is lost if an update comes first: it changes the latest item, whose other attributes stay.
 
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder};
-use aws_sdk_dynamodb::types::ReturnValue;
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 use super::{Backfill, BackfillError, ItemOutcome};
 use crate::{
     domain::{
         Item,
         attributes::text,
+        attribution::Writer,
         backfill::{Mapping, Refusal, Template},
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
@@ -44,10 +45,8 @@ impl Backfill {
             (_, Err(why)) => return Ok(ItemOutcome::Refused(why)),
         };
         if item.contains_key(names::LATEST) {
-            // An interrupted run may have set `Latest`, but not put the version.
-            let is_ours = text(item, names::REQUEST_ID) == Some(request_id.as_str());
-            if is_ours && latest_of(item) == Ok(Version::FIRST) && !self.dry_run {
-                self.put_version_of(item.clone()).await?;
+            if !self.dry_run {
+                self.put_missing_first(item).await?;
             }
             return Ok(ItemOutcome::AlreadyThere);
         }
@@ -129,6 +128,23 @@ impl Backfill {
         Ok(floor > highest.map_or(Version::FIRST, |(version, _)| *version))
     }
 
+    /// Puts version 1 of a latest item, if it is missing: an interrupted run may have set `Latest`, but not put the version. The
+    /// item does not show that, because it keeps its own request id. A different version 1 is a finding of the audit.
+    async fn put_missing_first(&self, latest: &Item) -> Result<(), BackfillError> {
+        let is_first = latest_of(latest) == Ok(Version::FIRST);
+        // Otherwise, the time of the version comes from its stream record.
+        let is_own = Writer::of(latest, Version::FIRST) == Writer::Own;
+        if self.options.mode == WriteMode::Stream || !is_first || !is_own {
+            return Ok(());
+        }
+        let item = VersionItem::from_image(latest.clone(), self.target.digits)?;
+        let stored = self.limiter.run(async || self.target.preview_put(&item).await);
+        match stored.await? {
+            PutOutcome::Recorded => self.put_version_of(latest.clone()).await,
+            PutOutcome::AlreadyRecorded | PutOutcome::Conflict => Ok(()),
+        }
+    }
+
     /// Puts the version of a latest item, unless stream-fn does.
     async fn put_version_of(&self, image: Item) -> Result<(), BackfillError> {
         if self.options.mode == WriteMode::Stream {
@@ -157,11 +173,20 @@ impl Backfill {
 impl Store {
     /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
     async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, request_id, self.now(), &self.table);
+        let now = self.now();
+        let request = request(entity, request_id, now, &self.table);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
             Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
+                Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
+                    let stored = failure.item().map(|item| Item::from(item.clone()));
+                    // The response to an earlier attempt was lost.
+                    let is_ours = |stored: &Item| {
+                        latest_of(stored) == Ok(Version::FIRST)
+                            && text(stored, names::RECORDED_AT) == Some(now.to_string().as_str())
+                    };
+                    Ok(stored.filter(is_ours))
+                }
                 _ => Err(ServiceError::new("UpdateItem", &error)),
             },
         }
@@ -190,4 +215,5 @@ pub fn request(entity: &EntityId, request_id: &RequestId, now: RecordedAt, table
         .expression_attribute_values(":recorded", s(now.to_string()))
         .expression_attribute_values(":request", s(request_id.as_str()))
         .return_values(ReturnValue::AllNew)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }

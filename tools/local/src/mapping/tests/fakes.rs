@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -120,10 +123,18 @@ pub(super) type Arrived = (Instant, Vec<String>);
 pub(super) struct FakeFunction {
     response: Box<Respond>,
     batches: Arc<Mutex<Vec<Arrived>>>,
+    /// Request id of each batch.
+    requests: Arc<Mutex<Vec<String>>>,
+    request_ids: AtomicUsize,
 }
 
 impl Invoker for FakeFunction {
-    async fn invoke(&self, payload: String) -> Invocation {
+    fn request_id(&self) -> String {
+        format!("request-{}", self.request_ids.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    async fn invoke(&self, request_id: &str, payload: String) -> InvocationOutcome {
+        self.requests.lock().unwrap().push(request_id.to_owned());
         let event: Value = serde_json::from_str(&payload).unwrap();
         let numbers: Vec<String> = event["Records"].as_array().unwrap().iter().map(number_of).collect();
         let count = {
@@ -133,15 +144,17 @@ impl Invoker for FakeFunction {
         };
         let (takes, outcome) = (self.response)(&numbers, count);
         tokio::time::sleep(takes).await;
-        Invocation {
-            request_id: format!("request-{count}"),
-            outcome,
-        }
+        outcome
     }
 }
 
 pub(super) fn number_of(record: &Value) -> String {
     record["dynamodb"]["SequenceNumber"].as_str().unwrap().to_owned()
+}
+
+/// Returns the event in a failure document.
+pub(super) fn payload(document: &Document) -> Value {
+    serde_json::from_str(document.body["payload"].as_str().unwrap()).unwrap()
 }
 
 pub(super) fn response(json: &Value) -> InvocationOutcome {
@@ -158,10 +171,15 @@ pub(super) struct FakeDestination {
     documents: Arc<Mutex<Vec<Document>>>,
     /// Number of puts that fail first.
     down: Arc<Mutex<usize>>,
+    /// `true` if puts never end.
+    hangs: bool,
 }
 
 impl Destination for FakeDestination {
     async fn put(&self, document: Document) -> io::Result<()> {
+        if self.hangs {
+            return std::future::pending().await;
+        }
         let mut down = self.down.lock().unwrap();
         if *down > 0 {
             *down -= 1;
@@ -184,7 +202,11 @@ impl Environment for Fakes {
 
 pub(super) struct RunResult {
     pub(super) batches: Vec<(Duration, Vec<String>)>,
+    /// Request id of each batch.
+    pub(super) requests: Vec<String>,
     pub(super) documents: Vec<Document>,
+    pub(super) dropped: u64,
+    pub(super) result: LastProcessingResult,
     pub(super) position: Option<Position>,
 }
 
@@ -208,6 +230,9 @@ pub(super) struct Run {
     pub(super) errors: Vec<SourceError>,
     pub(super) positions: InMemory,
     pub(super) down: usize,
+    pub(super) hangs: bool,
+    /// Time until the mapping is stopped, and how long it goes on.
+    pub(super) stop: Option<(Duration, Duration)>,
     pub(super) lasts: Duration,
     /// `true` if a record can be read only after its creation.
     pub(super) in_time: bool,
@@ -225,6 +250,8 @@ impl Run {
             errors: Vec::new(),
             positions: InMemory::default(),
             down: 0,
+            hangs: false,
+            stop: None,
             lasts: Duration::from_secs(600),
             in_time: false,
         }
@@ -244,7 +271,11 @@ impl Run {
     ) -> RunResult {
         let began = Instant::now();
         let batches = Arc::new(Mutex::new(Vec::new()));
-        let kept = FakeDestination::default();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = FakeDestination {
+            hangs: self.hangs,
+            ..FakeDestination::default()
+        };
         *kept.down.lock().unwrap() = self.down;
         let mapping = Mapping::<Fakes> {
             settings: self.settings.checked().unwrap(),
@@ -261,13 +292,20 @@ impl Run {
             invoker: FakeFunction {
                 response: Box::new(response),
                 batches: batches.clone(),
+                requests: requests.clone(),
+                request_ids: AtomicUsize::new(0),
             },
             destination: kept.clone(),
             positions: self.positions,
             clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
-        tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
+        if let Some((stop, lag)) = self.stop {
+            mapping.run_until(tokio::time::sleep(stop), lag).await;
+            assert_eq!(began.elapsed(), stop + lag);
+        } else {
+            tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
+        }
         let batches = batches
             .lock()
             .unwrap()
@@ -276,7 +314,10 @@ impl Run {
             .collect();
         RunResult {
             batches,
+            requests: std::mem::take(&mut requests.lock().unwrap()),
             documents: std::mem::take(&mut kept.documents.lock().unwrap()),
+            dropped: mapping.counters.dropped.load(Ordering::Relaxed),
+            result: mapping.counters.last_processing_result(),
             position: mapping.positions.load("shard-1"),
         }
     }

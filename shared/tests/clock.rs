@@ -1,0 +1,100 @@
+//! Times of the store's clock, with replayed responses: an item that DynamoDB has not deleted yet is expired by this clock, and
+//! so is the expiry of a new item.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{
+    clock::Clock,
+    domain::{
+        entity::EntityId,
+        keys::VersionDigits,
+        ledger::Retention,
+        update::{Ordering, Update},
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        read::history::HistoryQuery,
+        write::{Idempotency, WriteMode, WriteOptions},
+    },
+};
+use testkit::replay::Replay;
+
+/// Expiry of the items, in seconds since 1970: long before the wall clock.
+const TTL: u64 = 100;
+
+fn store(replay: &Replay, second: u64) -> Store {
+    let clock = Clock::new(move || Duration::from_secs(second));
+    Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock)
+}
+
+fn entity() -> EntityId {
+    EntityId::new("E").unwrap()
+}
+
+fn item(key: &str) -> Value {
+    json!({"PK": {"S": "E"}, "SK": {"S": key}, "TTL": {"N": TTL.to_string()}})
+}
+
+fn page() -> Value {
+    json!({"Items": [item("v1")], "Count": 1, "ScannedCount": 1})
+}
+
+#[tokio::test]
+async fn items_expire_by_the_clock_of_the_store() {
+    for (second, is_expired) in [(TTL - 1, false), (TTL, true)] {
+        let replay = Replay::new([page(), page(), page()]);
+        let store = store(&replay, second);
+        let newest = store.newest_in_history(&entity(), true).await.unwrap();
+        assert_eq!(newest.is_none(), is_expired, "newest_in_history at {second}");
+        let has_history = store.has_history(&entity(), true).await.unwrap();
+        assert_eq!(!has_history, is_expired, "has_history at {second}");
+        let collection = store.item_collection(&entity(), true, |_| {}).await.unwrap();
+        assert_eq!(collection.items.is_empty(), is_expired, "item_collection at {second}");
+        assert_eq!(collection.expired, u64::from(is_expired), "item_collection at {second}");
+    }
+}
+
+#[tokio::test]
+async fn versions_expire_by_the_clock_of_the_store() {
+    let latest = json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "2"}}});
+    for (second, versions) in [(TTL - 1, vec![2, 1]), (TTL, vec![2])] {
+        let second_version = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}});
+        let batch = json!({"Responses": {"Table": [second_version, item("v1")]}, "UnprocessedKeys": {}});
+        let replay = Replay::new([latest.clone(), batch, json!({}), json!({})]);
+        let store = store(&replay, second);
+        let history = store.history(&entity(), HistoryQuery::default()).await;
+        let read = history.unwrap().unwrap().collect().await;
+        // The last page is missing if a version is.
+        let read: Vec<_> = read.iter().flatten().map(|view| view.version.get()).collect();
+        assert_eq!(read, versions, "at {second}");
+    }
+    for (second, is_found) in [(TTL - 1, true), (TTL, false)] {
+        let replay = Replay::new([json!({"Item": item("v1")}), latest.clone(), json!({}), json!({})]);
+        let read = store(&replay, second).version(&entity(), Version::FIRST, true).await;
+        assert_eq!(matches!(read, Ok(Some(_))), is_found, "at {second}");
+    }
+}
+
+#[tokio::test]
+async fn a_marker_of_the_ledger_expires_by_the_clock_of_the_store() {
+    let replay = Replay::new([json!({}), json!({}), json!({}), json!({})]);
+    let retention = Retention::default();
+    let options = WriteOptions {
+        mode: WriteMode::Stream,
+        idempotency: Idempotency::Ledger(retention),
+        ..WriteOptions::default()
+    };
+    let update = Update::parse(json!({"ID": "E", "State": "OK"}), "request-1", Ordering::Arrival).unwrap();
+    // Only the request matters.
+    let _ = store(&replay, 1_000).write(&update, options).await;
+    let requests = replay.requests();
+    let transaction = requests.iter().find(|(operation, _)| operation == "TransactWriteItems");
+    let items = transaction.unwrap().1["TransactItems"].as_array().unwrap().clone();
+    let marker = items.iter().find_map(|item| item.pointer("/Put/Item/TTL/N"));
+    let expires = (Duration::from_secs(1_000) + retention.duration()).as_secs();
+    assert_eq!(marker, Some(&json!(expires.to_string())));
+}

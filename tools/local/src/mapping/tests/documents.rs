@@ -1,0 +1,116 @@
+//! Failure documents beside the deliveries, and request ids.
+
+use super::*;
+use crate::mapping::replay::{Scenario, replay};
+
+#[tokio::test(start_paused = true)]
+async fn records_whose_document_cannot_be_stored_are_dropped() {
+    let mut run = Run::new(bisecting(), records(6));
+    run.down = 1;
+    let result = run.with(bad(&[1, 4], false)).await;
+    // The second document is stored, and nothing is sent again.
+    let kept: Vec<_> = result
+        .documents
+        .iter()
+        .map(|document| number_of(&payload(document)["Records"][0]))
+        .collect();
+    assert_eq!(kept, [sequence(4)]);
+    assert_eq!(result.dropped, 1);
+    assert_eq!(result.deliveries()[&sequence(1)], 2 + 3);
+    assert_eq!(result.position, after(6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deliveries_do_not_wait_for_a_document_and_the_position_does() {
+    let mut run = Run::new(bisecting(), records(6));
+    run.hangs = true;
+    let result = run.with(bad(&[2], true)).await;
+    assert_eq!(result.deliveries().len(), 6);
+    assert_eq!((result.documents.len(), result.dropped), (0, 0));
+    // With the mapping, the pending document is gone, and its record is delivered again.
+    assert_eq!(result.position, after(1));
+    let mut again = Run::new(bisecting(), records(6));
+    again.positions = positions_after(1);
+    let result = again.with(bad(&[2], true)).await;
+    assert_eq!(result.deliveries()[&sequence(2)], 1 + 1 + 3);
+    assert_eq!((result.documents.len(), result.position), (1, after(6)));
+}
+
+fn positions_after(number: usize) -> position::InMemory {
+    let positions = position::InMemory::default();
+    let number = SequenceNumber::new(sequence(number)).unwrap();
+    positions.save("shard-1", &number).unwrap();
+    positions
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_that_hang_bound_the_records_in_memory() {
+    let settings = Settings {
+        batch_size: 1,
+        maximum_retry_attempts: Some(0),
+        ..Settings::default()
+    };
+    let mut run = Run::new(settings, records(100));
+    run.hangs = true;
+    let result = run.with(|_, _| InvocationOutcome::FunctionError).await;
+    // 16 are written, one is received, and one is sent.
+    assert_eq!(result.batches.len(), 18);
+    assert_eq!(result.position, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_has_the_request_id_of_its_set() {
+    let settings = Settings {
+        batch_size: 4,
+        ..bisecting()
+    };
+    let result = Run::new(settings, records(5)).with(bad(&[3], true)).await;
+    assert_eq!(result.sizes(), [4, 2, 2, 1, 1, 1, 1, 1]);
+    let expected = [1, 2, 3, 4, 4, 4, 5, 6].map(|number| format!("request-{number}"));
+    assert_eq!(result.requests, expected);
+    let context = &result.documents[0].body["requestContext"];
+    assert_eq!(context["requestId"], "request-4");
+    assert_eq!(result.result, LastProcessingResult::Ok);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_document_of_a_tried_set_has_its_tries_and_request() {
+    let scenario = r#"{
+        "settings": {"MaximumRecordAgeInSeconds": 60}, "destination": "s3", "function": "raise",
+        "records": [{"age": 100}, {"age": 58, "bad": true}, {}]
+    }"#;
+    let replayed = replay(&Scenario::parse(scenario).unwrap()).await.unwrap();
+    let [old, tried] = replayed.documents.as_slice() else {
+        panic!()
+    };
+    let tries = |request: &str| replayed.invocations.iter().filter(|one| one.request == request).count();
+    assert_eq!((old.records.as_slice(), old.approximate_invoke_count), (&[0][..], 1));
+    assert_eq!(tries(&old.request), 0, "a request id of no invocation");
+    assert_eq!(tried.records, [1]);
+    assert_eq!(
+        u64::try_from(tries(&tried.request)).unwrap(),
+        tried.approximate_invoke_count
+    );
+    assert!(tried.approximate_invoke_count > 1);
+    for document in &replayed.documents {
+        assert_eq!(document.condition, "RecordAgeExceeded");
+        assert!(document.body.get("responseContext").is_none());
+    }
+    // The rest is a new set.
+    let last = replayed.invocations.last().unwrap();
+    assert_eq!((last.records.as_slice(), tries(&last.request)), (&[2][..], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_mapping_goes_on_for_a_while() {
+    let at = |number: usize| {
+        let item = record(number, "item");
+        let created = START + Duration::from_secs(number.try_into().unwrap());
+        Record::new(item.sequence_number().clone(), created, item.json().clone())
+    };
+    let mut run = Run::new(Settings::default(), (1..=30).map(at).collect());
+    run.in_time = true;
+    run.stop = Some((Duration::from_secs(10), Duration::from_millis(5500)));
+    let result = run.with(|_, _| response(&json!({}))).await;
+    assert_eq!(result.position, after(15));
+}

@@ -1,0 +1,129 @@
+//! 4, 8: The responses to upstream are exact, and every update gets one.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Check,
+    model::{Entity, Image, State},
+};
+use crate::{
+    evidence::{Answer, UpstreamResponse},
+    schedule::{StepKind, Update},
+};
+
+/// Size of the attribute `Large` up to which an item surely fits.
+const FITS: usize = 400_000;
+
+impl<'a> Check<'a> {
+    pub(super) fn check_answers(&mut self, entities: &BTreeMap<&'a str, Entity<'a>>) {
+        let none = Entity::default();
+        for answer in &self.evidence.answers {
+            let update = &self.schedule.updates[answer.update];
+            let entity = entities.get(update.entity.as_str()).unwrap_or(&none);
+            if let Err(reason) = self.is_correct(answer, update, entity) {
+                let response = &answer.response;
+                self.add(
+                    4,
+                    format!("{} {}: wrong response {response:?}: {reason}", update.entity, update.id),
+                );
+            }
+        }
+        for (update, response) in &self.evidence.reused {
+            let update = &self.schedule.updates[*update];
+            let description = format!(
+                "{} {}: another update with its request id got {response}",
+                update.entity, update.id
+            );
+            self.add(4, description);
+        }
+    }
+
+    fn is_correct(&self, answer: &Answer, update: &Update, entity: &Entity) -> Result<(), &'static str> {
+        let settings = &self.schedule.settings;
+        let created = |version: Option<u64>| {
+            let is_it =
+                |image: &&Image| image.carries == update.id && version.is_none_or(|version| version == image.version);
+            // Before the response.
+            entity
+                .images
+                .iter()
+                .find(is_it)
+                .is_some_and(|image| image.index < answer.to)
+        };
+        // Only one delivery can have applied it.
+        let created_now = entity
+            .images
+            .iter()
+            .find(|image| image.request == Some(&update.id) && image.index >= answer.from);
+        // Another update can come between the comparison and the update.
+        let had_to_skip = settings.skip_unchanged
+            && created_now.is_some_and(|image| {
+                let mut states = entity.states_between(answer.from, image.index);
+                !entity.states.iter().any(State::expires) && states.all(|state| state.is_unchanged_by(update))
+            });
+        let was_applied = created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
+        let at_some_time = |is_possible: &dyn Fn(&State) -> bool| {
+            let expires = entity.states.iter().any(State::expires);
+            expires || entity.states_between(answer.from, answer.to).any(is_possible)
+        };
+        let is_stale = || settings.by_time && at_some_time(&|state| state.is_later_than(update));
+        let is_unchanged = || settings.skip_unchanged && at_some_time(&|state| state.is_unchanged_by(update));
+        let require = |condition: bool, reason| if condition { Ok(()) } else { Err(reason) };
+        match &answer.response {
+            UpstreamResponse::Outcome(outcome, version) => match outcome.as_str() {
+                "Written" if had_to_skip => Err("it changes nothing"),
+                "Written" | "Duplicate" => require(created(Some(*version)), "it did not create this version"),
+                _ if was_applied => Err("it was applied"),
+                "Stale" => require(is_stale(), "no version is later"),
+                "Unchanged" => require(is_unchanged(), "it changes the latest item"),
+                _ => Err("unknown"),
+            },
+            UpstreamResponse::Accepted => require(
+                created(None) || is_stale() || is_unchanged(),
+                "it created no version, and had to",
+            ),
+            UpstreamResponse::Rejected(_) if was_applied => Err("it was applied"),
+            UpstreamResponse::Rejected(kind) if kind == "VersionConflict" => {
+                let conflicts = at_some_time(&|state| state.conflicts_with(update));
+                require(
+                    conflicts || self.can_fail(update),
+                    "the latest version was the expected one",
+                )
+            }
+            UpstreamResponse::Rejected(_) => require(self.can_fail(update), "the update is valid"),
+        }
+    }
+
+    /// 8: Functions respond before their timeout, and every update is answered once there are no more faults.
+    pub(super) fn check_liveness(&mut self) {
+        if self.evidence.overruns > 0 {
+            let count = self.evidence.overruns;
+            self.add(8, format!("{count} invocations did not end before their timeout"));
+        }
+        if !self.evidence.settled {
+            self.add(8, "the mapping did not reach the end of the stream".to_owned());
+        }
+        for (update, error) in &self.evidence.recovery.unanswered {
+            let update = &self.schedule.updates[*update];
+            if !self.can_fail(update) {
+                let description = format!("{} {}: no response without faults: {error:?}", update.entity, update.id);
+                self.add(8, description);
+            }
+        }
+    }
+
+    /// Returns `true` if an update can fail until an operator has repaired its entity.
+    fn can_fail(&self, update: &Update) -> bool {
+        let is_changed = |kind: &StepKind| match kind {
+            StepKind::DeleteLatest { entity, .. } | StepKind::WriteVersion { entity, .. } => *entity == update.entity,
+            _ => false,
+        };
+        size(update) >= FITS
+            || self.schedule.steps.iter().any(|step| is_changed(&step.kind))
+            || self.has_lost_versions(&update.entity)
+    }
+}
+
+fn size(update: &Update) -> usize {
+    update.members["Large"].as_str().map_or(0, str::len)
+}

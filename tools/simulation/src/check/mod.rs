@@ -1,0 +1,183 @@
+//! Checks the guarantees of a run.
+//!
+//! ```text
+//! stream, with the author of each write ─▶ model ─▶ versions ─┬─▶ history, before and after the recovery
+//!                                                             ├─▶ request ids, times
+//!                                            states ──────────┴─▶ answers
+//! ```
+
+mod answers;
+mod history;
+mod model;
+mod reads;
+
+use std::{collections::HashMap, fmt::Write as _};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use shared::domain::{keys::VersionDigits, ledger::Retention, recorded_at::RecordedAt, version::Version};
+
+use self::model::Image;
+use crate::{
+    evidence::Evidence,
+    mapping::records_of,
+    schedule::{Origin, Schedule, StepKind, Update},
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// Number of the guarantee in `docs/reliability.md`.
+    pub(crate) guarantee: u8,
+    pub(crate) description: String,
+}
+
+pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
+    let discarded = evidence.documents.iter().flat_map(records_of);
+    let mut check = Check {
+        schedule,
+        evidence,
+        kept: &discarded
+            .chain(evidence.quarantined.iter().cloned())
+            .map(|record| sequence_number(&record).to_owned())
+            .collect::<Vec<_>>(),
+        digits: VersionDigits::new(schedule.settings.digits).unwrap_or_default(),
+        violations: Vec::new(),
+    };
+    check.all();
+    check.violations
+}
+
+struct Check<'a> {
+    schedule: &'a Schedule,
+    evidence: &'a Evidence,
+    /// Sequence numbers of the records in quarantine and in failure documents.
+    kept: &'a [String],
+    digits: VersionDigits,
+    violations: Vec<Violation>,
+}
+
+impl Check<'_> {
+    fn all(&mut self) {
+        let entities = self.entities();
+        self.check_single_writes();
+        self.check_documents();
+        self.check_invalid_records();
+        for (name, entity) in &entities {
+            self.check_history(name, entity);
+            if !entity.is_restored_below {
+                self.check_request_ids(name, &entity.images);
+            }
+            self.check_times(name, &entity.images);
+        }
+        self.check_recovery(&entities);
+        self.check_audit();
+        self.check_answers(&entities);
+        self.check_liveness();
+        self.check_reads();
+        self.check_as_of();
+    }
+
+    fn add(&mut self, guarantee: u8, description: String) {
+        self.violations.push(Violation { guarantee, description });
+    }
+
+    /// Returns `true` if a purge of the entity has begun.
+    fn is_marked_as_purged(&self, entity: &str) -> bool {
+        let hash = Sha256::digest(entity.as_bytes());
+        let mut key = "#vzero#purged#".to_owned();
+        for byte in hash {
+            let _ = write!(key, "{byte:02x}");
+        }
+        self.evidence
+            .recovery
+            .items
+            .iter()
+            .any(|item| text(item, "/PK/S") == key)
+    }
+
+    /// 3: A request creates one version.
+    fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
+        let updates = self.updates();
+        let has_manual_version = self.evidence.manual_versions.iter().any(|(key, _)| key == entity);
+        let mut seen: HashMap<&str, &Image> = HashMap::new();
+        for image in images {
+            let Some(request) = image.request else { continue };
+            let Some(before) = seen.insert(request, image) else {
+                continue;
+            };
+            let is_near = |window| image.version.saturating_sub(before.version + 1) < u64::from(window);
+            let guaranteed = match self.schedule.settings.window {
+                // A purge deletes the markers, and they expire.
+                None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
+                // Deleting v0 deletes the recent requests.
+                Some(window) if image.era == before.era && is_near(window) => true,
+                // History has the other requests, unless an operator has written versions or has started a new history.
+                Some(_) if image.era > 0 || has_manual_version => false,
+                Some(_) => updates
+                    .get(request)
+                    .is_some_and(|(_, update)| self.is_traceable(update)),
+            };
+            if guaranteed {
+                let (first, second) = (before.version, image.version);
+                let description = format!("{entity}: request {request} created versions {first} and {second}");
+                self.add(3, description);
+            }
+        }
+    }
+
+    /// Returns `true` if the markers of the ledger expire in the schedule.
+    fn has_expired_markers(&self) -> bool {
+        let retention = u64::try_from(Retention::default().duration().as_millis()).unwrap_or(u64::MAX);
+        let mut steps = self.schedule.steps.iter();
+        steps.any(|step| step.kind == StepKind::Expire && step.at > retention)
+    }
+
+    /// Returns `true` if every delivery after the first shows that there can be an earlier one.
+    fn is_traceable(&self, update: &Update) -> bool {
+        let index = (self.schedule.updates.iter()).position(|candidate| candidate.id == update.id);
+        let deliveries = index.and_then(|index| self.evidence.deliveries.get(&index));
+        if index.is_some_and(|index| self.evidence.overlapping.contains(&index)) {
+            // Of two simultaneous deliveries, one looks like the first.
+            return false;
+        }
+        match update.origin {
+            Origin::Client => deliveries == Some(&1),
+            // Two invocations at the same time look like the first.
+            Origin::Invocation => {
+                let invocations = self.schedule.steps.iter().filter(|step| match &step.kind {
+                    StepKind::Asynchronous { update } => Some(*update) == index,
+                    _ => false,
+                });
+                invocations.count() <= 1
+            }
+            _ => true,
+        }
+    }
+
+    /// 7: The times of the versions that a writer created strictly increase.
+    fn check_times(&mut self, entity: &str, images: &[Image]) {
+        let mut last: Option<&Image> = None;
+        for image in images.iter().filter(|image| image.request.is_some()) {
+            let (version, recorded) = (image.version, image.recorded_at());
+            let before = last.replace(image).filter(|last| last.era == image.era);
+            if RecordedAt::parse(recorded).is_err() || before.is_some_and(|before| before.recorded_at() >= recorded) {
+                let before = before.map(Image::recorded_at);
+                let description =
+                    format!("{entity} v{version}: recorded at {recorded:?}, the version before at {before:?}");
+                self.add(7, description);
+            }
+        }
+    }
+
+    fn key(&self, version: u64) -> String {
+        Version::new(version).map_or_else(String::new, |version| self.digits.version_key(version))
+    }
+}
+
+fn sequence_number(record: &Value) -> &str {
+    text(record, "/dynamodb/SequenceNumber")
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}

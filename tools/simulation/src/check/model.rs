@@ -1,0 +1,383 @@
+//! The model: the states of each latest item when the same updates are applied one by one.
+//!
+//! The order of the updates is that of the records in the table's stream, and the sender of each write is known. What a version
+//! must contain follows from the updates alone: each has an attribute of its own, `Mark`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use shared::domain::keys::LATEST_KEY;
+
+use super::{Check, sequence_number, text};
+use crate::{
+    caller::Author,
+    schedule::{MALFORMED, Origin, Update},
+    stream::Written,
+};
+
+/// A version: what the latest item was after an update.
+pub(super) struct Image<'a> {
+    pub(super) number: &'a str,
+    /// Index of its record in the stream.
+    pub(super) index: usize,
+    /// Number of times that the latest item had been deleted.
+    pub(super) era: usize,
+    pub(super) version: u64,
+    /// Request that created the version, `None` if another program or an operator did.
+    pub(super) request: Option<&'a str>,
+    /// Request id in it. A repair gives the version of a request another number.
+    pub(super) carries: &'a str,
+    /// `true` if a command of an operator wrote it.
+    pub(super) by_operator: bool,
+    /// Version item. Without `RecordedAt` if it comes from the stream.
+    pub(super) item: Value,
+}
+
+impl Image<'_> {
+    pub(super) fn recorded_at(&self) -> &str {
+        text(&self.item, "/RecordedAt/S")
+    }
+
+    /// Returns `true` if an item is the version item of the image, whatever its time from the stream.
+    pub(super) fn is_stored_as(&self, item: &Value) -> bool {
+        let mut item = item.clone();
+        let Some(members) = item.as_object_mut() else {
+            return false;
+        };
+        // Pruned versions expire.
+        members.remove("TTL");
+        if self.by_operator {
+            return true;
+        }
+        let mut expected = self.item.clone();
+        if self.request.is_none() {
+            // The time of the stream, which a repair from the latest item does not know.
+            members.remove("RecordedAt");
+            if let Some(expected) = expected.as_object_mut().filter(|_| !members.contains_key("RecordedBy")) {
+                expected.remove("RecordedBy");
+            }
+        }
+        item == expected
+    }
+}
+
+/// State of a latest item.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    /// Number of records in the stream from which it holds.
+    pub(super) since: usize,
+    /// 0 if there is no latest item.
+    pub(super) version: u64,
+    /// Attributes without keys and bookkeeping.
+    pub(super) attributes: Map<String, Value>,
+    /// Time at which it expires, in seconds.
+    expires: Option<u64>,
+}
+
+impl State {
+    /// Returns `true` if the latest item is a tombstone that expires.
+    pub(super) fn expires(&self) -> bool {
+        self.expires.is_some()
+    }
+
+    /// Returns `true` if an update is older than the state.
+    pub(super) fn is_later_than(&self, update: &Update) -> bool {
+        let stored = self.attributes.get("Timestamp");
+        let stored = stored.and_then(|value| value["N"].as_str()?.parse::<u64>().ok());
+        stored > update.members["Timestamp"].as_u64()
+    }
+
+    /// Returns `true` if an update expects another version.
+    pub(super) fn conflicts_with(&self, update: &Update) -> bool {
+        let expected = update.members.get("ExpectedVersion").and_then(Value::as_u64);
+        expected.is_some_and(|expected| expected != self.version)
+    }
+
+    /// Returns `true` if an update changes nothing.
+    pub(super) fn is_unchanged_by(&self, update: &Update) -> bool {
+        let mut after = self.clone();
+        after.apply(update);
+        let bare = |attributes: &Map<String, Value>| {
+            let mut bare = attributes.clone();
+            bare.retain(|name, _| {
+                name != "RequestId" && (!OF_UPDATE.contains(&name.as_str()) || update.members.get(name).is_some())
+            });
+            bare
+        };
+        self.version > 0 && bare(&self.attributes) == bare(&after.attributes)
+    }
+
+    fn apply(&mut self, update: &Update) {
+        for name in OF_UPDATE.iter().chain(&["Deleted"]) {
+            self.attributes.remove(*name);
+        }
+        for (name, value) in update.members.as_object().into_iter().flatten() {
+            let value = match value {
+                _ if name == "ExpectedVersion" => continue,
+                Value::Null => {
+                    self.attributes.remove(name);
+                    continue;
+                }
+                Value::Number(number) => json!({"N": number.to_string()}),
+                Value::Bool(value) => json!({"BOOL": value}),
+                value => json!({"S": value}),
+            };
+            self.attributes.insert(name.clone(), value);
+        }
+        self.attributes.insert("RequestId".to_owned(), json!({"S": update.id}));
+    }
+}
+
+/// Attributes of one version only, which a later update does not keep.
+const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
+
+/// What happened to a latest item.
+pub(super) struct Entity<'a> {
+    pub(super) images: Vec<Image<'a>>,
+    pub(super) states: Vec<State>,
+    /// Number of times that the latest item was deleted.
+    pub(super) era: usize,
+    /// `true` if an expired latest item was restored while its last versions were missing.
+    pub(super) is_restored_below: bool,
+    /// Index of the record of the last deletion by an operator's command.
+    pub(super) purged_until: Option<usize>,
+}
+
+impl Default for Entity<'_> {
+    fn default() -> Self {
+        Self {
+            images: Vec::new(),
+            states: vec![State::default()],
+            era: 0,
+            is_restored_below: false,
+            purged_until: None,
+        }
+    }
+}
+
+impl Entity<'_> {
+    /// Returns the states that hold at some time while the stream grows from one number of records to another.
+    pub(super) fn states_between(&self, from: usize, to: usize) -> impl Iterator<Item = &State> {
+        let next = self.states.iter().skip(1).map(|state| state.since).chain([usize::MAX]);
+        let held = self.states.iter().zip(next);
+        held.filter(move |(state, next)| state.since <= to && *next > from)
+            .map(|(state, _)| state)
+    }
+}
+
+impl Entity<'_> {
+    /// Notes that the latest item was deleted.
+    fn remove(&mut self, written: &Written, index: usize, state: &mut State) {
+        let expired = written.record.get("userIdentity").is_some();
+        // The update after an expiry goes on counting.
+        if !expired {
+            self.era += 1;
+            state.version = 0;
+        }
+        if written.author == Author::Operator {
+            self.purged_until = Some(index);
+        }
+        state.attributes = Map::new();
+        // The next update treats it as absent.
+        state.expires = expired.then_some(0);
+    }
+}
+
+impl<'a> Check<'a> {
+    /// 2: Returns the versions of every latest item in order, and compares each with the model.
+    pub(super) fn entities(&mut self) -> BTreeMap<&'a str, Entity<'a>> {
+        let evidence = self.evidence;
+        let updates = self.updates();
+        let mut entities: BTreeMap<&str, Entity> = BTreeMap::new();
+        for (index, written) in evidence.stream.iter().enumerate() {
+            let record = &written.record;
+            let name = text(record, "/dynamodb/Keys/PK/S");
+            if text(record, "/dynamodb/Keys/SK/S") != LATEST_KEY || name.starts_with(MALFORMED) {
+                continue;
+            }
+            let entity = entities.entry(name).or_default();
+            let mut state = entity.states.last().cloned().unwrap_or_default();
+            state.since = index + 1;
+            let image = &record["dynamodb"]["NewImage"];
+            let number: Option<u64> = text(image, "/Latest/N").parse().ok();
+            if text(record, "/eventName") == "REMOVE" {
+                entity.remove(written, index, &mut state);
+                entity.states.push(state);
+                continue;
+            }
+            let plain = plain(image);
+            // The writer restores a tombstone that has expired, also one that an operator has deleted.
+            let is_tombstone = image["Deleted"]["BOOL"] == true && matches!(written.author, Author::Writer(_));
+            let is_restored = text(record, "/eventName") == "INSERT"
+                && (number == Some(state.version) || state.version == 0 && is_tombstone && number > Some(1));
+            let Some(number) = number.filter(|_| !is_restored) else {
+                if let Some(number) = number {
+                    (state.version, state.expires) = (number, Some(0));
+                }
+                state.attributes = plain;
+                entity.states.push(state);
+                continue;
+            };
+            // Another program leaves it unchanged.
+            let is_own = text(image, "/RecordedVersion/N") == number.to_string();
+            let by_operator = written.author == Author::Operator;
+            let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
+            let version = state.version + 1;
+            let is_missing =
+                |image: &Image| self.kept.iter().any(|kept| kept == image.number) || self.is_lost(image.number);
+            if state.expires == Some(0) && number < version && entity.images.iter().any(is_missing) {
+                // It was restored from the newest version in history.
+                entity.is_restored_below = true;
+                (state.version, state.attributes) = (number, plain);
+                entity.states.push(state);
+                continue;
+            }
+            if by_operator {
+                if number < state.version {
+                    let before = state.version;
+                    self.add(
+                        2,
+                        format!("{name}: an operator has set v0 back from version {before} to {number}"),
+                    );
+                }
+                (state.version, state.attributes) = (number, plain.clone());
+            } else {
+                if number != version {
+                    self.add(2, format!("{name}: v0 has version {number} instead of {version}"));
+                }
+                state.version = version;
+            }
+            if let Some(request) = request {
+                let update = updates.get(request).filter(|(_, update)| update.entity == name);
+                let Some((position, update)) = update else {
+                    self.add(2, format!("{name} v{version}: no update has its request id"));
+                    continue;
+                };
+                self.apply(&format!("{name} v{version}"), written, *position, update, &mut state);
+            } else if !by_operator {
+                state
+                    .attributes
+                    .insert("OtherValue".to_owned(), image["OtherValue"].clone());
+            }
+            if plain != state.attributes {
+                let (actual, expected) = (json!(plain), json!(state.attributes));
+                self.add(2, format!("{name} v{version}: v0 is {actual} instead of {expected}"));
+            }
+            state.expires = text(image, "/TTL/N").parse().ok();
+            entity.images.push(Image {
+                number: sequence_number(record),
+                index,
+                era: entity.era,
+                version: state.version,
+                request,
+                carries: if is_own { text(image, "/RequestId/S") } else { "" },
+                by_operator,
+                item: version_item(image, &self.key(state.version), is_own),
+            });
+            entity.states.push(state);
+        }
+        entities
+    }
+
+    /// 2: Applies an update to a state, and checks that it could be applied.
+    fn apply(&mut self, version: &str, written: &Written, position: usize, update: &Update, state: &mut State) {
+        let (record, before) = (&written.record, state.clone());
+        if !matches!(&written.author, Author::Writer(updates) if updates.contains(&position)) {
+            self.add(
+                2,
+                format!("{version}: it was written in the delivery of another update"),
+            );
+        }
+        let created = record["dynamodb"]["ApproximateCreationDateTime"].as_u64();
+        let has_expired = |expires| created.is_some_and(|created| expires <= created);
+        if state.expires.is_some_and(has_expired) {
+            state.attributes = Map::new();
+        }
+        if self.schedule.settings.by_time && state.is_later_than(update) {
+            self.add(2, format!("{version}: an older update replaced a newer one"));
+        }
+        let expected = State {
+            version: state.version - 1,
+            ..before
+        };
+        if expected.expires.is_none() && expected.conflicts_with(update) {
+            let before = expected.version;
+            self.add(
+                2,
+                format!("{version}: its update expected another version than {before}"),
+            );
+        }
+        state.apply(update);
+        let sender = text(record, "/dynamodb/NewImage/Sender/S");
+        if !senders(update).iter().any(|expected| expected == sender) {
+            let request = &update.id;
+            self.add(2, format!("{version}: {sender:?} did not send {request}"));
+        }
+    }
+
+    pub(super) fn updates(&self) -> HashMap<&'a str, (usize, &'a Update)> {
+        let updates = self.schedule.updates.iter().enumerate();
+        updates
+            .map(|(index, update)| (update.id.as_str(), (index, update)))
+            .collect()
+    }
+}
+
+/// Returns the senders that a version of an update can have. A direct invocation has none.
+fn senders(update: &Update) -> Vec<String> {
+    let (source, sender) = (format!("source-of-{}", update.id), format!("sender-of-{}", update.id));
+    match update.origin {
+        Origin::Client | Origin::TimedClient | Origin::Invocation => vec![String::new(), sender],
+        // A client can repeat it after the faults.
+        Origin::Message => vec![sender, String::new()],
+        Origin::Event => vec![format!("{source} via {sender}"), source],
+    }
+}
+
+/// Returns the attributes of an image without keys and the attributes that no update names.
+fn plain(image: &Value) -> Map<String, Value> {
+    let mut plain = image.as_object().cloned().unwrap_or_default();
+    for name in [
+        "PK",
+        "SK",
+        "TTL",
+        "Latest",
+        "RecentRequests",
+        "RequestsSince",
+        "RequestsCheckpoint",
+        "RequestPayload",
+        "Sender",
+        "RecordedAt",
+        "RecordedVersion",
+        "RecordedTick",
+    ] {
+        plain.remove(name);
+    }
+    plain
+}
+
+/// Returns the version item of an image, without `RecordedAt` if another program wrote it.
+fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
+    let mut item = plain(image);
+    item.insert("PK".to_owned(), image["PK"].clone());
+    item.insert("SK".to_owned(), json!({"S": key}));
+    if let Some(expires) = image.get("TTL").filter(|_| image["Deleted"]["BOOL"] == true) {
+        item.insert("TombstoneExpires".to_owned(), expires.clone());
+    }
+    if is_own {
+        for name in ["RequestPayload", "Sender"] {
+            if let Some(value) = image.get(name) {
+                item.insert(name.to_owned(), value.clone());
+            }
+        }
+        let ticks: u16 = text(image, "/RecordedTick/N").parse().unwrap_or(0);
+        let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
+        item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));
+    } else {
+        for name in ["RequestId", "Actor", "Reason", "Time", "Timestamp"] {
+            item.remove(name);
+        }
+        item.insert("RecordedBy".to_owned(), json!({"S": "stream"}));
+    }
+    Value::Object(item)
+}

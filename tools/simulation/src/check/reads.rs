@@ -1,0 +1,76 @@
+//! 1, 7: Readers see the stored versions, and the version that was the latest at a time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use shared::domain::{keys::LATEST_KEY, version::Version};
+
+use super::{Check, text};
+
+impl Check<'_> {
+    /// 7: A read as of a time returns the last version that was recorded by then.
+    pub(super) fn check_as_of(&mut self) {
+        let mut times: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
+        let mut latest: HashMap<&str, u64> = HashMap::new();
+        for item in &self.evidence.items {
+            let (entity, key) = (text(item, "/PK/S"), text(item, "/SK/S"));
+            if key == LATEST_KEY {
+                latest.insert(entity, text(item, "/Latest/N").parse().unwrap_or(0));
+            } else if let Some(version) = self.digits.version_of(key) {
+                let times = times.entry(entity).or_default();
+                times.insert(version.get(), text(item, "/RecordedAt/S"));
+            }
+        }
+        for read in &self.evidence.as_of {
+            let entity = read.entity.as_str();
+            let Some(times) = times.get(entity) else { continue };
+            // Only a complete history has the times of all versions, and only one that no operator has started again.
+            let was_deleted = (self.evidence.stream.iter())
+                .map(|written| &written.record)
+                .any(|record| text(record, "/eventName") == "REMOVE" && text(record, "/dynamodb/Keys/PK/S") == entity);
+            // A version before the floor, or one that was marked, cannot be read.
+            let is_pruned = self
+                .evidence
+                .items
+                .iter()
+                .any(|item| text(item, "/PK/S") == entity && text(item, "/SK/S") == "floor");
+            let is_complete = !is_pruned && times.len() as u64 == latest.get(entity).copied().unwrap_or(0);
+            if was_deleted || !is_complete || times.values().any(|time| time.is_empty()) {
+                continue;
+            }
+            let versions = times.iter().filter(|(_, time)| **time <= read.time.as_str());
+            let expected = versions.map(|(version, _)| *version).max();
+            if read.version != Ok(expected) {
+                let (time, version) = (&read.time, &read.version);
+                let description = format!("{entity}: the version as of {time} is {version:?} instead of {expected:?}");
+                self.add(7, description);
+            }
+        }
+    }
+
+    /// 1: A reader sees exactly the stored versions.
+    pub(super) fn check_reads(&mut self) {
+        for (entity, read) in &self.evidence.read {
+            let items = || self.evidence.items.iter().filter(|item| text(item, "/PK/S") == entity);
+            let latest = items().find(|item| text(item, "/SK/S") == LATEST_KEY);
+            let latest = latest
+                .and_then(|item| text(item, "/Latest/N").parse().ok())
+                .unwrap_or(0);
+            let floor = items().find(|item| text(item, "/SK/S") == "floor");
+            let floor: u64 = floor.and_then(|item| text(item, "/Floor/N").parse().ok()).unwrap_or(1);
+            let versions = items().filter_map(|item| self.digits.version_of(text(item, "/SK/S")));
+            // The latest version is readable before its version item exists: v0 contains it.
+            let mut unpruned: Vec<u64> = { versions.map(Version::get) }
+                .filter(|version| *version <= latest)
+                .collect();
+            unpruned.push(latest);
+            unpruned.sort_unstable_by(|a, b| b.cmp(a));
+            unpruned.dedup();
+            // A pruned version can be read until it expires.
+            let stored: Vec<_> = unpruned.iter().copied().filter(|version| *version >= floor).collect();
+            match read {
+                Ok(read) if *read == stored || *read == unpruned => {}
+                read => self.add(1, format!("{entity}: a reader sees {read:?} instead of {stored:?}")),
+            }
+        }
+    }
+}

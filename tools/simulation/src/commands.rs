@@ -1,0 +1,197 @@
+//! The commands that operators run, beside the traffic and after the faults.
+
+use std::time::Duration;
+
+use operations::{prune, redrive::Dropped, repair::Scope};
+use serde_json::{Value, json};
+use shared::dynamodb::maintain::purge::DEFAULT_WAIT;
+use writer_fn::request::Carrier;
+
+use crate::{
+    caller::lock,
+    clock::Clock,
+    connector::Connector,
+    deliveries::{DeadLetter, MAX_ATTEMPTS},
+    mutation::Mutation,
+    operators::{
+        Operators,
+        backfill::create_source,
+        queues::{Letter, MemoryQueues},
+        repair::RepairOptions,
+        result::OperatorResult,
+        services::ExternalServices,
+    },
+    schedule::{BACKFILLED, Command},
+    setup::config,
+    upstream::Upstream,
+};
+
+const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
+const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
+/// Maximum number of runs of a command that fails.
+const MAX_RUNS: u32 = 4;
+/// Age from which a missing version is a finding.
+const LAG: Duration = Duration::from_secs(60);
+
+/// The operators of a run, and what they were told.
+pub(crate) struct Desk {
+    operators: Operators,
+    queues: MemoryQueues,
+}
+
+impl Desk {
+    pub(crate) fn new(connector: &Connector, clock: Clock, digits: shared::domain::keys::VersionDigits) -> Self {
+        let queues = MemoryQueues::new(clock, [(DEAD_LETTERS.to_owned(), vec![UPDATES.to_owned()])]);
+        let services = ExternalServices::new(queues.clone());
+        let operators = Operators::new(connector, clock.shifted(0), digits, services);
+        Self { operators, queues }
+    }
+}
+
+impl Upstream<'_> {
+    /// Runs a command of an operator, who repeats it while it fails.
+    pub(crate) async fn command(&self, command: &Command) {
+        for run in 0..MAX_RUNS {
+            self.connector.back_off(run).await;
+            if self.run_command(command).await.is_done() {
+                if let Command::Purge { entity } = command {
+                    lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
+                }
+                return;
+            }
+        }
+    }
+
+    async fn run_command(&self, command: &Command) -> OperatorResult {
+        let operators = &self.desk.operators;
+        match command {
+            Command::Prune { entity, keep } => {
+                self.connector.count("prune");
+                let options = prune::Options {
+                    rule: prune::Rule::Keep(*keep),
+                    grace: Duration::from_secs(3600),
+                    over_gaps: false,
+                    dry_run: false,
+                };
+                match self.connector.draw(|rng| rng.u8(..4)) {
+                    0 => operators.prune_table(options).await,
+                    _ => operators.prune(entity, options).await,
+                }
+            }
+            Command::Purge { entity } => {
+                self.connector.count("purge");
+                operators
+                    .purge_with(entity, self.mutated(DEFAULT_WAIT, Mutation::purge_wait))
+                    .await
+            }
+            Command::Repair => {
+                self.connector.count("repair");
+                self.repair().await
+            }
+            Command::Redrive => {
+                self.connector.count("redrive");
+                let redriven = operators.redrive(&self.documents()).await;
+                let quarantine = operators.redrive_quarantine(None, Dropped::default()).await;
+                if redriven.is_done() { quarantine } else { redriven }
+            }
+            Command::Backfill { number } => {
+                self.connector.count("backfill");
+                let table = format!("Source{number}");
+                let item = json!({"PK": {"S": format!("{BACKFILLED}{number}")}, "A": {"N": number.to_string()}});
+                // It exists if the command is repeated.
+                let _ = create_source(&self.connector, &table, &[item]);
+                let settings = config(&self.schedule.settings);
+                let (ordering, write) = settings
+                    .map(|config| (config.ordering, config.write))
+                    .unwrap_or_default();
+                operators.backfill(&table, ordering, write).await
+            }
+        }
+    }
+
+    /// Returns the findings of an audit of the table.
+    pub(crate) async fn audit(&self) -> Vec<Value> {
+        self.desk.operators.audit(LAG).await.lines
+    }
+
+    async fn repair(&self) -> OperatorResult {
+        let options = RepairOptions {
+            lag: self.mutated(LAG, Mutation::lag),
+            ..RepairOptions::default()
+        };
+        self.desk
+            .operators
+            .repair(Scope::Table, &self.documents(), options)
+            .await
+    }
+
+    fn mutated(&self, time: Duration, change: impl FnOnce(Mutation, Duration) -> Duration) -> Duration {
+        self.connector
+            .mutation()
+            .map_or(time, |mutation| change(mutation, time))
+    }
+
+    fn documents(&self) -> Vec<Value> {
+        lock(&self.bucket.0).kept.clone()
+    }
+
+    /// An operator redrives what was discarded, and repairs the table.
+    pub(crate) async fn recover(&self) {
+        let operators = &self.desk.operators;
+        let letters = self.take_letters();
+        for letter in &letters {
+            self.desk.queues.add(DEAD_LETTERS, letter.message());
+        }
+        let documents = self.documents();
+        // A record can fail because of one that follows later.
+        for _ in 0..2 {
+            if !documents.is_empty() {
+                operators.redrive(&documents).await;
+            }
+            operators.redrive_quarantine(None, Dropped::default()).await;
+            self.repair().await;
+            if documents.is_empty() {
+                break;
+            }
+        }
+        if !letters.is_empty() {
+            operators.redrive_queue(DEAD_LETTERS).await;
+        }
+        for letter in self.desk.queues.messages(UPDATES) {
+            self.connector.count("redriven-update");
+            self.redeliver(&letters, &letter).await;
+        }
+    }
+
+    /// Delivers an update that was redriven, with its new message id.
+    async fn redeliver(&self, letters: &[DeadLetter], letter: &Letter) {
+        let is_of = |update: usize| {
+            letter
+                .body
+                .contains(&format!("\"{}\"", self.schedule.updates[update].id))
+        };
+        let Some(update) = letters.iter().map(|letter| letter.update).find(|update| is_of(*update)) else {
+            return;
+        };
+        let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
+        let sender = format!("sender-of-{}", self.schedule.updates[update].id);
+        let record = json!({
+            "messageId": letter.id, "eventSource": "aws:sqs", "body": body.to_string(),
+            "attributes": {
+                "ApproximateReceiveCount": "1", "SentTimestamp": letter.sent_millis.to_string(), "SenderId": sender,
+                "ApproximateFirstReceiveTimestamp": self.clock.millis().to_string(),
+            },
+        });
+        for attempt in 0..MAX_ATTEMPTS {
+            self.connector.back_off(attempt).await;
+            if self.deliver_record(update, &record).await {
+                return;
+            }
+        }
+    }
+
+    async fn deliver_record(&self, update: usize, record: &Value) -> bool {
+        let event = json!({"Records": [record]});
+        self.invoke_batch(update, event, &Carrier::invocation("redriven")).await
+    }
+}

@@ -1,0 +1,320 @@
+//! How updates reach the writers: direct and asynchronous invocations, and a queue.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use serde_json::{Value, json};
+use shared::domain::{recorded_at::RecordedAt, time::EpochMillis};
+use tokio::time::{sleep, timeout};
+use writer_fn::request::{self, Carrier};
+
+use crate::{
+    caller::lock,
+    evidence::{Answer, UpstreamResponse},
+    functions::{WriterProcess, WriterResult},
+    operators::queues::Letter,
+    queue::{Message, Received},
+    schedule::Origin,
+    upstream::Upstream,
+};
+
+/// Maximum number of attempts of a client.
+pub(crate) const MAX_ATTEMPTS: u32 = 6;
+/// Delays before the second and the third attempt of an asynchronous invocation.
+const ASYNCHRONOUS_DELAYS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
+/// Number of attempts of a throttled batch in one receive.
+const THROTTLED_ATTEMPTS: u32 = 3;
+const MAX_CONCURRENCY: usize = 3;
+
+/// Errors that a repeated update does not resolve.
+fn is_final(error: &str) -> bool {
+    ["VersionConflict", "InvalidEvent"].contains(&error)
+}
+
+/// An update that was given up: a message in a dead-letter queue.
+#[derive(Debug, Clone)]
+pub(crate) struct DeadLetter {
+    pub(crate) update: usize,
+    message_id: String,
+    body: Value,
+    sent_millis: u64,
+}
+
+impl DeadLetter {
+    pub(crate) fn message(&self) -> Letter {
+        Letter {
+            id: self.message_id.clone(),
+            body: self.body.to_string(),
+            sent_millis: self.sent_millis,
+            group: None,
+            deduplication_id: None,
+        }
+    }
+}
+
+impl Upstream<'_> {
+    /// Returns the event or message body that delivers an update. Every delivery has the same one.
+    pub(crate) fn event(&self, index: usize) -> Value {
+        let update = &self.schedule.updates[index];
+        let sent = *lock(&self.first_sent)
+            .entry(index)
+            .or_insert_with(|| self.clock.millis());
+        let mut event = update.members.clone();
+        event["ID"] = json!(update.entity);
+        match update.origin {
+            Origin::Message | Origin::Invocation => {}
+            Origin::Client => event["RequestId"] = json!(update.id),
+            Origin::TimedClient => {
+                event["RequestId"] = json!(update.id);
+                event["RequestSentAt"] = json!(sent);
+            }
+            Origin::Event => {
+                let time = RecordedAt::since_epoch(Duration::from_secs(sent / 1000)).to_string();
+                let source = format!("source-of-{}", update.id);
+                event = json!({"id": update.id, "detail-type": "t", "source": source, "time": time, "detail": event});
+            }
+        }
+        event
+    }
+
+    /// Invokes one of the writer processes.
+    async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
+        for update in updates {
+            let mut deliveries = lock(&self.deliveries);
+            let count = deliveries.entry(*update).or_default();
+            *count += 1;
+            if *count > 1 {
+                self.connector.count("duplicate-delivery");
+            }
+        }
+        if let Some(mutation) = self.connector.mutation() {
+            mutation.event(&mut event);
+        }
+        let writer = self.connector.draw(|rng| rng.usize(..self.writers.len()));
+        if self.schedule.settings.clock_offsets[writer] != 0 {
+            self.connector.count("clock-offset");
+        }
+        let process = WriterProcess {
+            writer: &self.writers[writer],
+            connector: &self.connector,
+            overruns: &self.overruns,
+        };
+        process.write(updates.to_vec(), &event, invocation).await
+    }
+
+    /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
+    async fn invoke(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
+        let from = self.connector.stream().len();
+        let response = match self.write(&[update], event, invocation).await {
+            WriterResult::Response(response) => {
+                let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
+                UpstreamResponse::Outcome(outcome, response["Version"].as_u64().unwrap_or_default())
+            }
+            WriterResult::Error(error) if is_final(&error) => {
+                if error == "InvalidEvent" {
+                    self.connector.count("item-too-large");
+                }
+                UpstreamResponse::Rejected(error)
+            }
+            WriterResult::Error(error) => {
+                lock(&self.errors).insert(update, error);
+                return false;
+            }
+            WriterResult::Lost | WriterResult::Throttled => return false,
+        };
+        self.answer(update, response, from);
+        true
+    }
+
+    /// Delivers a batch with one message. Returns `true` if it succeeded.
+    pub(crate) async fn invoke_batch(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
+        let from = self.connector.stream().len();
+        let response = self.write(&[update], event, invocation).await;
+        let is_accepted = |response: &Value| response["batchItemFailures"].as_array().is_some_and(Vec::is_empty);
+        let accepted = matches!(&response, WriterResult::Response(response) if is_accepted(response));
+        if accepted {
+            self.answer(update, UpstreamResponse::Accepted, from);
+        }
+        accepted
+    }
+
+    /// A client sends an update until there is a response. Returns `true` if there was one.
+    pub(crate) async fn direct(&self, update: usize) -> bool {
+        let mut event = self.event(update);
+        if matches!(
+            self.schedule.updates[update].origin,
+            Origin::Message | Origin::Invocation
+        ) {
+            // The client knows what identified it.
+            event["RequestId"] = json!(self.schedule.updates[update].id);
+            event["RequestSentAt"] = json!(lock(&self.first_sent).get(&update).copied());
+        }
+        for attempt in 0..MAX_ATTEMPTS {
+            self.connector.back_off(attempt).await;
+            let invocation = Carrier::invocation(&format!("direct-{update}-{attempt}"));
+            if self.invoke(update, event.clone(), &invocation).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A client sends another update with the request id of one that was applied.
+    pub(crate) async fn send_reused(&self, update: usize, event: Value) {
+        let invocation = Carrier::invocation("reused");
+        if let WriterResult::Response(response) = self.write(&[update], event, &invocation).await {
+            lock(&self.reused).push((update, response));
+        }
+    }
+
+    /// Lambda invokes a writer up to three times, and then sends the event to the dead-letter queue.
+    pub(crate) async fn asynchronous(&self, update: usize) {
+        let event = self.event(update);
+        let id = match self.schedule.updates[update].origin {
+            Origin::Invocation => self.schedule.updates[update].id.clone(),
+            _ => format!("asynchronous-{update}"),
+        };
+        let started = self.clock.millis() / 1000;
+        for attempt in 0..=ASYNCHRONOUS_DELAYS.len() {
+            if attempt > 0 {
+                sleep(ASYNCHRONOUS_DELAYS[attempt - 1]).await;
+            }
+            let first = self.first_attempt(started);
+            let mutation = self.connector.mutation();
+            let invocation = Carrier {
+                first_delivered: mutation.map_or(first, |mutation| mutation.first_attempt(first)),
+                ..Carrier::invocation(&id)
+            };
+            if self.invoke(update, event.clone(), &invocation).await {
+                return;
+            }
+        }
+        self.connector.count("asynchronous-discarded");
+        let recorded_at = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis())).to_string();
+        let body = json!({
+            "version": "1.0", "timestamp": recorded_at, "requestPayload": event,
+            "requestContext": {"requestId": id, "condition": "RetriesExhausted"},
+        });
+        let message_id = format!("letter-{id}");
+        lock(&self.letters).push(DeadLetter {
+            update,
+            message_id,
+            body,
+            sent_millis: self.clock.millis(),
+        });
+    }
+
+    /// Returns the time of the first attempt, as a later one reads it from its trace.
+    fn first_attempt(&self, started: u64) -> Option<EpochMillis> {
+        let trace = format!("Root=1-{started:08x}-0");
+        request::first_attempt(Some(&trace), Duration::from_millis(self.clock.millis()))
+    }
+
+    /// Sends an update to the queue.
+    pub(crate) fn send(&self, update: usize) {
+        let own_id = match self.schedule.updates[update].origin {
+            Origin::Message => Some(self.schedule.updates[update].id.as_str()),
+            _ => None,
+        };
+        if self.queue.send(update, own_id, self.clock.millis()) {
+            *lock(&self.queue_is_empty) = false;
+        }
+    }
+
+    /// Delivers the messages of the queue, until it is dropped.
+    pub(crate) async fn run_queue(&self) {
+        let mut running = FuturesUnordered::new();
+        loop {
+            if running.len() >= MAX_CONCURRENCY {
+                running.next().await;
+            }
+            let now = self.clock.millis();
+            let (received, dead) = self.queue.receive(self.schedule.settings.queue_batch_size, now);
+            for _ in 0..dead {
+                self.connector.count("moved-to-dead-letter-queue");
+            }
+            let wait = match received {
+                Received::Messages(messages) => {
+                    running.push(self.deliver_batch(messages));
+                    continue;
+                }
+                Received::Later(time) => Duration::from_millis(time.saturating_sub(now).max(1)),
+                Received::Empty => Duration::MAX,
+            };
+            *lock(&self.queue_is_empty) = running.is_empty() && wait == Duration::MAX;
+            tokio::select! {
+                biased;
+                Some(()) = running.next() => {}
+                _ = timeout(wait, self.queue.sent.notified()) => {}
+            }
+            *lock(&self.queue_is_empty) = false;
+        }
+    }
+
+    async fn deliver_batch(&self, messages: Vec<Message>) {
+        for _ in messages.iter().filter(|message| message.receive_count() > 1) {
+            self.connector.count("visibility-timeout");
+        }
+        let (hurried, again) = self.connector.draw(|rng| (rng.u8(..40) == 0, rng.u8(..40) == 0));
+        if hurried {
+            // The message becomes visible while the function processes it.
+            self.connector.count("visibility-too-short");
+            lock(&self.overlapping).insert(messages[0].update);
+            let from = self.clock.millis() + self.connector.draw(|rng| rng.u64(1..200));
+            self.queue.deliver_again(&messages[0].id, from);
+        }
+        let updates: Vec<_> = messages.iter().map(|message| message.update).collect();
+        let records: Vec<_> = (messages.iter())
+            .map(|message| {
+                let sender = format!("sender-of-{}", self.schedule.updates[message.update].id);
+                message.record(&self.event(message.update), &sender)
+            })
+            .collect();
+        let from = self.connector.stream().len();
+        let mut response = WriterResult::Throttled;
+        for attempt in 0..THROTTLED_ATTEMPTS {
+            self.connector.back_off(attempt).await;
+            let event = json!({"Records": records});
+            response = self.write(&updates, event, &Carrier::invocation("batch")).await;
+            if !matches!(response, WriterResult::Throttled) {
+                break;
+            }
+        }
+        let WriterResult::Response(response) = response else {
+            return;
+        };
+        let failures = response["batchItemFailures"].as_array().cloned().unwrap_or_default();
+        let is_failed = |id: &str| failures.iter().any(|failure| failure["itemIdentifier"] == id);
+        for message in messages.iter().filter(|message| !is_failed(&message.id)) {
+            self.answer(message.update, UpstreamResponse::Accepted, from);
+            self.queue.delete(&message.id);
+            if again {
+                // The request that deletes it is lost.
+                self.connector.count("message-not-deleted");
+                self.queue.deliver_again(&message.id, self.clock.millis() + 60_000);
+            }
+        }
+    }
+
+    /// Removes the updates from the dead-letter queues.
+    pub(crate) fn take_letters(&self) -> Vec<DeadLetter> {
+        let dead = self.queue.take_dead().into_iter().map(|message| DeadLetter {
+            update: message.update,
+            body: self.event(message.update),
+            sent_millis: message.sent(),
+            message_id: message.id,
+        });
+        let letters = std::mem::take(&mut *lock(&self.letters));
+        dead.chain(letters).collect()
+    }
+
+    fn answer(&self, update: usize, response: UpstreamResponse, from: usize) {
+        let to = self.connector.stream().len();
+        lock(&self.answers).push(Answer {
+            update,
+            response,
+            from,
+            to,
+        });
+    }
+}

@@ -1,0 +1,59 @@
+//! Parts of requests: expressions, conditions, and the writes of a transaction.
+
+use serde_json::Value;
+
+/// Name of the member that contains the condition of a write.
+pub(super) const CONDITION: &str = "ConditionExpression";
+
+/// Returns the writes of a kind, `Put`, `Update` or `Delete`, in a request of one write or in a transaction.
+pub(super) fn writes<'a>(kind: &str, operation: &str, body: &'a mut Value) -> Vec<&'a mut Value> {
+    if operation == format!("{kind}Item") {
+        return vec![body];
+    }
+    let items = match operation {
+        "TransactWriteItems" => body.get_mut("TransactItems").and_then(Value::as_array_mut),
+        _ => None,
+    };
+    let items = items.into_iter().flatten();
+    items.filter_map(|item| item.get_mut(kind)).collect()
+}
+
+/// Returns the sort key of the item that a write affects.
+pub(super) fn sort_key(write: &Value) -> &str {
+    let key = write.pointer("/Item/SK/S").or_else(|| write.pointer("/Key/SK/S"));
+    key.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns `true` if an expression contains this part.
+pub(super) fn has(write: &Value, expression: &str, part: &str) -> bool {
+    write[expression]
+        .as_str()
+        .is_some_and(|expression| expression.contains(part))
+}
+
+/// Replaces each occurrence of a part of an expression.
+pub(super) fn replace(write: &mut Value, expression: &str, part: &str, replacement: &str) {
+    if let Some(Value::String(expression)) = write.get_mut(expression) {
+        *expression = expression.replace(part, replacement);
+    }
+}
+
+/// Makes a part of the condition always true, by an alternative. It uses the same names and values, because DynamoDB rejects
+/// those that no expression uses.
+pub(super) fn weaken(write: &mut Value, part: &str, alternative: &str) {
+    replace(write, CONDITION, part, &format!("({part} OR {alternative})"));
+}
+
+/// Removes the condition of a write whose names and values only the condition uses.
+pub(super) fn remove_condition(write: &mut Value) {
+    for name in [CONDITION, "ExpressionAttributeNames", "ExpressionAttributeValues"] {
+        remove(write, name);
+    }
+}
+
+/// Removes a member of an object.
+pub(super) fn remove(object: &mut Value, name: &str) {
+    if let Some(members) = object.as_object_mut() {
+        members.remove(name);
+    }
+}

@@ -1,0 +1,255 @@
+//! Mutations: each disables one guard, which the simulation must detect.
+//!
+//! The functions have no switch for this. Requests, responses, events, records or times are changed in transit:
+//!
+//! | module | changes |
+//! |---|---|
+//! | `writes` | requests of the functions |
+//! | `maintenance` | requests of operators |
+//! | `responses` | responses of the database |
+//! | `invocations` | events, responses and times of invocations and of operators |
+//! | `records` | stream records |
+//!
+//! A mutation depends on the expressions and names of the guard that it disables. It counts what it changed: a run in which it
+//! changed nothing is an error, because such a run shows nothing about the guard.
+
+mod expressions;
+mod invocations;
+mod maintenance;
+mod records;
+mod responses;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::caller::Caller;
+
+/// The disabled guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mutation {
+    // Requests of the functions.
+    /// The check of the request id
+    Guard,
+    /// The condition on the ledger's marker
+    Ledger,
+    /// The conditions on the put of a version item, and the rule that a statement does not overwrite
+    Condition,
+    /// The put into quarantine: the record is stored under another key
+    Quarantine,
+    /// The guard of an update that is sent again after a request without a response
+    RetryGuard,
+    /// The raising of `RequestsSince` when requests are removed from the latest item
+    RequestsSince,
+    /// The choice of the requests that leave the latest item: the newest one leaves it, too
+    Eviction,
+    /// The condition under which an update creates the map of recent requests
+    MapCreation,
+    /// The 5 s by which clocks may differ: the earliest time of a delivery is taken as exact
+    ClockTolerance,
+    /// The condition that a version is later than the one before
+    Clock,
+    /// The bounds by which a delayed request fails
+    Delay,
+    /// The condition that an update by time is not older than the latest item
+    Ratchet,
+    /// The condition on the expected version
+    ExpectedVersion,
+    /// The condition that there is a next version number
+    MaximumVersion,
+    /// The condition that the latest item has not expired
+    Lifetime,
+    /// The condition of a transaction that the latest item is the one that was read
+    StaleRead,
+    /// The removal of an author that the update does not name
+    Author,
+    // Responses of the database.
+    /// The comparison with an existing version item: any item counts as equal
+    Compare,
+    /// The search of history for an earlier delivery: no version has the request
+    HistorySearch,
+    /// The wait for versions that are not in history yet: the search passes over them
+    HistoryWait,
+    /// The check for versions before an update counts from 1
+    Uncounted,
+    /// The comparison of the payloads of two updates with the same request id
+    Fingerprint,
+    /// The comparison that skips an update without changes
+    SkipUnchanged,
+    /// The purge marker, as stream-fn reads it: there is none
+    PurgeMarker,
+    /// The purge marker, as redrives and repairs read it: it covers no version
+    RedriveMarker,
+    /// The latest item, as a redrive reads it: it counts every version
+    AboveLatest,
+    /// The keys that a read leaves unprocessed: there are none
+    UnprocessedKeys,
+    // Invocations, and times of operators.
+    /// The detection of a redelivery: every delivery looks like the first
+    Redelivery,
+    /// The splitting of a batch before it is parsed
+    RawSplit,
+    /// The batch item failures in the responses of stream-fn
+    PartialFailures,
+    /// The batch item failures in the responses of writer-fn
+    MessageFailures,
+    /// The deadlines of invocations: the functions get one a day later
+    Deadline,
+    /// The wait of a purge
+    PurgeWait,
+    /// The wait of a repair for versions that are not in history yet
+    Lag,
+    // Stream records.
+    /// Both the mapping's filter and the function's check of the key
+    Filter,
+    /// The detection of versions that other programs write: every version looks like one of writer-fn
+    OwnVersion,
+    // Requests of operators.
+    /// The condition that there is no latest item, when one is restored
+    Revive,
+    /// The condition that a latest item has not changed, when its number is raised
+    Raise,
+    /// The recent requests of a latest item that is restored or raised
+    RevivedRequests,
+    /// The condition that the floor only rises
+    Floor,
+    /// The condition that pruning does not mark a pinned version
+    Pin,
+    /// The condition that a version exists when it is marked or pinned
+    Mark,
+    /// The condition that a latest item without a number gets one only once
+    Adopt,
+    /// The condition that a purge deletes the latest item that it read
+    PurgeCondition,
+    /// The condition that the times of a purge marker only rise
+    MarkerOrder,
+}
+
+/// Number of changes of each mutation in this process.
+static CHANGES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+impl Mutation {
+    /// Returns the name of the mutation on the command line.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Returns the number of changes in this process.
+    pub(crate) fn changes(self) -> u64 {
+        CHANGES[self as usize].load(Ordering::Relaxed)
+    }
+
+    fn count(self) {
+        CHANGES[self as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes a value, and counts it if it is different afterwards.
+    fn change<T: Clone + PartialEq>(self, value: &mut T, change: impl FnOnce(&mut T)) {
+        let before = value.clone();
+        change(value);
+        if *value != before {
+            self.count();
+        }
+    }
+
+    /// Changes a request before the database receives it.
+    pub(crate) fn request(self, operation: &str, caller: Option<&Caller>, body: &mut Value) {
+        self.change(body, |body| {
+            writes::change(self, operation, caller, body);
+            maintenance::change(self, operation, body);
+        });
+    }
+
+    /// Changes a request that is executed after its sender has stopped waiting for it.
+    pub(crate) fn delayed(self, operation: &str, body: &mut Value) {
+        self.change(body, |body| writes::change_delayed(self, operation, body));
+    }
+
+    /// Returns unconditional puts that replace the statements of a request. `None` if the request stays as it is.
+    pub(crate) fn puts(self, operation: &str, body: &Value) -> Option<Vec<Value>> {
+        let puts = writes::puts(self, operation, body);
+        puts.inspect(|_| self.count())
+    }
+
+    /// Changes a response of the database before its sender receives it.
+    pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
+        self.change(response, |response| {
+            responses::change(self, operation, caller, request, response);
+        });
+    }
+
+    /// Changes an event before a writer receives it.
+    pub(crate) fn event(self, event: &mut Value) {
+        self.change(event, |event| invocations::change_event(self, event));
+    }
+
+    /// Changes the time of the first attempt of an asynchronous invocation, as a later attempt reads it from its trace.
+    pub(crate) fn first_attempt<T: Clone + PartialEq>(self, mut time: Option<T>) -> Option<T> {
+        self.change(&mut time, |time| {
+            if self == Self::Redelivery {
+                *time = None;
+            }
+        });
+        time
+    }
+
+    /// Returns `false` if stream-fn fails this batch as a whole.
+    pub(crate) fn accepts_batch(self, payload: &Value) -> bool {
+        let is_accepted = self != Self::RawSplit || invocations::is_typed(payload);
+        if !is_accepted {
+            self.count();
+        }
+        is_accepted
+    }
+
+    /// Changes the response of stream-fn before the mapping receives it.
+    pub(crate) fn stream_response(self, response: &mut Value) {
+        if self == Self::PartialFailures {
+            self.change(response, invocations::remove_failures);
+        }
+    }
+
+    /// Changes the response of writer-fn before the queue's mapping or the client receives it.
+    pub(crate) fn writer_response(self, response: &mut Value) {
+        if self == Self::MessageFailures {
+            self.change(response, invocations::remove_failures);
+        }
+    }
+
+    /// Returns the time until the deadline that a function gets, for an invocation that ends after `left`.
+    pub(crate) fn deadline(self, left: Duration) -> Duration {
+        self.time(Self::Deadline, left, left + Duration::from_secs(86_400))
+    }
+
+    /// Returns the wait of a purge between the marker and the last check.
+    pub(crate) fn purge_wait(self, wait: Duration) -> Duration {
+        self.time(Self::PurgeWait, wait, Duration::ZERO)
+    }
+
+    /// Returns the time that a repair waits for versions that can still be in the stream.
+    pub(crate) fn lag(self, lag: Duration) -> Duration {
+        self.time(Self::Lag, lag, Duration::ZERO)
+    }
+
+    fn time(self, mutation: Self, time: Duration, changed: Duration) -> Duration {
+        let mut time = time;
+        if self == mutation {
+            self.change(&mut time, |time| *time = changed);
+        }
+        time
+    }
+
+    /// Changes a stream record before the mapping filters it.
+    pub(crate) fn record(self, record: &mut Value) {
+        self.change(record, |record| records::change(self, record));
+    }
+}

@@ -1,0 +1,28 @@
+//! Mutations of stream records.
+
+use serde_json::{Value, json};
+use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
+
+use super::Mutation;
+
+pub(super) fn change(mutation: Mutation, record: &mut Value) {
+    match mutation {
+        // Without an end, if the record of an item in quarantine were quarantined, too.
+        Mutation::Filter => {
+            if let Some(key) = record.pointer_mut("/dynamodb/Keys/SK")
+                && !key["S"].as_str().is_some_and(|key| key.starts_with(PREFIX))
+            {
+                *key = json!({"S": LATEST_KEY});
+            }
+        }
+        Mutation::OwnVersion => {
+            if let Some(image) = record.pointer_mut("/dynamodb/NewImage")
+                && image.get("RecordedVersion").is_some()
+                && let Some(latest) = image.get("Latest").cloned()
+            {
+                image["RecordedVersion"] = latest;
+            }
+        }
+        _ => {}
+    }
+}

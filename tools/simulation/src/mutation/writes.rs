@@ -1,0 +1,164 @@
+//! Mutations of requests of the functions. Each disables a part of a condition, or of a change.
+
+use serde_json::{Value, json};
+use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
+
+use super::{
+    Mutation,
+    expressions::{CONDITION, has, remove, remove_condition, replace, sort_key, weaken, writes},
+};
+use crate::{
+    caller::{Caller, lock},
+    requests::put_of,
+};
+
+const UPDATE: &str = "UpdateExpression";
+const ANY_LATEST: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
+/// Alternative of conditions on `Latest`, for every latest item.
+const IS_ANY_LATEST: &str = "attribute_exists(#latest) OR attribute_not_exists(#latest)";
+/// Guard of an update that may have been sent before.
+const GUARD: &str = "#since <= :sent";
+/// Condition that the version is later than the one before.
+const LATER: &str = "#recorded < :recorded";
+/// Condition that the version before is recent.
+const RECENT: &str = "#recorded < :end";
+/// Assumed difference between clocks in milliseconds, as in ADR 20.
+const CLOCK_DIFFERENCE: i64 = 5000;
+
+pub(super) fn change(mutation: Mutation, operation: &str, caller: Option<&Caller>, body: &mut Value) {
+    let had_fault = caller.is_some_and(|caller| *lock(&caller.had_fault));
+    for update in writes("Update", operation, body) {
+        change_update(mutation, operation, had_fault, update);
+    }
+    for put in writes("Put", operation, body) {
+        let is_mutated = match mutation {
+            Mutation::Ledger => sort_key(put).starts_with("request#"),
+            Mutation::Condition => is_version_key(sort_key(put)),
+            _ => false,
+        };
+        if is_mutated {
+            remove_condition(put);
+        }
+        if mutation == Mutation::Quarantine
+            && let Some(key) = put.pointer_mut("/Item/SK/S")
+            && let Some(rest) = key.as_str().and_then(|key| key.strip_prefix(PREFIX))
+        {
+            *key = json!(format!("lost#{rest}"));
+        }
+    }
+}
+
+fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &mut Value) {
+    let is_single = operation == "UpdateItem";
+    match mutation {
+        Mutation::Guard if is_single => {
+            weaken(update, "#request <> :request", "#request = :request");
+            replace(update, CONDITION, "attribute_not_exists(#recent.#hash)", ANY_LATEST);
+        }
+        Mutation::RetryGuard if had_fault => weaken(update, GUARD, "#since > :sent"),
+        // An update that removes requests has the condition that `RequestsSince` does not decrease. It becomes 0.
+        Mutation::RequestsSince if has(update, CONDITION, "#since <= :since") => {
+            replace(
+                update,
+                UPDATE,
+                "#since = :since",
+                "#since = if_not_exists(#since, :zero)",
+            );
+        }
+        Mutation::Eviction if has(update, CONDITION, ":f0") => {
+            let entry = "#recent.#hash = if_not_exists(#latest, :zero) + :entry,";
+            if has(update, UPDATE, entry) {
+                replace(update, UPDATE, entry, "");
+                remove(&mut update["ExpressionAttributeValues"], ":entry");
+            }
+        }
+        Mutation::MapCreation if has(update, UPDATE, "#recent = :requests") => {
+            any_latest_exists(update);
+            weaken(update, "attribute_not_exists(#recent)", "attribute_exists(#recent)");
+            weaken(update, "#latest = :read", IS_ANY_LATEST);
+        }
+        Mutation::ClockTolerance if !had_fault && has(update, CONDITION, GUARD) => {
+            if let Some(sent) = update.pointer_mut("/ExpressionAttributeValues/:sent/N")
+                && let Some(millis) = sent.as_str().and_then(|millis| millis.parse::<i64>().ok())
+            {
+                *sent = json!((millis + CLOCK_DIFFERENCE).to_string());
+            }
+        }
+        Mutation::Fingerprint => {
+            let values = &mut update["ExpressionAttributeValues"];
+            let entries = values.pointer_mut("/:requests/M").and_then(Value::as_object_mut);
+            entries
+                .into_iter()
+                .flat_map(|entries| entries.values_mut())
+                .for_each(remove_check_digits);
+            if let Some(entry) = values.get_mut(":entry") {
+                remove_check_digits(entry);
+            }
+        }
+        Mutation::Clock if is_single => weaken(update, LATER, "#recorded >= :recorded"),
+        Mutation::Ratchet => weaken(update, "#timestamp <= :timestamp", "#timestamp > :timestamp"),
+        Mutation::ExpectedVersion => {
+            weaken(update, "#latest = :expected", IS_ANY_LATEST);
+            let absent = "attribute_not_exists(#pk)";
+            if has(update, CONDITION, absent) && has(update, UPDATE, "#request = :request") {
+                weaken(update, absent, "attribute_exists(#pk)");
+                any_latest_exists(update);
+            }
+        }
+        Mutation::MaximumVersion => weaken(update, "NOT #latest >= :max", "#latest >= :max"),
+        Mutation::Lifetime => weaken(update, "NOT #ttl <= :now", "#ttl <= :now"),
+        Mutation::StaleRead if !is_single => {
+            weaken(update, "#latest = :read", IS_ANY_LATEST);
+            let first = "attribute_not_exists(#latest) AND (attribute_not_exists(#request)";
+            replace(
+                update,
+                CONDITION,
+                first,
+                &format!("{ANY_LATEST} AND (attribute_not_exists(#request)"),
+            );
+        }
+        Mutation::Author => {
+            // The removed attributes have the placeholders `#c0`, `#c1`, …
+            let names = update["ExpressionAttributeNames"].as_object_mut().into_iter().flatten();
+            let is_removed = |placeholder: &str| placeholder.strip_prefix("#c")?.parse::<u8>().ok();
+            for (_, name) in names.filter(|(placeholder, _)| is_removed(placeholder).is_some()) {
+                *name = json!(format!("No{}", name.as_str().unwrap_or_default()));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Removes the check digits of the payload from an entry of the recent requests.
+fn remove_check_digits(entry: &mut Value) {
+    if let Some((version, _)) = entry["N"].as_str().and_then(|number| number.split_once('.')) {
+        *entry = json!({"N": version});
+    }
+}
+
+/// Disables the condition of an update that creates the map of recent requests: the entity has no versions.
+fn any_latest_exists(update: &mut Value) {
+    let create = ") AND attribute_not_exists(#latest) AND (";
+    replace(update, CONDITION, create, &format!(") AND {ANY_LATEST} AND ("));
+}
+
+pub(super) fn change_delayed(mutation: Mutation, operation: &str, body: &mut Value) {
+    if mutation == Mutation::Delay && operation == "UpdateItem" {
+        weaken(body, LATER, "#recorded >= :recorded");
+        weaken(body, RECENT, "#recorded >= :end");
+    }
+}
+
+pub(super) fn puts(mutation: Mutation, operation: &str, body: &Value) -> Option<Vec<Value>> {
+    let statements = match (mutation, operation) {
+        (Mutation::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?,
+        _ => return None,
+    };
+    statements.iter().map(put_of).collect()
+}
+
+/// Returns `true` for the sort key of a version item, of any width.
+fn is_version_key(key: &str) -> bool {
+    let digits = key.strip_prefix('v').unwrap_or_default();
+    key != LATEST_KEY && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}

@@ -1,0 +1,61 @@
+//! `vzero repair --yes`.
+
+use std::time::Duration;
+
+use operations::{
+    redrive::Feed,
+    repair::{Options, Repair, Scope},
+};
+use serde_json::Value;
+
+use super::{
+    Operators,
+    result::OperatorResult,
+    services::{DOCUMENTS, ExternalServices},
+};
+
+/// Options of a repair. The failure documents are those of [`Operators::repair`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RepairOptions {
+    pub(crate) stream: bool,
+    pub(crate) revive: bool,
+    pub(crate) lag: Duration,
+}
+
+impl Default for RepairOptions {
+    fn default() -> Self {
+        Self {
+            stream: false,
+            revive: false,
+            lag: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Operators {
+    /// Repairs entities, or the table, with the versions that these failure documents contain. Prints the plan first.
+    pub(crate) async fn repair(&self, scope: Scope<'_>, documents: &[Value], options: RepairOptions) -> OperatorResult {
+        self.services.set_documents(documents);
+        self.run(async |printed| {
+            let services = ExternalServices::of_library();
+            let feed = Feed::new(&self.connection, &services, printed);
+            let sources: &[_] = if documents.is_empty() {
+                &[]
+            } else {
+                &[DOCUMENTS.source()]
+            };
+            let options = Options {
+                lag: options.lag,
+                sources,
+                stream: options.stream,
+                revive: options.revive,
+            };
+            let repair = Repair::plan(&self.connection, scope, &options, printed, &feed).await?;
+            repair.plan.to_json().into_iter().for_each(|line| printed.line(line));
+            let repaired = repair.execute(&self.connection.store, printed).await;
+            printed.summary(repaired.summary());
+            repaired.verdict()
+        })
+        .await
+    }
+}

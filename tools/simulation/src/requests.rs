@@ -1,0 +1,98 @@
+//! The items that a request names.
+
+use serde_json::{Value, json};
+
+use crate::database::BATCH_EXECUTE_STATEMENT;
+
+/// Returns the partition key and the sort key of each item that a request reads or writes.
+pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
+    let of = |item: &Value| {
+        let text = |name: &str| item[name]["S"].as_str().unwrap_or_default().to_owned();
+        (text("PK"), text("SK"))
+    };
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    match operation {
+        "PutItem" => vec![of(&body["Item"])],
+        "BatchGetItem" => {
+            let tables = body["RequestItems"].as_object().into_iter().flatten();
+            tables
+                .flat_map(|(_, table)| list(&table["Keys"]))
+                .map(|key| of(&key))
+                .collect()
+        }
+        "TransactWriteItems" => {
+            let items = list(&body["TransactItems"]);
+            let keys = items.iter().flat_map(|item| item.as_object().into_iter().flatten());
+            keys.map(|(kind, item)| of(&item[if kind == "Put" { "Item" } else { "Key" }]))
+                .collect()
+        }
+        BATCH_EXECUTE_STATEMENT => {
+            let statements = list(&body["Statements"]);
+            statements
+                .iter()
+                .filter_map(put_of)
+                .map(|put| of(&put["Item"]))
+                .collect()
+        }
+        "Query" => {
+            let values = body["ExpressionAttributeValues"].as_object().into_iter().flatten();
+            values
+                .filter_map(|(_, value)| Some((value["S"].as_str()?.to_owned(), String::new())))
+                .collect()
+        }
+        _ => vec![of(&body["Key"])],
+    }
+}
+
+/// Converts a statement to a put of the same item: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.
+pub(crate) fn put_of(statement: &Value) -> Option<Value> {
+    let text = statement.get("Statement")?.as_str()?.strip_prefix("INSERT INTO \"")?;
+    let (table, mut names) = text.split_once("\" VALUE {")?;
+    let mut item = serde_json::Map::new();
+    for parameter in statement.get("Parameters")?.as_array()? {
+        let quoted = names.trim_start_matches(", ").strip_prefix('\'')?;
+        let (name, rest) = quoted.split_once("': ?")?;
+        item.insert(name.replace("''", "'"), parameter.clone());
+        names = rest;
+    }
+    Some(json!({"TableName": table, "Item": item}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_names_its_items() {
+        let key = |sort_key: &str| json!({"PK": {"S": "E"}, "SK": {"S": sort_key}});
+        let statement = json!({
+            "Statement": "INSERT INTO \"T\" VALUE {'PK': ?, 'it''s': ?, 'SK': ?}",
+            "Parameters": [{"S": "E"}, {"N": "1"}, {"S": "v1"}],
+        });
+        let item = json!({"PK": {"S": "E"}, "it's": {"N": "1"}, "SK": {"S": "v1"}});
+        assert_eq!(put_of(&statement), Some(json!({"TableName": "T", "Item": item})));
+        for (operation, body, expected) in [
+            ("PutItem", json!({"Item": key("v1")}), &["v1"][..]),
+            ("UpdateItem", json!({"Key": key("v0")}), &["v0"]),
+            (
+                "BatchGetItem",
+                json!({"RequestItems": {"T": {"Keys": [key("v1"), key("v2")]}}}),
+                &["v1", "v2"],
+            ),
+            (BATCH_EXECUTE_STATEMENT, json!({"Statements": [statement]}), &["v1"]),
+            (
+                "Query",
+                json!({"ExpressionAttributeValues": {":pk": {"S": "E"}}}),
+                &[""],
+            ),
+            (
+                "TransactWriteItems",
+                json!({"TransactItems": [{"Put": {"Item": key("v1")}}, {"Update": {"Key": key("v0")}}]}),
+                &["v1", "v0"],
+            ),
+        ] {
+            let expected: Vec<_> = expected.iter().map(|key| ("E".to_owned(), (*key).to_owned())).collect();
+            assert_eq!(keys(operation, &body), expected, "{operation}");
+        }
+    }
+}

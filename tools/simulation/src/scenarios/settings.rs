@@ -1,0 +1,54 @@
+//! Settings of `template.yaml`.
+
+use std::{path::Path, time::Duration};
+
+use local::{mapping::settings::Settings, template::Template};
+use shared::{config::Config, dynamodb::client::ClientSettings};
+
+use crate::{error::SimulationError, schedule::TABLE};
+
+/// Settings of both functions and their event sources.
+#[derive(Debug, Clone)]
+pub(super) struct Stack {
+    pub(super) config: Config,
+    pub(super) writer_timeout: Duration,
+    pub(super) stream_timeout: Duration,
+    pub(super) mapping: Settings,
+    pub(super) visibility_timeout: Duration,
+    /// Number of times that a message is received before it moves to the dead-letter queue.
+    pub(super) max_receives: u64,
+}
+
+impl Stack {
+    /// Reads the template with the defaults of its parameters.
+    pub(super) fn read() -> Result<Self, SimulationError> {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
+        let template = Template::read(path, &[]).map_err(|_| SimulationError::Template)?;
+        let function = |binary: &str| {
+            let mut functions = template.functions.iter();
+            let function = functions.find(|function| function.binary == binary);
+            function.ok_or(SimulationError::Template)
+        };
+        let (writer, stream) = (function("writer-fn")?, function("stream-fn")?);
+        let config = Config::from_variables(|name| match name {
+            "TABLE_NAME" => Some(TABLE.to_owned()),
+            _ => writer.environment.get(name).cloned(),
+        });
+        let queue = template.queue.ok_or(SimulationError::Template)?.queue;
+        let visibility = queue.attributes.get("VisibilityTimeout");
+        let visibility = visibility.and_then(|seconds| seconds.parse().ok());
+        let (max_receives, _) = queue.dead_letter_queue.ok_or(SimulationError::Template)?;
+        Ok(Self {
+            config: config.map_err(|_| SimulationError::Template)?,
+            writer_timeout: writer.timeout,
+            stream_timeout: stream.timeout,
+            mapping: template.mapping,
+            visibility_timeout: Duration::from_secs(visibility.ok_or(SimulationError::Template)?),
+            max_receives,
+        })
+    }
+
+    pub(super) fn client(&self) -> ClientSettings {
+        self.config.client
+    }
+}

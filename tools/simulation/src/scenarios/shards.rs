@@ -1,0 +1,387 @@
+//! Thousands of shards: the mapping reads them with the settings of the template, and stream-fn stores their records.
+//!
+//! A lineage has five shards. The first one splits into two, and each of these is continued by another one, which stays open.
+//! Its four items change once in the shard of each generation:
+//!
+//! ```text
+//! 0 ─┬─▶ 1 ──▶ 3     items 0 and 1
+//!    └─▶ 2 ──▶ 4     items 2 and 3
+//! ```
+//!
+//! In some lineages, shard 1 has one record, which can never be stored, until it is too old. Nothing is kept in memory for a
+//! record that is not read yet.
+
+mod place;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use local::mapping::{
+    Clock as _, Counters, Environment, InvocationOutcome, Invoker, Mapping,
+    destination::Destination,
+    failure::Document,
+    position::{InMemory, Position},
+    source::{Page, Shard, Source, SourceError},
+};
+use serde_json::{Value, json, value::RawValue};
+use shared::clock::Deadline;
+use stream_fn::HistoryWriter;
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use self::place::{NODES, Place};
+use super::{
+    Outcome,
+    endpoint::{Endpoint, Handler},
+    failures_of, identity, in_virtual_time, number_of, records_of,
+    settings::Stack,
+};
+use crate::{
+    caller::lock,
+    clock::Clock,
+    database::{BATCH_EXECUTE_STATEMENT, Response},
+    error::SimulationError,
+    schedule::TABLE,
+    setup::client_with,
+};
+
+/// One of this number of lists fails.
+const FAILING_LISTS: u64 = 5;
+/// Maximum virtual time.
+const TIMEOUT: Duration = Duration::from_secs(900);
+/// Maximum delay of a record that waits for no failing shard.
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Maximum number of violations that are described.
+const MAX_VIOLATIONS: usize = 20;
+
+/// The state of the run, and what was seen.
+struct World {
+    shards: u64,
+    start: Instant,
+    clock: Clock,
+    max_age: Duration,
+    lists: AtomicU64,
+    invocations: AtomicU64,
+    seen: Mutex<Seen>,
+    finished: Notify,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Number of records of a shard that are stored or in a failure document.
+    done: HashMap<Place, usize>,
+    /// Version of each item that is done.
+    versions: HashMap<(u64, u64), u64>,
+    delays: Vec<Duration>,
+    /// Longest delay of a record behind a failing shard.
+    behind: Duration,
+    documents: BTreeMap<Place, u64>,
+    left: u64,
+    violations: Vec<String>,
+}
+
+impl Seen {
+    fn violate(&mut self, description: String) {
+        if self.violations.len() < MAX_VIOLATIONS {
+            self.violations.push(description);
+        }
+    }
+
+    /// Checks a delivery: the parent is done, and so is the version before.
+    fn deliver(&mut self, number: u64) {
+        let (place, index) = Place::of_number(number);
+        if let Some(parent) = place.parent()
+            && self.done.get(&parent).copied().unwrap_or(0) < parent.versions().len()
+        {
+            self.violate(format!("{} was delivered before the end of its parent", place.id()));
+        }
+        let Some((item, version)) = place.version(index) else {
+            self.violate(format!(
+                "{}: a record that the filter excludes was delivered",
+                place.id()
+            ));
+            return;
+        };
+        if self.versions.get(&(place.lineage, item)).copied().unwrap_or(0) + 1 < version {
+            self.violate(format!(
+                "{}: version {version} of item {item} was delivered early",
+                place.id()
+            ));
+        }
+    }
+
+    /// Returns `true` if it was the last record.
+    fn complete(&mut self, number: u64, delay: Duration) -> bool {
+        let (place, index) = Place::of_number(number);
+        let Some((item, version)) = place.version(index) else {
+            return false;
+        };
+        let before = self.versions.insert((place.lineage, item), version);
+        if before.unwrap_or(0) + 1 != version {
+            self.violate(format!(
+                "{}: version {version} of item {item} follows {before:?}",
+                place.id()
+            ));
+        }
+        *self.done.entry(place).or_default() += 1;
+        match place.is_behind_failing() {
+            true => self.behind = self.behind.max(delay),
+            false => self.delays.push(delay),
+        }
+        self.left = self.left.saturating_sub(1);
+        self.left == 0
+    }
+}
+
+impl World {
+    fn complete(&self, numbers: impl IntoIterator<Item = u64>) {
+        let delay = self.start.elapsed();
+        let mut seen = lock(&self.seen);
+        for number in numbers {
+            if seen.complete(number, delay) {
+                self.finished.notify_one();
+            }
+        }
+    }
+}
+
+/// The table: it has no purge markers, and rejects the records of failing shards. What it stores, the responses of stream-fn
+/// show.
+impl Handler for World {
+    fn respond(&self, operation: &str, body: Value) -> Response {
+        match operation {
+            "PutItem" if place::is_never_stored(&body["Item"]) => Response::error(500, "InternalServerError"),
+            "PutItem" => Response::ok(&json!({})),
+            BATCH_EXECUTE_STATEMENT => {
+                let statements = body["Statements"].as_array().map_or(0, Vec::len);
+                Response::ok(&json!({"Responses": vec![json!({}); statements]}))
+            }
+            "BatchGetItem" => Response::ok(&json!({"Responses": {TABLE: []}, "UnprocessedKeys": {}})),
+            _ => Response::error(400, "ValidationException"),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Shards(Arc<World>);
+
+impl Source for Shards {
+    async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
+        let list = self.0.lists.fetch_add(1, Ordering::Relaxed) + 1;
+        if list.is_multiple_of(FAILING_LISTS) {
+            return Err(SourceError::Unavailable("a list fails".to_owned()));
+        }
+        let shard = |place: Place| Shard {
+            id: place.id(),
+            parent: place.parent().map(Place::id),
+        };
+        Ok(Place::all(self.0.shards).map(shard).collect())
+    }
+
+    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
+        let state = match position {
+            Position::TrimHorizon => "new",
+            Position::Latest | Position::After(_) => "read",
+        };
+        Ok(format!("{shard} {state}"))
+    }
+
+    async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
+        let (shard, state) = iterator.split_once(' ').ok_or(SourceError::ExpiredIterator)?;
+        let place = Place::parse(shard).ok_or(SourceError::ExpiredIterator)?;
+        let records = match state {
+            "new" => place.records(
+                self.0.clock.now().saturating_sub(self.0.start.elapsed()),
+                self.0.max_age,
+            ),
+            _ => Vec::new(),
+        };
+        // The last generation stays open.
+        let next = (place.node > 2).then(|| format!("{shard} read"));
+        Ok(Page { records, next })
+    }
+}
+
+#[derive(Clone)]
+struct StreamFunction {
+    writer: HistoryWriter,
+    world: Arc<World>,
+    limit: Duration,
+}
+
+impl Invoker for StreamFunction {
+    fn request_id(&self) -> String {
+        format!("invocation-{}", self.world.invocations.load(Ordering::Relaxed))
+    }
+
+    async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
+        self.world.invocations.fetch_add(1, Ordering::Relaxed);
+        let event: Value = serde_json::from_str(&payload).unwrap_or_default();
+        let numbers: Vec<_> = event["Records"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(number_of)
+            .collect();
+        {
+            let mut seen = lock(&self.world.seen);
+            // Within a batch, the function decides the order: its puts are conditional and idempotent.
+            if let Some(first) = numbers.first() {
+                seen.deliver(*first);
+            }
+        }
+        let response = async {
+            let event = RawValue::from_string(payload).ok()?;
+            let handle = self.writer.handle(&event, "lambda", Deadline::after(self.limit));
+            let response = timeout(self.limit, handle).await.ok()?.ok()?;
+            serde_json::to_value(response).ok()
+        };
+        let response: Option<Value> = response.await;
+        if let Some(response) = &response {
+            let failures = failures_of(response);
+            self.world
+                .complete(numbers.into_iter().filter(|number| !failures.contains(number)));
+        }
+        match response {
+            Some(response) => InvocationOutcome::Response(response.to_string().into_bytes()),
+            None => InvocationOutcome::FunctionError,
+        }
+    }
+}
+
+/// The on-failure destination.
+#[derive(Clone)]
+struct Bucket(Arc<World>);
+
+impl Destination for Bucket {
+    async fn put(&self, document: Document) -> io::Result<()> {
+        let numbers: Vec<_> = records_of(&document.body).iter().map(number_of).collect();
+        for number in &numbers {
+            let (place, _) = Place::of_number(*number);
+            *lock(&self.0.seen).documents.entry(place).or_default() += 1;
+        }
+        self.0.complete(numbers);
+        Ok(())
+    }
+}
+
+struct ManyShards;
+
+impl Environment for ManyShards {
+    type Source = Shards;
+    type Invoker = StreamFunction;
+    type Destination = Bucket;
+    type Positions = InMemory;
+    type Clock = Clock;
+}
+
+/// Runs the mapping until the records of all shards are stored or in failure documents.
+pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
+    let stack = Stack::read()?;
+    // Real time, which the result reports.
+    let started = shared::clock::since_epoch();
+    let mut outcome = in_virtual_time(read(&stack, shards.div_ceil(NODES) * NODES))?;
+    let elapsed = shared::clock::since_epoch().saturating_sub(started);
+    outcome.figures["real_seconds"] = json!(elapsed.as_secs_f64());
+    outcome.figures["peak_memory_megabytes"] = json!(peak_memory());
+    Ok(outcome)
+}
+
+async fn read(stack: &Stack, shards: u64) -> Outcome {
+    let start = Instant::now();
+    let clock = Clock(start);
+    let records: usize = Place::all(shards).map(|place| place.versions().len()).sum();
+    let world = Arc::new(World {
+        shards,
+        start,
+        clock,
+        max_age: stack.mapping.maximum_record_age.unwrap_or_default(),
+        lists: AtomicU64::new(0),
+        invocations: AtomicU64::new(0),
+        seen: Mutex::new(Seen {
+            left: records as u64,
+            ..Seen::default()
+        }),
+        finished: Notify::new(),
+    });
+    let client = client_with(&Endpoint(Arc::clone(&world)), stack.client());
+    let mapping = Mapping::<ManyShards> {
+        settings: stack.mapping.clone(),
+        identity: identity(),
+        source: Shards(Arc::clone(&world)),
+        invoker: StreamFunction {
+            writer: HistoryWriter::new(client, &stack.config).with_clock(clock.shifted(0)),
+            world: Arc::clone(&world),
+            limit: stack.stream_timeout,
+        },
+        destination: Bucket(Arc::clone(&world)),
+        positions: InMemory::default(),
+        clock,
+        counters: Counters::default(),
+    };
+    let is_finished = tokio::select! {
+        biased;
+        () = world.finished.notified() => true,
+        () = tokio::time::sleep(TIMEOUT) => false,
+        () = mapping.run() => false,
+    };
+    let mut seen = std::mem::take(&mut *lock(&world.seen));
+    if !is_finished {
+        let left = seen.left;
+        seen.violate(format!(
+            "guarantee 5: {left} records are neither stored nor in a failure document"
+        ));
+    }
+    seen.delays.sort_unstable();
+    let median = seen.delays.get(seen.delays.len() / 2).copied();
+    let longest = seen.delays.last().copied();
+    let seconds = |delay: Option<Duration>| delay.map_or(0.0, |delay| delay.as_secs_f64());
+    if longest.is_none_or(|longest| longest > MAX_DELAY) {
+        seen.violate(format!("guarantee 5: a record waited {} s", seconds(longest)));
+    }
+    for place in Place::all(shards).filter(|place| place.is_failing()) {
+        if seen.documents.get(&place) != Some(&1) {
+            seen.violate(format!(
+                "guarantee 5: {} has no failure document, or several",
+                place.id()
+            ));
+        }
+    }
+    let failing = Place::all(shards).filter(|place| place.is_failing()).count();
+    if seen.documents.len() != failing {
+        seen.violate("guarantee 5: a record that does not fail is in a failure document".to_owned());
+    }
+    Outcome {
+        figures: json!({
+            "shards": shards,
+            "records": records,
+            "failing_shards": failing,
+            "lists": world.lists.load(Ordering::Relaxed),
+            "invocations": world.invocations.load(Ordering::Relaxed),
+            "documents": seen.documents.len(),
+            "delay_p50_seconds": seconds(median),
+            "delay_max_seconds": seconds(longest),
+            "delay_behind_failing_seconds": seen.behind.as_secs_f64(),
+            "virtual_seconds": start.elapsed().as_secs(),
+            "violations": seen.violations.len(),
+        }),
+        violations: seen.violations,
+    }
+}
+
+/// Returns the peak memory of this process in megabytes. `None` if the system does not report it.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes / 1024)
+}

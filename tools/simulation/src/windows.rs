@@ -1,0 +1,77 @@
+//! Faults that last: a denied action, a throttled partition, a table that does not respond.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{caller::Caller, requests::keys};
+
+/// Requests that fail while a window is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Scope {
+    /// IAM denies every request of the writers.
+    WriterDenied,
+    /// IAM denies every write of stream-fn.
+    StreamFunctionDenied,
+    /// IAM denies the reads of the stream.
+    StreamDenied,
+    /// Every write of items of this entity is throttled.
+    Partition(String),
+    /// No request of a function gets a response.
+    Unresponsive,
+}
+
+impl Scope {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::WriterDenied | Self::StreamFunctionDenied => "action-denied",
+            Self::StreamDenied => "stream-denied",
+            Self::Partition(_) => "partition-throttled",
+            Self::Unresponsive => "table-unresponsive",
+        }
+    }
+
+    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> bool {
+        let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
+        match self {
+            Self::WriterDenied => caller.is_some_and(Caller::is_writer),
+            Self::StreamFunctionDenied => caller.is_some_and(Caller::is_stream_function) && !is_read,
+            Self::StreamDenied => false,
+            Self::Partition(entity) => {
+                caller.is_some() && !is_read && keys(operation, body).iter().any(|(key, _)| key == entity)
+            }
+            Self::Unresponsive => caller.is_some(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Windows(Vec<(Instant, Scope)>);
+
+impl Windows {
+    pub(crate) fn open(&mut self, until: Instant, scope: Scope) {
+        self.0.push((until, scope));
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the open window that a request fails in.
+    pub(crate) fn of_request(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> Option<&Scope> {
+        self.opened().find(|scope| scope.matches(operation, caller, body))
+    }
+
+    /// Returns `true` if the stream cannot be read.
+    pub(crate) fn is_stream_denied(&self) -> bool {
+        self.opened().any(|scope| *scope == Scope::StreamDenied)
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &Scope> {
+        let now = Instant::now();
+        self.0
+            .iter()
+            .filter(move |(until, _)| now < *until)
+            .map(|(_, scope)| scope)
+    }
+}

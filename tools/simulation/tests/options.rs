@@ -1,0 +1,39 @@
+//! Options of the simulation's command line.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::process::{Command, Output};
+
+fn simulation(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_simulation"));
+    command.args(arguments).output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn lists_contain_one_name_per_line_and_nothing_else() {
+    for (option, name) in [("--list-mutations", "retry-guard"), ("--list-faults", "time-out")] {
+        let names = lines(&simulation(&[option]));
+        assert!(names.iter().any(|listed| listed == name), "{names:?}");
+        let is_name = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+        assert!(names.iter().all(is_name), "{names:?}");
+    }
+}
+
+/// No backfill runs in a single schedule without updates of other programs.
+#[test]
+fn a_mutation_that_changes_nothing_is_an_error() {
+    let output = simulation(&["--schedules", "1", "--seed", "1", "--mutate", "adopt"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        message.contains("the mutation adopt changed nothing in 1 schedules"),
+        "{message}"
+    );
+}
