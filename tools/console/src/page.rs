@@ -190,7 +190,7 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
 }
 
-/// Why the sign-in form is shown.
+/// Reason for which the sign-in form is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     SignedOut,

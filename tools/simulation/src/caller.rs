@@ -14,7 +14,7 @@ tokio::task_local! {
     pub(crate) static CALLER: Arc<Caller>;
 }
 
-/// Who wrote an item.
+/// Author of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Author {
     /// A writer, in the delivery of these updates.

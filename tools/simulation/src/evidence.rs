@@ -46,7 +46,7 @@ pub(crate) struct Evidence {
     pub(crate) recovery: Recovery,
 }
 
-/// What was done after the faults: operators redrive and repair, and senders send again what was not answered.
+/// Observations after the recovery: operators redrove and repaired, and senders sent unanswered updates again.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// The table at the end.

@@ -31,7 +31,7 @@ use crate::{
 const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How the process of an invocation ended.
+/// End of the process of an invocation or of a command.
 pub(crate) enum Ended<T> {
     Returned(T),
     /// It panicked or was killed.

@@ -38,7 +38,7 @@ enum State {
     Dead,
 }
 
-/// What the queue has at a time.
+/// Result of a receive request.
 pub(crate) enum Received {
     Messages(Vec<Message>),
     /// The next message becomes visible at this time.

@@ -1,6 +1,6 @@
 //! The table's stream as AWS shows it: several shards, which split, and whose records are trimmed after 24 hours.
 //!
-//! The embedded database keeps all records in one shard and for ever. After each write, the new records are copied from it, each with
+//! The embedded database keeps all records in one shard, without trimming. After each write, the new records are copied from it, each with
 //! the author of the write, and assigned to the open shard of their partition key.
 
 use std::{

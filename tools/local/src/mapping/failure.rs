@@ -31,7 +31,7 @@ pub enum Reason {
     RecordAgeExceeded,
 }
 
-/// How the last try failed.
+/// Cause of the failure of the last try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastTry {
     FunctionError,

@@ -81,7 +81,7 @@ impl Check<'_> {
         self.violations.push(Violation { guarantee, description });
     }
 
-    /// Returns `true` if a purge of the entity has begun.
+    /// Returns `true` if there is a purge marker of the entity.
     fn is_marked_as_purged(&self, entity: &str) -> bool {
         let hash = Sha256::digest(entity.as_bytes());
         let mut key = "#vzero#purged#".to_owned();

@@ -131,7 +131,7 @@ impl State {
 /// Attributes of one version only, which a later update does not keep.
 const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
 
-/// What happened to a latest item.
+/// Versions and states of a latest item, in the order of the stream.
 pub(super) struct Entity<'a> {
     pub(super) images: Vec<Image<'a>>,
     pub(super) states: Vec<State>,

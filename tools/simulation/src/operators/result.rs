@@ -52,7 +52,7 @@ impl OperatorResult {
     }
 }
 
-/// What a running command has printed so far.
+/// Output of a running command.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     lines: RefCell<Vec<Value>>,

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 /// [Error handling](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
 const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 
-/// How an update arrives.
+/// Way in which an update arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Queue,
@@ -30,7 +30,7 @@ impl Way {
     }
 }
 
-/// What the sender of an update knows at the end.
+/// Final knowledge of the sender of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Acknowledged,

@@ -20,7 +20,8 @@ use super::{Counters, Identity, LastProcessingResult, Mapping, position::InMemor
 /// Time after which a stream trims its records. A replay that takes longer would never end.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// What the mapping did. Records are indices in the scenario. Requests are letters in the order of their first use.
+/// Invocations, documents and dropped records of a replay. Records are indices in the scenario. Requests are letters in the
+/// order of their first use.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replay {
     pub invocations: Vec<Invocation>,
