@@ -100,7 +100,7 @@ impl Connector {
 
     /// Sends a request without faults, as another program.
     pub(crate) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-        let output = execute(&self.0.database, operation, body);
+        let output = execute(&self.0.database, operation, body.to_string().as_bytes());
         self.written(operation, &Author::Other)?;
         let output = output.map_err(|source| SimulationError::Request { operation, source })?;
         Ok(serde_json::from_str(&output)?)
@@ -213,17 +213,17 @@ impl Connector {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let body = request.body().bytes().unwrap_or_default();
-        let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
+        let json = || serde_json::from_slice::<Value>(body).unwrap_or_default();
         let caller = Caller::current();
-        let fault = self.fault_of(&operation, caller.as_deref(), &body);
+        let fault = self.fault_of(&operation, caller.as_deref(), &json);
         if let Some(kind) = fault {
-            hinder(kind, &operation, caller.as_deref(), &body);
+            hinder(kind, &operation, caller.as_deref(), &json());
         }
         self.delay().await;
         let response = match fault {
             None => self.execute(&operation, body),
-            Some(FaultKind::StatementsThrottled) => self.fail_every_second(body, false),
-            Some(FaultKind::StatementsApplied) => self.fail_every_second(body, true),
+            Some(FaultKind::StatementsThrottled) => self.fail_every_second(json(), false),
+            Some(FaultKind::StatementsApplied) => self.fail_every_second(json(), true),
             Some(FaultKind::Denied) => Response::error(400, "AccessDeniedException"),
             Some(FaultKind::Rejected) => Response::error(400, "ValidationException"),
             Some(FaultKind::Throttled) => Response::error(400, "ProvisionedThroughputExceededException"),
@@ -243,7 +243,7 @@ impl Connector {
             }
             Some(FaultKind::Hang) => std::future::pending().await,
             Some(FaultKind::Delayed) => {
-                self.execute_late(operation, body);
+                self.execute_late(operation, json());
                 std::future::pending().await
             }
             Some(FaultKind::TransactionConflict) => Response {
@@ -254,7 +254,7 @@ impl Connector {
                 })
                 .to_string(),
             },
-            Some(FaultKind::Unprocessed) => self.leave_half_unprocessed(&operation, body),
+            Some(FaultKind::Unprocessed) => self.leave_half_unprocessed(&operation, json()),
             Some(FaultKind::Panic) => std::panic::panic_any(InjectedPanic),
             Some(kind) => {
                 if kind == FaultKind::KilledAfter {
@@ -274,7 +274,7 @@ impl Connector {
     }
 
     /// Returns the fault of a request: of a window that is open, or of its point.
-    fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> Option<FaultKind> {
+    fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> Option<FaultKind> {
         if let Some(scope) = lock(&self.0.windows).of_request(operation, caller, body) {
             self.count(scope.name());
             return Some(match scope {
@@ -311,13 +311,16 @@ impl Connector {
         let caller = Caller::current().unwrap_or_else(|| Caller::new(Author::Other));
         self.run_late(CALLER.scope(caller, async move {
             sleep(wait).await;
-            let _ = connector.execute(&operation, body);
+            let _ = connector.execute(&operation, body.to_string().as_bytes());
         }));
     }
 
     /// Executes a request, which the mutation may change.
-    fn execute(&self, operation: &str, body: Value) -> Response {
-        let response = self.execute_mutated(operation, body);
+    fn execute(&self, operation: &str, body: &[u8]) -> Response {
+        let response = match self.mutation() {
+            None => self.execute_as_is(operation, body),
+            Some(mutation) => self.execute_mutated(mutation, operation, body),
+        };
         let author = Caller::current().map_or(Author::Other, |caller| caller.author().clone());
         match self.written(operation, &author) {
             Ok(()) => response,
@@ -325,24 +328,27 @@ impl Connector {
         }
     }
 
-    fn execute_mutated(&self, operation: &str, mut body: Value) -> Response {
-        let caller = Caller::current();
-        if let Some(mutation) = self.mutation() {
-            mutation.request(operation, caller.as_deref(), &mut body);
-            if let Some(puts) = mutation.puts(operation, &body) {
-                return put_all(&self.0.database, puts);
-            }
-        }
-        let request = body.clone();
-        let (status, mut body) = match execute(&self.0.database, operation, body) {
+    fn execute_as_is(&self, operation: &str, body: &[u8]) -> Response {
+        let (status, body) = match execute(&self.0.database, operation, body) {
             Ok(body) => (200, body),
             Err(error) => (error.status_code(), error.to_json()),
         };
-        if let (Some(mutation), Ok(mut response)) = (self.mutation(), serde_json::from_str(&body)) {
-            mutation.response(operation, caller.as_deref(), &request, &mut response);
-            body = response.to_string();
-        }
         Response { status, body }
+    }
+
+    fn execute_mutated(&self, mutation: Mutation, operation: &str, body: &[u8]) -> Response {
+        let caller = Caller::current();
+        let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
+        mutation.request(operation, caller.as_deref(), &mut request);
+        if let Some(puts) = mutation.puts(operation, &request) {
+            return put_all(&self.0.database, puts);
+        }
+        let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
+        if let Ok(mut body) = serde_json::from_str(&response.body) {
+            mutation.response(operation, caller.as_deref(), &request, &mut body);
+            response.body = body.to_string();
+        }
+        response
     }
 
     /// Executes every second statement, and reports the others as failed. They are executed, too, if `applied`.
@@ -358,7 +364,7 @@ impl Connector {
         let executed = if applied { statements } else { odd(statements) };
         if !executed.is_empty() {
             body["Statements"] = Value::Array(executed);
-            let executed = self.execute(BATCH_EXECUTE_STATEMENT, body);
+            let executed = self.execute(BATCH_EXECUTE_STATEMENT, body.to_string().as_bytes());
             let Ok(mut output) = serde_json::from_str::<Value>(&executed.body) else {
                 return executed;
             };
@@ -385,7 +391,7 @@ impl Connector {
                 unprocessed[table] = rest;
             }
         }
-        let mut response = self.execute(operation, body);
+        let mut response = self.execute(operation, body.to_string().as_bytes());
         if let Ok(mut output) = serde_json::from_str::<Value>(&response.body) {
             output["UnprocessedKeys"] = unprocessed;
             if let Some(mutation) = self.mutation() {

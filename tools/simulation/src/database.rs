@@ -27,13 +27,14 @@ impl Response {
     }
 }
 
-pub(crate) fn execute(database: &Database, operation: &str, body: Value) -> Result<String, DynoxideError> {
+/// Executes a request. Both bodies are JSON.
+pub(crate) fn execute(database: &Database, operation: &str, body: &[u8]) -> Result<String, DynoxideError> {
     fn run<Q: DeserializeOwned, A: Serialize>(
-        body: Value,
+        body: &[u8],
         send: impl FnOnce(Q) -> Result<A, DynoxideError>,
     ) -> Result<String, DynoxideError> {
         let invalid = |error: serde_json::Error| DynoxideError::SerializationException(error.to_string());
-        let output = send(serde_json::from_str(&body.to_string()).map_err(invalid)?)?;
+        let output = send(serde_json::from_slice(body).map_err(invalid)?)?;
         serde_json::to_string(&output).map_err(invalid)
     }
     match operation {
@@ -62,7 +63,7 @@ pub(crate) fn execute(database: &Database, operation: &str, body: Value) -> Resu
 
 /// Puts items, and returns the response that `BatchExecuteStatement` would return.
 pub(crate) fn put_all(database: &Database, puts: Vec<Value>) -> Response {
-    let put = |put| match execute(database, "PutItem", put) {
+    let put = |put: Value| match execute(database, "PutItem", put.to_string().as_bytes()) {
         Ok(_) => json!({}),
         Err(_) => json!({"Error": {"Code": "ValidationError"}}),
     };

@@ -1,5 +1,6 @@
 //! Generates schedules.
 
+mod situations;
 mod steps;
 
 use fastrand::Rng;
@@ -10,6 +11,8 @@ use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Updat
 
 /// Number of writer processes.
 const WRITERS: usize = 4;
+/// One schedule in this number is a situation.
+const SITUATION: u8 = 8;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
@@ -82,6 +85,9 @@ impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = Settings::draw(&mut rng);
+        if Rng::with_seed(!seed).u8(..SITUATION) == 0 {
+            return situations::draw(&mut rng, seed, settings);
+        }
         let scale = Scale::draw(&mut rng);
         let mut updates: Vec<_> = (0..scale.updates)
             .map(|number| Update::draw(&mut rng, number, &scale, &settings))

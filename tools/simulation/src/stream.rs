@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dynoxide::Database;
+use dynoxide::{Database, actions::get_records::GetRecordsRequest};
 use local::mapping::{
     position::Position,
     record::Record,
@@ -38,7 +38,7 @@ pub(crate) struct Stream(Arc<Mutex<State>>);
 struct State {
     arn: String,
     /// Next position in the stream of the database.
-    iterator: Value,
+    iterator: String,
     records: Vec<Written>,
     shards: Vec<StreamShard>,
     /// Sequence numbers of the records that were trimmed before the mapping was done with them.
@@ -85,7 +85,8 @@ impl Stream {
         let described = call(database, "DescribeStream", request)?;
         let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
         let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
-        let iterator = call(database, "GetShardIterator", request)?["ShardIterator"].clone();
+        let iterator = call(database, "GetShardIterator", request)?;
+        let iterator = iterator["ShardIterator"].as_str().unwrap_or_default().to_owned();
         *lock(&self.0) = State {
             arn: arn.to_owned(),
             iterator,
@@ -111,15 +112,19 @@ impl Stream {
     pub(crate) fn copy(&self, database: &Database, author: &Author) -> Result<(), SimulationError> {
         let mut state = lock(&self.0);
         loop {
-            let request = json!({"ShardIterator": state.iterator});
-            let page = call(database, "GetRecords", request)?;
-            let records = page["Records"].as_array().cloned().unwrap_or_default();
-            if records.is_empty() {
+            let request = GetRecordsRequest {
+                shard_iterator: state.iterator.clone(),
+                limit: None,
+            };
+            let operation = "GetRecords";
+            let page = database.get_records(request);
+            let page = page.map_err(|source| SimulationError::Request { operation, source })?;
+            if page.records.is_empty() {
                 return Ok(());
             }
-            state.iterator = page["NextShardIterator"].clone();
-            for record in records {
-                state.add(record, author);
+            state.iterator = page.next_shard_iterator.unwrap_or_default();
+            for record in page.records {
+                state.add(serde_json::to_value(record)?, author);
             }
         }
     }
@@ -300,7 +305,7 @@ fn hash(key: &str) -> u32 {
 }
 
 fn call(database: &Database, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-    let output = execute(database, operation, body);
+    let output = execute(database, operation, body.to_string().as_bytes());
     let output = output.map_err(|source| SimulationError::Request { operation, source })?;
     Ok(serde_json::from_str(&output)?)
 }

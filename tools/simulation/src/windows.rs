@@ -31,14 +31,14 @@ impl Scope {
         }
     }
 
-    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> bool {
+    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
         let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
         match self {
             Self::WriterDenied => caller.is_some_and(Caller::is_writer),
             Self::StreamFunctionDenied => caller.is_some_and(Caller::is_stream_function) && !is_read,
             Self::StreamDenied => false,
             Self::Partition(entity) => {
-                caller.is_some() && !is_read && keys(operation, body).iter().any(|(key, _)| key == entity)
+                caller.is_some() && !is_read && keys(operation, &body()).iter().any(|(key, _)| key == entity)
             }
             Self::Unresponsive => caller.is_some(),
         }
@@ -58,7 +58,12 @@ impl Windows {
     }
 
     /// Returns the open window that a request fails in.
-    pub(crate) fn of_request(&self, operation: &str, caller: Option<&Caller>, body: &Value) -> Option<&Scope> {
+    pub(crate) fn of_request(
+        &self,
+        operation: &str,
+        caller: Option<&Caller>,
+        body: &impl Fn() -> Value,
+    ) -> Option<&Scope> {
         self.opened().find(|scope| scope.matches(operation, caller, body))
     }
 

@@ -61,7 +61,7 @@ impl Table {
 
     /// Sends a request that never fails because of an outage.
     pub(super) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-        let output = execute(&self.database, operation, body);
+        let output = execute(&self.database, operation, body.to_string().as_bytes());
         let output = output.map_err(|source| SimulationError::Request { operation, source })?;
         Ok(serde_json::from_str(&output)?)
     }
@@ -73,7 +73,7 @@ impl Table {
 
     fn execute(&self, operation: &str, body: Value) -> Response {
         let key = body["Key"].clone();
-        match execute(&self.database, operation, body) {
+        match execute(&self.database, operation, body.to_string().as_bytes()) {
             Ok(body) => {
                 if operation == "UpdateItem" && key["SK"]["S"] == LATEST_KEY {
                     self.append(&key);

@@ -1,0 +1,53 @@
+//! Situations for which a guard exists, and which random steps seldom create: few updates at chosen times.
+
+mod functions;
+mod operators;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use super::pick;
+use crate::schedule::{Origin, Schedule, Settings, Step, StepKind, Update};
+
+/// Fills a schedule that has only settings, and can change these.
+type Situation = fn(&mut Rng, &mut Schedule);
+
+/// Returns a schedule of a situation.
+pub(super) fn draw(rng: &mut Rng, seed: u64, settings: Settings) -> Schedule {
+    let mut schedule = Schedule {
+        seed,
+        settings,
+        updates: Vec::new(),
+        steps: Vec::new(),
+        faults: Vec::new(),
+    };
+    let situations: Vec<Situation> = [functions::SITUATIONS, operators::SITUATIONS].concat();
+    pick(rng, &situations)(rng, &mut schedule);
+    schedule.steps.sort_by_key(|step| step.at);
+    schedule
+}
+
+impl Schedule {
+    /// Adds an update of an entity, and returns its index.
+    fn update(&mut self, entity: &str, origin: Origin, mut members: Value) -> usize {
+        let number = self.updates.len();
+        if self.settings.by_time && members.get("Timestamp").is_none() {
+            members["Timestamp"] = json!(1000 * number);
+        }
+        if !self.settings.skip_unchanged {
+            members["Mark"] = json!(format!("r{number}"));
+        }
+        self.updates.push(Update {
+            id: format!("r{number}"),
+            entity: entity.to_owned(),
+            members,
+            origin,
+        });
+        number
+    }
+
+    /// Adds a step of a source, at a time in milliseconds.
+    fn step(&mut self, at: u64, source: u8, kind: StepKind) {
+        self.steps.push(Step { at, source, kind });
+    }
+}

@@ -1,0 +1,5 @@
+//! Situations of guards of operator commands.
+
+use super::Situation;
+
+pub(super) const SITUATIONS: &[Situation] = &[];
