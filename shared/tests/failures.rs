@@ -50,6 +50,35 @@ fn v0(latest: &str, request: &str) -> Value {
 }
 
 #[tokio::test]
+async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_yet() {
+    let mut stored = v0("2", "r-2");
+    let key = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned();
+    stored["RecentRequests"] = json!({"M": {key("r-1"): {"N": "1.00011"}, key("r-2"): {"N": "2.00022"}}});
+    let by_another = json!({"PK": {"S": "E"}, "SK": {"S": "v3"}, "By": {"S": "import"}});
+    let versions = |items: &[Value]| json!({"Responses": {"Table": items}});
+    let raised = json!({"Attributes": v0("4", "r-2")});
+    for (in_history, expected) in [
+        // Both records are still in the stream.
+        (json!([]), ["1.00011", "2.00022"]),
+        // The counter was set back: another version has the number.
+        (json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}}]), ["4.00000", "2.00022"]),
+    ] {
+        let taken = versions(in_history.as_array().unwrap());
+        let (store, replay) = replaying(&[
+            versions(&[by_another.clone()]),
+            json!({"Item": stored}),
+            taken,
+            json!({}),
+            raised.clone(),
+        ]);
+        let entity = EntityId::new("E").unwrap();
+        store.raise_latest(&entity, Some(version(2)), version(4)).await.unwrap();
+        let requests = &replay.bodies()[4]["ExpressionAttributeValues"][":requests"]["M"];
+        assert_eq!([&requests[key("r-1")]["N"], &requests[key("r-2")]["N"]], expected);
+    }
+}
+
+#[tokio::test]
 async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     let rejected = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
     let lost = json!({"__type": "InternalServerError"});

@@ -1,7 +1,7 @@
 //! Repair of a counter that was set back, or that is missing: one `UpdateItem` that sets `Latest`, on condition that it has
 //! not changed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -31,8 +31,9 @@ impl Store {
     /// no `Latest` if `from` is `None`: a writer or another repair changed it.
     ///
     /// The latest item is then a new version, which stream-fn or the caller puts, unless history has the same version already.
-    /// Recent requests since the counter was set back are stored with that version, and older ones with the versions that
-    /// they created. They are complete only since this repair.
+    /// Recent requests are stored with the versions that they created. If the number of such a version belongs to another one in
+    /// history, because the counter was set back, its request is stored with the new version. They are complete only since this
+    /// repair.
     ///
     /// # Errors
     ///
@@ -51,15 +52,20 @@ impl Store {
         }
         let stored = self.get(entity, LATEST_KEY, true).await?;
         if let Some(stored) = &stored {
-            let since = recent_requests::requests_of(stored)
-                .into_iter()
-                .flatten()
-                .map(|(key, _)| key.clone());
-            let last = recent_requests::last_request(stored).map(|hash| hash.key().to_owned());
-            for key in since.chain(last) {
-                // A request of a version in history keeps that version.
-                let entry = Entry { version: to, check: 0 };
-                entries.entry(key).or_insert(entry.value());
+            let of_latest = recent_requests::requests_of(stored).into_iter().flatten();
+            let since: Vec<_> = of_latest
+                .filter(|(key, _)| !entries.contains_key(*key))
+                .filter_map(|(key, value)| Some((key.clone(), Entry::from_value(value)?)))
+                .collect();
+            let taken = self.taken(entity, since.iter().map(|(_, entry)| entry.version)).await?;
+            let with = Entry { version: to, check: 0 };
+            for (key, entry) in since {
+                // The number of a request that is not in history is its own, unless another version has it.
+                let entry = if taken.contains(&entry.version) { with } else { entry };
+                entries.insert(key, entry.value());
+            }
+            if let Some(last) = recent_requests::last_request(stored) {
+                entries.entry(last.key().to_owned()).or_insert(with.value());
             }
         }
         let is_stale = stored.as_ref().is_some_and(
@@ -90,6 +96,23 @@ impl Store {
                 _ => Err(ServiceError::new(OPERATION, &error)),
             },
         }
+    }
+
+    /// Returns those versions that history has.
+    async fn taken(
+        &self,
+        entity: &EntityId,
+        versions: impl Iterator<Item = Version>,
+    ) -> Result<HashSet<Version>, ServiceError> {
+        let keys: HashSet<_> = versions.map(|version| self.digits.version_key(version)).collect();
+        if keys.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let items = self.batch_get(entity, &Vec::from_iter(keys), true).await?;
+        Ok(items
+            .iter()
+            .filter_map(|item| self.digits.version_of_item(item))
+            .collect())
     }
 }
 

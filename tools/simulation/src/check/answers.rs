@@ -40,6 +40,10 @@ impl<'a> Check<'a> {
 
     fn is_correct(&self, answer: &Answer, update: &Update, entity: &Entity) -> Result<(), &'static str> {
         let settings = &self.schedule.settings;
+        if entity.is_restored_below {
+            // The versions after its expiry have numbers that others had before.
+            return Ok(());
+        }
         let created = |version: Option<u64>| {
             let is_it =
                 |image: &&Image| image.carries == update.id && version.is_none_or(|version| version == image.version);

@@ -289,13 +289,13 @@ impl<'a> Check<'a> {
     }
 }
 
-fn items_of<'i>(items: &'i [Value], entity: &str) -> HashMap<&'i str, &'i Value> {
+pub(super) fn items_of<'i>(items: &'i [Value], entity: &str) -> HashMap<&'i str, &'i Value> {
     let items = items.iter().filter(|item| text(item, "/PK/S") == entity);
     items.map(|item| (text(item, "/SK/S"), item)).collect()
 }
 
 /// Returns the first version that was not pruned.
-fn floor(items: &HashMap<&str, &Value>) -> u64 {
+pub(super) fn floor(items: &HashMap<&str, &Value>) -> u64 {
     items
         .get("floor")
         .and_then(|item| text(item, "/Floor/N").parse().ok())

@@ -99,6 +99,7 @@ impl Check<'_> {
     fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
         let updates = self.updates();
         let has_manual_version = self.evidence.manual_versions.iter().any(|(key, _)| key == entity);
+        let floor = history::floor(&history::items_of(&self.evidence.items, entity));
         let mut seen: HashMap<&str, &Image> = HashMap::new();
         for image in images {
             let Some(request) = image.request else { continue };
@@ -110,9 +111,10 @@ impl Check<'_> {
                 // A purge deletes the markers, and they expire.
                 None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
                 // Deleting v0 deletes the recent requests.
-                Some(window) if image.era == before.era && is_near(window) => true,
-                // History has the other requests, unless an operator has written versions or has started a new history.
-                Some(_) if image.era > 0 || has_manual_version => false,
+                Some(window) if image.deletions == before.deletions && is_near(window) => true,
+                // History has the other requests, unless an operator has written or removed versions, or has started a new
+                // history.
+                Some(_) if image.era > 0 || has_manual_version || before.version < floor => false,
                 Some(_) => updates
                     .get(request)
                     .is_some_and(|(_, update)| self.is_traceable(update)),

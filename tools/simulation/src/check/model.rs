@@ -20,8 +20,10 @@ pub(super) struct Image<'a> {
     pub(super) number: &'a str,
     /// Index of its record in the stream.
     pub(super) index: usize,
-    /// Number of times that the latest item had been deleted.
+    /// Number of times that the latest item had been deleted, except after its expiry.
     pub(super) era: usize,
+    /// Number of times that the latest item had been deleted, with its recent requests.
+    pub(super) deletions: usize,
     pub(super) version: u64,
     /// Request that created the version, `None` if another program or an operator did.
     pub(super) request: Option<&'a str>,
@@ -135,8 +137,10 @@ const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
 pub(super) struct Entity<'a> {
     pub(super) images: Vec<Image<'a>>,
     pub(super) states: Vec<State>,
-    /// Number of times that the latest item was deleted.
+    /// Number of times that the latest item was deleted, except after its expiry.
     pub(super) era: usize,
+    /// Number of times that the latest item was deleted.
+    deletions: usize,
     /// `true` if an expired latest item was restored while its last versions were missing.
     pub(super) is_restored_below: bool,
     /// Index of the record of the last deletion by an operator's command.
@@ -149,6 +153,7 @@ impl Default for Entity<'_> {
             images: Vec::new(),
             states: vec![State::default()],
             era: 0,
+            deletions: 0,
             is_restored_below: false,
             purged_until: None,
         }
@@ -169,6 +174,7 @@ impl Entity<'_> {
     /// Notes that the latest item was deleted.
     fn remove(&mut self, written: &Written, index: usize, state: &mut State) {
         let expired = written.record.get("userIdentity").is_some();
+        self.deletions += 1;
         // The update after an expiry goes on counting.
         if !expired {
             self.era += 1;
@@ -268,6 +274,7 @@ impl<'a> Check<'a> {
                 number: sequence_number(record),
                 index,
                 era: entity.era,
+                deletions: entity.deletions,
                 version: state.version,
                 request,
                 carries: if is_own { text(image, "/RequestId/S") } else { "" },
