@@ -47,6 +47,8 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
         },
         starting_position: StartingPosition::TrimHorizon,
         startup: Duration::from_secs(chosen.startup),
+        // Days can pass between two steps.
+        list_interval: Duration::from_secs(600),
     }
 }
 

@@ -14,8 +14,6 @@ use super::{
     source::{Shard, Source as _},
 };
 
-const LIST_INTERVAL: Duration = Duration::from_secs(10);
-
 impl<E: Environment> Mapping<E> {
     /// Runs until it is dropped. Batches in flight and failure documents that are not written at that time are discarded:
     /// their records are delivered again from the last saved position.
@@ -28,7 +26,11 @@ impl<E: Environment> Mapping<E> {
             let mut ready = Vec::new();
             if next_list <= Instant::now() {
                 let listed = self.source.shards().await;
-                next_list = Instant::now() + if listed.is_ok() { LIST_INTERVAL } else { POLL_INTERVAL };
+                next_list = Instant::now()
+                    + match listed.is_ok() {
+                        true => self.settings.list_interval,
+                        false => POLL_INTERVAL,
+                    };
                 // After an error, no shard counts as trimmed.
                 ready = listed.map(|shards| lineage.list(shards)).unwrap_or_default();
             } else {

@@ -27,6 +27,8 @@ pub struct Settings {
     /// Time from the start of the mapping to its first read, default 0. With `StartingPosition::Latest`, records that are put
     /// in this time are not delivered. On AWS it is about a minute (recorded: 51 to 72 s).
     pub startup: Duration,
+    /// Time between two lists of the shards, default 10 s. The end of a shard causes a list at once.
+    pub list_interval: Duration,
 }
 
 /// First position in a stream without a stored position.
@@ -49,6 +51,7 @@ impl Default for Settings {
             filters: Filters::default(),
             starting_position: StartingPosition::TrimHorizon,
             startup: Duration::ZERO,
+            list_interval: Duration::from_secs(10),
         }
     }
 }

@@ -181,6 +181,7 @@ impl Scenario {
                 Position::Latest => StartingPosition::Latest,
             },
             startup: Duration::from_secs(self.startup.into()),
+            ..Settings::default()
         };
         settings.checked()
     }
