@@ -24,7 +24,7 @@ use fastrand::Rng;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::{
-    sync::watch,
+    sync::{Notify, futures::Notified},
     task::JoinHandle,
     time::{Instant, sleep},
 };
@@ -54,8 +54,8 @@ struct Inner {
     plan: Mutex<FaultPlan>,
     /// Tasks that nothing waits for before the faults stop.
     late: Mutex<Vec<JoinHandle<()>>>,
-    /// Changes with each request that can change the table.
-    writes: watch::Sender<u64>,
+    /// Wakes its waiters, in their order, with each request that can change the table. A `watch` wakes them in a random order.
+    writes: Notify,
 }
 
 struct FaultPlan {
@@ -81,7 +81,7 @@ impl Connector {
                 rng: Rng::with_seed(seed ^ 0x5eed),
             }),
             late: Mutex::default(),
-            writes: watch::Sender::default(),
+            writes: Notify::new(),
         }))
     }
 
@@ -120,7 +120,7 @@ impl Connector {
         if self.0.stream.split(choice, in_two) {
             self.count("shard-split");
             // The readers of the shard learn that it has ended.
-            self.0.writes.send_modify(|writes| *writes += 1);
+            self.0.writes.notify_waiters();
         }
     }
 
@@ -151,9 +151,9 @@ impl Connector {
         *lock(&self.0.plan).occurred.entry(fault.to_owned()).or_default() += 1;
     }
 
-    /// Returns the number of requests that can have changed the table.
-    pub(crate) fn writes(&self) -> watch::Receiver<u64> {
-        self.0.writes.subscribe()
+    /// Returns a future that waits for the next request that can change the table.
+    pub(crate) fn next_write(&self) -> Notified<'_> {
+        self.0.writes.notified()
     }
 
     /// Copies the records of a write to the stream.
@@ -171,7 +171,7 @@ impl Connector {
         ];
         if !READS.contains(&operation) && operation != "CreateTable" {
             self.0.stream.copy(&self.0.database, author)?;
-            self.0.writes.send_modify(|writes| *writes += 1);
+            self.0.writes.notify_waiters();
         }
         Ok(())
     }

@@ -117,16 +117,14 @@ impl Source for FaultySource {
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
-        let mut writes = self.connector.writes();
         loop {
-            writes.mark_unchanged();
+            let next_write = self.connector.next_write();
             if let Some(mut page) = self.connector.stream().read(iterator, self.now())? {
                 self.request()?;
                 page.records = page.records.iter().map(|record| self.delivered(record)).collect();
                 return Ok(page);
             }
-            // The sender exists as long as the connector.
-            let _ = writes.changed().await;
+            next_write.await;
         }
     }
 }

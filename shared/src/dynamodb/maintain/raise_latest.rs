@@ -1,7 +1,7 @@
 //! Repair of a counter that was set back, or that is missing: one `UpdateItem` that sets `Latest`, on condition that it has
 //! not changed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -104,7 +104,7 @@ impl Store {
         entity: &EntityId,
         versions: impl Iterator<Item = Version>,
     ) -> Result<HashSet<Version>, ServiceError> {
-        let keys: HashSet<_> = versions.map(|version| self.digits.version_key(version)).collect();
+        let keys: BTreeSet<_> = versions.map(|version| self.digits.version_key(version)).collect();
         if keys.is_empty() {
             return Ok(HashSet::new());
         }
