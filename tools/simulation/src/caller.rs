@@ -20,8 +20,10 @@ pub(crate) enum Author {
     /// A writer, in the delivery of these updates.
     Writer(Vec<usize>),
     StreamFunction,
-    /// A command of an operator.
+    /// A command of an operator, other than a redrive.
     Operator,
+    /// A redrive.
+    Redrive,
     /// Another program, an operator without a command, or DynamoDB when an item expired.
     Other,
 }
@@ -83,7 +85,7 @@ impl Caller {
     }
 
     pub(crate) fn is_operator(&self) -> bool {
-        self.author == Author::Operator
+        matches!(self.author, Author::Operator | Author::Redrive)
     }
 
     pub(crate) fn set_fault(&self) {

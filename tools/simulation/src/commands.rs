@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use operations::{prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
-use shared::dynamodb::maintain::purge::DEFAULT_WAIT;
+use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
 use writer_fn::request::Carrier;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
         result::OperatorResult,
         services::ExternalServices,
     },
-    schedule::{BACKFILLED, Command},
+    schedule::{BACKFILLED, Command, TABLE},
     setup::config,
     upstream::Upstream,
 };
@@ -53,12 +53,23 @@ impl Upstream<'_> {
     pub(crate) async fn command(&self, command: &Command) {
         for run in 0..MAX_RUNS {
             self.connector.back_off(run).await;
-            if self.run_command(command).await.is_done() {
-                if let Command::Purge { entity } = command {
-                    lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
-                }
+            if Box::pin(self.run_command(command)).await.is_done() {
+                self.done(command);
                 return;
             }
+        }
+    }
+
+    /// Notes what a command has promised.
+    fn done(&self, command: &Command) {
+        match command {
+            Command::Purge { entity } => {
+                lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
+            }
+            Command::Pin { entity, version } => {
+                lock(&self.pins).push((entity.clone(), *version));
+            }
+            _ => {}
         }
     }
 
@@ -86,7 +97,11 @@ impl Upstream<'_> {
             }
             Command::Repair => {
                 self.connector.count("repair");
-                self.repair().await
+                self.repair(false).await
+            }
+            Command::Revive => {
+                self.connector.count("repair");
+                self.repair(true).await
             }
             Command::Redrive => {
                 self.connector.count("redrive");
@@ -100,11 +115,16 @@ impl Upstream<'_> {
                 let item = json!({"PK": {"S": format!("{BACKFILLED}{number}")}, "A": {"N": number.to_string()}});
                 // It exists if the command is repeated.
                 let _ = create_source(&self.connector, &table, &[item]);
-                let settings = config(&self.schedule.settings);
-                let (ordering, write) = settings
-                    .map(|config| (config.ordering, config.write))
-                    .unwrap_or_default();
-                operators.backfill(&table, ordering, write).await
+                self.backfill(&table).await
+            }
+            Command::Adopt => {
+                self.connector.count("backfill");
+                self.backfill(TABLE).await
+            }
+            Command::Pin { entity, version } => {
+                self.connector.count("pin");
+                let version = Version::new(*version).unwrap_or(Version::FIRST);
+                operators.pin(entity, version).await
             }
         }
     }
@@ -114,8 +134,17 @@ impl Upstream<'_> {
         self.desk.operators.audit(LAG).await.lines
     }
 
-    async fn repair(&self) -> OperatorResult {
+    async fn backfill(&self, from_table: &str) -> OperatorResult {
+        let settings = config(&self.schedule.settings);
+        let (ordering, write) = settings
+            .map(|config| (config.ordering, config.write))
+            .unwrap_or_default();
+        Box::pin(self.desk.operators.backfill(from_table, ordering, write)).await
+    }
+
+    async fn repair(&self, revive: bool) -> OperatorResult {
         let options = RepairOptions {
+            revive,
             lag: self.mutated(LAG, Mutation::lag),
             ..RepairOptions::default()
         };
@@ -149,7 +178,7 @@ impl Upstream<'_> {
                 operators.redrive(&documents).await;
             }
             operators.redrive_quarantine(None, Dropped::default()).await;
-            self.repair().await;
+            self.repair(false).await;
             if documents.is_empty() {
                 break;
             }

@@ -437,7 +437,7 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
             "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
             _ => None,
         },
-        Author::Operator => Some(Point::Operator),
+        Author::Operator | Author::Redrive => Some(Point::Operator),
         Author::Other => None,
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Evidence {
     pub(crate) manual_versions: HashSet<(String, String)>,
     /// Entities that were purged completely, with the number of records in the stream afterwards.
     pub(crate) purges: Vec<(String, usize)>,
+    /// Versions that were pinned, by their entities.
+    pub(crate) pins: Vec<(String, u64)>,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: HashSet<String>,
     /// Number of invocations that reached their timeout without a fault of the invocation.

@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 53] = [
+pub(crate) const NAMES: [&str; 54] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -29,6 +29,7 @@ pub(crate) const NAMES: [&str; 53] = [
     "other-program",
     "panic",
     "partition-throttled",
+    "pin",
     "prune",
     "purge",
     "record-age-exceeded",

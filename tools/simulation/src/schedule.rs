@@ -131,11 +131,20 @@ pub(crate) enum Command {
         entity: String,
     },
     Repair,
+    /// Repairs the table, and restores deleted latest items.
+    Revive,
     /// Redrives the failure documents and the quarantine.
     Redrive,
     /// Puts an item of another table under versioning.
     Backfill {
         number: usize,
+    },
+    /// Gives the latest items without a number one.
+    Adopt,
+    /// Pins a version, so that pruning keeps it.
+    Pin {
+        entity: String,
+        version: u64,
     },
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Upstream<'a> {
     pub(crate) desk: Desk,
     /// Entities that were purged completely, with the number of records in the stream afterwards.
     pub(crate) purges: Mutex<Vec<(String, usize)>>,
+    /// Versions that were pinned, by their entities.
+    pub(crate) pins: Mutex<Vec<(String, u64)>>,
     /// Number of invocations of writers that reached their timeout without a fault of the invocation.
     pub(crate) overruns: Mutex<u32>,
 }

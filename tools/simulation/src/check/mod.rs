@@ -9,6 +9,7 @@
 mod answers;
 mod history;
 mod model;
+mod operators;
 mod reads;
 
 use std::{collections::HashMap, fmt::Write as _};
@@ -71,6 +72,9 @@ impl Check<'_> {
         }
         self.check_recovery(&entities);
         self.check_audit();
+        self.check_pins();
+        self.check_purges();
+        self.check_redrives();
         self.check_answers(&entities);
         self.check_liveness();
         self.check_reads();
@@ -83,11 +87,7 @@ impl Check<'_> {
 
     /// Returns `true` if there is a purge marker of the entity.
     fn is_marked_as_purged(&self, entity: &str) -> bool {
-        let hash = Sha256::digest(entity.as_bytes());
-        let mut key = "#vzero#purged#".to_owned();
-        for byte in hash {
-            let _ = write!(key, "{byte:02x}");
-        }
+        let key = purge_marker_key(entity);
         self.evidence
             .recovery
             .items
@@ -112,6 +112,8 @@ impl Check<'_> {
                 None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
                 // Deleting v0 deletes the recent requests.
                 Some(window) if image.deletions == before.deletions && is_near(window) => true,
+                // A repair restores those of the newest versions.
+                Some(window) if is_near(window) && self.is_restored_with(before, image, images, entity) => true,
                 // History has the other requests, unless an operator has written or removed versions, or has started a new
                 // history.
                 Some(_) if image.era > 0 || has_manual_version || before.version < floor => false,
@@ -174,6 +176,15 @@ impl Check<'_> {
     fn key(&self, version: u64) -> String {
         Version::new(version).map_or_else(String::new, |version| self.digits.version_key(version))
     }
+}
+
+/// Returns the partition key of the purge marker of an entity.
+fn purge_marker_key(entity: &str) -> String {
+    let mut key = "#vzero#purged#".to_owned();
+    for byte in Sha256::digest(entity.as_bytes()) {
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
 }
 
 fn sequence_number(record: &Value) -> &str {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
-use shared::domain::keys::LATEST_KEY;
+use shared::domain::{keys::LATEST_KEY, marks::MARKS};
 
 use super::{Check, sequence_number, text};
 use crate::{
@@ -46,8 +46,8 @@ impl Image<'_> {
         let Some(members) = item.as_object_mut() else {
             return false;
         };
-        // Pruned versions expire.
-        members.remove("TTL");
+        // The marks of operators: pruned versions expire, pinned ones do not.
+        members.retain(|name, _| !MARKS.contains(&name.as_str()));
         if self.by_operator {
             return true;
         }

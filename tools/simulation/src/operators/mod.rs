@@ -11,6 +11,7 @@
 
 mod audit;
 pub(crate) mod backfill;
+mod pin;
 mod prune;
 mod purge;
 pub(crate) mod queues;
@@ -108,7 +109,16 @@ impl Operators {
 
     /// Runs a command in a process of its own, and returns what it printed.
     async fn run(&self, command: impl AsyncFnOnce(&Printed) -> Result<(), OperationError>) -> OperatorResult {
-        let (printed, caller) = (Printed::default(), Caller::new(Author::Operator));
+        self.run_as(Author::Operator, command).await
+    }
+
+    /// Runs a command whose writes have this author.
+    async fn run_as(
+        &self,
+        author: Author,
+        command: impl AsyncFnOnce(&Printed) -> Result<(), OperationError>,
+    ) -> OperatorResult {
+        let (printed, caller) = (Printed::default(), Caller::new(author));
         let ended = process(&caller, COMMAND_TIMEOUT, command(&printed)).await;
         printed.into_result(ended.returned())
     }

@@ -8,7 +8,7 @@ use operations::{
 use serde_json::Value;
 
 use super::{
-    Operators,
+    Author, Operators,
     result::{OperatorResult, Printed},
     services::{DOCUMENTS, ExternalServices},
 };
@@ -54,7 +54,7 @@ impl Operators {
     }
 
     async fn redrive_from(&self, sources: &[Source], drop: Dropped) -> OperatorResult {
-        self.run(async |printed| {
+        self.run_as(Author::Redrive, async |printed| {
             let services = ExternalServices::of_library();
             let mut feed = Feed::new(&self.connection, &services, printed);
             feed.resend = Some(Resend::default());
