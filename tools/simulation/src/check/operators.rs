@@ -115,3 +115,104 @@ impl Check<'_> {
 fn item(image: &Value) -> Item {
     serde_json::from_value(image.clone()).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+mod tests {
+    use serde_json::json;
+    use shared::domain::keys::VersionDigits;
+
+    use super::*;
+    use crate::{check::Violation, evidence::Evidence, schedule::Schedule, stream::Written};
+
+    /// Returns a record of an item, which was deleted if there is no image, at a second.
+    fn written(author: Author, entity: &str, key: &str, second: u64, image: Option<Value>) -> Written {
+        let event = if image.is_some() { "INSERT" } else { "REMOVE" };
+        let mut record = json!({"eventName": event, "dynamodb": {
+            "Keys": {"PK": {"S": entity}, "SK": {"S": key}}, "ApproximateCreationDateTime": second,
+        }});
+        if let Some(image) = image {
+            record["dynamodb"]["NewImage"] = image;
+        }
+        Written { record, author }
+    }
+
+    fn latest(version: u64, second: u64) -> Written {
+        let time = RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
+        let image = json!({"Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}});
+        written(Author::Writer(Vec::new()), "E", LATEST_KEY, second, Some(image))
+    }
+
+    /// Returns the violations that a check finds.
+    fn found(evidence: &Evidence, run: impl FnOnce(&mut Check)) -> Vec<Violation> {
+        let schedule = Schedule::draw(1);
+        let mut check = Check {
+            schedule: &schedule,
+            evidence,
+            kept: &[],
+            digits: VersionDigits::default(),
+            violations: Vec::new(),
+        };
+        run(&mut check);
+        check.violations
+    }
+
+    #[test]
+    fn a_pinned_version_exists_without_an_expiry() {
+        let item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "Pinned": {"BOOL": true}});
+        let mut expiring = item.clone();
+        expiring["TTL"] = json!({"N": "1"});
+        for (items, violations) in [(vec![item], 0), (vec![expiring], 1), (vec![], 1)] {
+            let evidence = Evidence {
+                items,
+                pins: vec![("E".to_owned(), 1)],
+                ..Evidence::default()
+            };
+            assert_eq!(found(&evidence, |check| check.check_pins()).len(), violations);
+        }
+    }
+
+    #[test]
+    fn a_purge_deletes_only_versions_that_its_marker_covers() {
+        let time = |second| RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
+        let marker = json!({"PurgedAt": {"S": time(50)}, "RecordedAt": {"S": time(10)}});
+        let marker = written(Author::Operator, &purge_marker_key("E"), "purged", 50, Some(marker));
+        let deleted = |author| written(author, "E", LATEST_KEY, 60, None);
+        for (stream, violations) in [
+            (vec![latest(1, 10), marker.clone(), deleted(Author::Operator)], 0),
+            (vec![latest(1, 10), deleted(Author::Operator)], 1),
+            (
+                vec![latest(1, 10), marker.clone(), latest(2, 55), deleted(Author::Operator)],
+                1,
+            ),
+            (vec![latest(1, 10), marker, latest(2, 55), deleted(Author::Other)], 0),
+        ] {
+            let evidence = Evidence {
+                stream,
+                ..Evidence::default()
+            };
+            assert_eq!(found(&evidence, |check| check.check_purges()).len(), violations);
+        }
+    }
+
+    #[test]
+    fn a_redrive_stores_only_counted_versions() {
+        let stored = |author, second| written(author, "E", "v2", second, Some(json!({})));
+        let deleted = written(Author::Other, "E", LATEST_KEY, 20, None);
+        for (stream, violations) in [
+            (vec![latest(2, 10), stored(Author::Redrive, 300)], 0),
+            (vec![latest(1, 10), stored(Author::Redrive, 300)], 1),
+            (vec![latest(1, 10), stored(Author::Operator, 300)], 0),
+            // It began before the deletion.
+            (vec![latest(2, 10), deleted.clone(), stored(Author::Redrive, 30)], 0),
+            (vec![latest(2, 10), deleted, stored(Author::Redrive, 300)], 1),
+            (vec![stored(Author::Redrive, 300)], 1),
+        ] {
+            let evidence = Evidence {
+                stream,
+                ..Evidence::default()
+            };
+            assert_eq!(found(&evidence, |check| check.check_redrives()).len(), violations);
+        }
+    }
+}

@@ -100,6 +100,34 @@ fn a_purge_of_an_entity_that_is_written_reports_a_conflict() {
 }
 
 #[test]
+fn a_prune_marks_no_pinned_version() {
+    simulate(1, async {
+        let world = World::new(1);
+        world.write("A", 4).await;
+        assert_eq!(world.operators.pin("A", version(2)).await.end, End::Done);
+        let options = Options {
+            rule: Rule::Keep(1),
+            grace: DAY,
+            over_gaps: false,
+            dry_run: false,
+        };
+        let result = world.operators.prune("A", options).await;
+        assert_eq!((result.count("Marked"), result.count("Left")), (2, 1), "{result:?}");
+        let missing = world.operators.pin("A", version(5)).await;
+        assert!(
+            matches!(
+                &missing.end,
+                End::Failed {
+                    kind: Kind::NotFound,
+                    ..
+                }
+            ),
+            "{missing:?}"
+        );
+    });
+}
+
+#[test]
 fn pruned_versions_expire_in_virtual_time() {
     simulate(1, async {
         let world = World::new(1);
