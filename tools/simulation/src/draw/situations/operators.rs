@@ -87,12 +87,17 @@ fn duplicates_after_repair(rng: &mut Rng, schedule: &mut Schedule) {
     }
 }
 
-/// Two prunes at once keep different numbers of versions. The versions below the higher floor expire.
+/// Two prunes of an entity at once keep different numbers of versions. The versions below the higher floor expire.
 fn two_prunes(rng: &mut Rng, schedule: &mut Schedule) {
-    updates(rng, schedule, 0, 4..7);
-    let prune = |keep| command(Command::Prune { entity: entity(), keep });
-    schedule.step(3 * MINUTE, 0, prune(1));
-    schedule.step(3 * MINUTE + rng.u64(6..18), 0, prune(rng.u64(2..4)));
+    for (entity, at) in [("e0", 3 * MINUTE), ("e1", 4 * MINUTE)] {
+        updates_of(entity, rng, schedule, 0, 4..7);
+        let prune = |keep| {
+            let entity = entity.to_owned();
+            command(Command::Prune { entity, keep })
+        };
+        schedule.step(at, 0, prune(1));
+        schedule.step(at + rng.u64(6..18), 0, prune(rng.u64(2..4)));
+    }
     schedule.step(3 * HOUR, 0, StepKind::Expire);
 }
 
@@ -198,11 +203,15 @@ fn discard(rng: &mut Rng, schedule: &mut Schedule, count: Range<usize>) -> usize
 
 /// Adds this number of updates of the entity, one after the other, and returns their indexes.
 fn updates(rng: &mut Rng, schedule: &mut Schedule, from: u64, count: Range<usize>) -> Vec<usize> {
+    updates_of(ENTITY, rng, schedule, from, count)
+}
+
+fn updates_of(entity: &str, rng: &mut Rng, schedule: &mut Schedule, from: u64, count: Range<usize>) -> Vec<usize> {
     let mut added = Vec::new();
     for index in 0..rng.u64(count.start as u64..count.end as u64) {
         let origin = pick(rng, &[Origin::Client, Origin::TimedClient]);
         let number = schedule.updates.len();
-        let update = schedule.update(ENTITY, origin, json!({"A": number}));
+        let update = schedule.update(entity, origin, json!({"A": number}));
         schedule.step(from + 50 * index, 0, StepKind::Direct { update });
         added.push(update);
     }
