@@ -31,7 +31,7 @@ const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 /// Maximum number of runs of a command that fails.
 const MAX_RUNS: u32 = 4;
 /// Age from which a missing version is a finding.
-const LAG: Duration = Duration::from_secs(60);
+pub(crate) const LAG: Duration = Duration::from_secs(60);
 
 /// The operators of a run, and what they were told.
 pub(crate) struct Desk {

@@ -103,6 +103,8 @@ pub(crate) enum StepKind {
     DeleteLatest { entity: String, create: bool },
     /// An operator writes a version item, `ahead` of the latest version.
     WriteVersion { entity: String, ahead: u64 },
+    /// An operator writes a v0 of this version, and a floor below which the entity has no versions.
+    WriteLatest { entity: String, version: u64 },
     /// An operator writes a v0 that is not a valid version.
     MalformedLatest { number: usize },
     /// The mapping is disabled, and enabled again.

@@ -9,7 +9,7 @@ use std::{
 use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::domain::{
-    keys::{LATEST_KEY, VersionDigits},
+    keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
     version::Version,
 };
 use tokio::{
@@ -130,6 +130,18 @@ impl Upstream<'_> {
                 }
             }
             StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
+            StepKind::WriteLatest { entity, version } => {
+                self.connector.count("latest-item-put");
+                let number = json!({"N": version.to_string()});
+                for item in [
+                    json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number}),
+                    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}, "Latest": number, "By": {"S": "hand"}}),
+                ] {
+                    let _ = self
+                        .connector
+                        .send("PutItem", json!({"TableName": TABLE, "Item": item}));
+                }
+            }
             StepKind::MalformedLatest { number } => {
                 self.connector.count("malformed-record");
                 let item = json!({

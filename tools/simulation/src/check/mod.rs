@@ -11,6 +11,7 @@ mod history;
 mod model;
 mod operators;
 mod reads;
+mod record;
 
 use std::{collections::HashMap, fmt::Write as _};
 

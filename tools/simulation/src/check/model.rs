@@ -6,12 +6,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
-use shared::domain::{keys::LATEST_KEY, marks::MARKS};
+use shared::domain::{keys::LATEST_KEY, marks::MARKS, version::Version};
 
-use super::{Check, sequence_number, text};
+use super::{
+    Check,
+    record::{created, plain, senders, version_item},
+    sequence_number, text,
+};
 use crate::{
     caller::Author,
-    schedule::{MALFORMED, Origin, Update},
+    commands::LAG,
+    schedule::{MALFORMED, Update},
     stream::Written,
 };
 
@@ -20,6 +25,8 @@ pub(super) struct Image<'a> {
     pub(super) number: &'a str,
     /// Index of its record in the stream.
     pub(super) index: usize,
+    /// Time of its record in seconds since 1970.
+    created: Option<u64>,
     /// Number of times that the latest item had been deleted, except after its expiry.
     pub(super) era: usize,
     /// Number of times that the latest item had been deleted, with its recent requests.
@@ -213,9 +220,16 @@ impl<'a> Check<'a> {
             }
             let plain = plain(image);
             // The writer restores a tombstone that has expired, also one that an operator has deleted.
-            let is_tombstone = image["Deleted"]["BOOL"] == true && matches!(written.author, Author::Writer(_));
-            let is_restored = text(record, "/eventName") == "INSERT"
-                && (number == Some(state.version) || state.version == 0 && is_tombstone && number > Some(1));
+            let is_tombstone = text(record, "/eventName") == "INSERT" && image["Deleted"]["BOOL"] == true;
+            let by_writer = matches!(written.author, Author::Writer(_));
+            let is_known = |version: u64| {
+                let of_request =
+                    |known: &Image| known.version == version && known.carries == text(image, "/RequestId/S");
+                entity.images.iter().any(of_request)
+            };
+            let is_restored = is_tombstone
+                && (number == Some(state.version) && number.is_some_and(|number| !by_writer || is_known(number))
+                    || state.version == 0 && by_writer && number > Some(1));
             let Some(number) = number.filter(|_| !is_restored) else {
                 if let Some(number) = number {
                     (state.version, state.expires) = (number, Some(0));
@@ -227,16 +241,22 @@ impl<'a> Check<'a> {
             // Another program leaves it unchanged.
             let is_own = text(image, "/RecordedVersion/N") == number.to_string();
             let by_operator = written.author == Author::Operator;
+            // An operator has put it without a command.
+            let is_put = written.author == Author::Other && text(record, "/eventName") == "INSERT";
             let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
-            let version = state.version + 1;
+            let mut version = state.version + 1;
             let is_missing =
                 |image: &Image| self.kept.iter().any(|kept| kept == image.number) || self.is_lost(image.number);
             if state.expires == Some(0) && number < version && entity.images.iter().any(is_missing) {
-                // It was restored from the newest version in history.
                 entity.is_restored_below = true;
-                (state.version, state.attributes) = (number, plain);
-                entity.states.push(state);
-                continue;
+                if is_tombstone && is_known(number) {
+                    // It was restored from the newest version in history.
+                    (state.version, state.attributes) = (number, plain);
+                    entity.states.push(state);
+                    continue;
+                }
+                // There is no version in history.
+                version = number;
             }
             if by_operator {
                 if number < state.version {
@@ -246,6 +266,11 @@ impl<'a> Check<'a> {
                         format!("{name}: an operator has set v0 back from version {before} to {number}"),
                     );
                 }
+                self.check_counter(name, entity, written, number);
+            } else if Version::new(number).is_none() {
+                self.add(2, format!("{name}: v0 has the number {number}, which is no version"));
+            }
+            if by_operator || is_put {
                 (state.version, state.attributes) = (number, plain.clone());
             } else {
                 if number != version {
@@ -260,7 +285,7 @@ impl<'a> Check<'a> {
                     continue;
                 };
                 self.apply(&format!("{name} v{version}"), written, *position, update, &mut state);
-            } else if !by_operator {
+            } else if !by_operator && !is_put {
                 state
                     .attributes
                     .insert("OtherValue".to_owned(), image["OtherValue"].clone());
@@ -273,6 +298,7 @@ impl<'a> Check<'a> {
             entity.images.push(Image {
                 number: sequence_number(record),
                 index,
+                created: created(record),
                 era: entity.era,
                 deletions: entity.deletions,
                 version: state.version,
@@ -286,6 +312,25 @@ impl<'a> Check<'a> {
         entities
     }
 
+    /// 6: A repair continues the counter above all versions, also above those that are not in history for less than its lag.
+    fn check_counter(&mut self, name: &str, entity: &Entity, written: &Written, number: u64) {
+        let image = &written.record["dynamodb"]["NewImage"];
+        let item = version_item(image, &self.key(number), true);
+        let lag = |image: &Image| Some(created(&written.record)?.saturating_sub(image.created?));
+        let is_repeated = |image: &&Image| {
+            let is_recent = lag(image).is_some_and(|lag| lag < LAG.as_secs());
+            let is_other = image.version > number || image.version == number && !image.is_stored_as(&item);
+            is_recent && is_other && entity.purged_until.is_none_or(|purged| purged < image.index)
+        };
+        if let Some(image) = entity.images.iter().find(is_repeated) {
+            let version = image.version;
+            self.add(
+                6,
+                format!("{name}: an operator has continued the counter at {number}, although version {version} exists"),
+            );
+        }
+    }
+
     /// 2: Applies an update to a state, and checks that it could be applied.
     fn apply(&mut self, version: &str, written: &Written, position: usize, update: &Update, state: &mut State) {
         let (record, before) = (&written.record, state.clone());
@@ -295,8 +340,7 @@ impl<'a> Check<'a> {
                 format!("{version}: it was written in the delivery of another update"),
             );
         }
-        let created = record["dynamodb"]["ApproximateCreationDateTime"].as_u64();
-        let has_expired = |expires| created.is_some_and(|created| expires <= created);
+        let has_expired = |expires| created(record).is_some_and(|created| expires <= created);
         if state.expires.is_some_and(has_expired) {
             state.attributes = Map::new();
         }
@@ -328,63 +372,4 @@ impl<'a> Check<'a> {
             .map(|(index, update)| (update.id.as_str(), (index, update)))
             .collect()
     }
-}
-
-/// Returns the senders that a version of an update can have. A direct invocation has none.
-fn senders(update: &Update) -> Vec<String> {
-    let (source, sender) = (format!("source-of-{}", update.id), format!("sender-of-{}", update.id));
-    match update.origin {
-        Origin::Client | Origin::TimedClient | Origin::Invocation => vec![String::new(), sender],
-        // A client can repeat it after the faults.
-        Origin::Message => vec![sender, String::new()],
-        Origin::Event => vec![format!("{source} via {sender}"), source],
-    }
-}
-
-/// Returns the attributes of an image without keys and the attributes that no update names.
-fn plain(image: &Value) -> Map<String, Value> {
-    let mut plain = image.as_object().cloned().unwrap_or_default();
-    for name in [
-        "PK",
-        "SK",
-        "TTL",
-        "Latest",
-        "RecentRequests",
-        "RequestsSince",
-        "RequestsCheckpoint",
-        "RequestPayload",
-        "Sender",
-        "RecordedAt",
-        "RecordedVersion",
-        "RecordedTick",
-    ] {
-        plain.remove(name);
-    }
-    plain
-}
-
-/// Returns the version item of an image, without `RecordedAt` if another program wrote it.
-fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
-    let mut item = plain(image);
-    item.insert("PK".to_owned(), image["PK"].clone());
-    item.insert("SK".to_owned(), json!({"S": key}));
-    if let Some(expires) = image.get("TTL").filter(|_| image["Deleted"]["BOOL"] == true) {
-        item.insert("TombstoneExpires".to_owned(), expires.clone());
-    }
-    if is_own {
-        for name in ["RequestPayload", "Sender"] {
-            if let Some(value) = image.get(name) {
-                item.insert(name.to_owned(), value.clone());
-            }
-        }
-        let ticks: u16 = text(image, "/RecordedTick/N").parse().unwrap_or(0);
-        let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
-        item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));
-    } else {
-        for name in ["RequestId", "Actor", "Reason", "Time", "Timestamp"] {
-            item.remove(name);
-        }
-        item.insert("RecordedBy".to_owned(), json!({"S": "stream"}));
-    }
-    Value::Object(item)
 }

@@ -12,8 +12,6 @@ use crate::{caller::Caller, schedule::TABLE};
 
 /// Time of a purge marker that covers no version.
 const LONG_AGO: &str = "1970-01-01T00:00:00.000000000Z";
-/// Value of `TTL` in the far future.
-const LATE: &str = "99999999999";
 
 pub(super) fn change(
     mutation: Mutation,
@@ -58,12 +56,12 @@ pub(super) fn change(
             }
         }
         (Mutation::Fingerprint, "TransactWriteItems") if is_writer => equal_payloads(request, response),
-        // The update would remove this attribute. An update is skipped only if it changes nothing.
+        // The update would remove or change this attribute. An update is skipped only if it changes nothing.
         (Mutation::SkipUnchanged, "GetItem") if is_writer && request["Key"]["SK"]["S"] == LATEST_KEY => {
             if let Some(latest) = response.get_mut("Item").and_then(Value::as_object_mut)
                 && latest.contains_key("Latest")
             {
-                latest.entry("TTL").or_insert_with(|| json!({"N": LATE}));
+                latest.entry("Deleted").or_insert_with(|| json!({"BOOL": false}));
             }
         }
         (Mutation::PurgeMarker, "BatchGetItem") if caller.is_some_and(Caller::is_stream_function) => {

@@ -1,21 +1,165 @@
-//! Situations of guards of the functions.
+//! Situations of guards of the functions, and of the counter that a repair continues.
 
 use fastrand::Rng;
 use serde_json::json;
+use shared::domain::version::Version;
 
-use super::Situation;
-use crate::schedule::{Origin, Schedule, StepKind};
+use super::{Situation, pick};
+use crate::{
+    schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    windows::Scope,
+};
 
-const DAY: u64 = 24 * 3_600_000;
+const SECOND: u64 = 1000;
+const DAY: u64 = 24 * 3600 * SECOND;
+/// Time after which an audit reads what it found again.
+const LAG: u64 = 60 * SECOND;
 
-pub(super) const SITUATIONS: &[Situation] = &[expired_tombstone];
+pub(super) const SITUATIONS: &[Situation] = &[
+    clocks_behind,
+    greatest_version,
+    expired_tombstone,
+    restored_tombstone,
+    unchanged,
+    unresponsive_table,
+    late_history,
+    raised_during_updates,
+];
+
+/// Chooses a mode in which an `UpdateItem` writes the latest item: its condition alone decides.
+fn write_by_update(rng: &mut Rng, schedule: &mut Schedule, windows: &[u8]) {
+    schedule.settings.write_mode = pick(rng, &["stream", "inline"]).to_owned();
+    schedule.settings.window = Some(pick(rng, windows));
+}
+
+/// The clocks of all writers are behind that of a client, who sends an update again after others have replaced it in the recent
+/// requests.
+fn clocks_behind(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 1, 2]);
+    schedule.settings.by_time = false;
+    schedule.settings.skip_unchanged = false;
+    let behind = rng.i64(-5000..=-4000);
+    schedule.settings.clock_offsets.fill(behind);
+    let first = schedule.update("e0", Origin::TimedClient, json!({"A": 0}));
+    schedule.step(0, 0, StepKind::Direct { update: first });
+    for number in 1..=11 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
+        schedule.step(200 * number, 0, StepKind::Direct { update });
+    }
+    let again = 4 * SECOND + rng.u64(..10 * SECOND);
+    schedule.step(again, 0, StepKind::Direct { update: first });
+}
+
+/// An entity has almost the greatest version, and more updates follow than there are versions.
+fn greatest_version(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 10]);
+    schedule.settings.skip_unchanged = false;
+    // The first update creates the recent requests: only later ones are sent without a look at the number.
+    let version = Version::MAX - rng.u64(1..=2);
+    let entity = "e0".to_owned();
+    schedule.step(0, 0, StepKind::WriteLatest { entity, version });
+    for number in 1..=3 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
+        schedule.step(number * SECOND, 0, StepKind::Direct { update });
+    }
+}
 
 /// An update follows a tombstone that has expired, and that DynamoDB has not deleted yet.
 fn expired_tombstone(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 10]);
     schedule.settings.tombstone_days = Some(1);
-    let deletion = schedule.update("e0", Origin::Client, json!({"A": 1, "Deleted": true}));
+    let deletion = schedule.update("e0", Origin::Client, json!({"A": 1, "B": 1, "Deleted": true}));
     schedule.step(0, 0, StepKind::Direct { update: deletion });
     let update = schedule.update("e0", Origin::Client, json!({"A": rng.u8(..4)}));
     schedule.step(2 * DAY, 0, StepKind::Direct { update });
-    schedule.step(2 * DAY + 5000, 0, StepKind::Expire);
+    schedule.step(2 * DAY + 5 * SECOND, 0, StepKind::Expire);
+}
+
+/// Two updates restore a tombstone that has expired at the same time. The put of one of them is sent again after the other one was
+/// applied.
+fn restored_tombstone(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.tombstone_days = Some(1);
+    schedule.settings.skip_unchanged = false;
+    let deletion = schedule.update("e0", Origin::Client, json!({"A": 1, "Deleted": true}));
+    schedule.step(0, 0, StepKind::Direct { update: deletion });
+    schedule.step(2 * DAY, 0, StepKind::Expire);
+    for source in 0..2 {
+        let update = schedule.update("e0", Origin::Client, json!({"B": source}));
+        let at = 2 * DAY + SECOND + rng.u64(..20);
+        schedule.step(at, source, StepKind::Direct { update });
+    }
+    schedule.faults.push(Fault {
+        on: Point::InlinePut,
+        // The deletion puts its version item before.
+        nth: u32::from(schedule.settings.write_mode == "inline"),
+        times: 1,
+        kind: pick(rng, &[FaultKind::Hang, FaultKind::Hang, FaultKind::ErrorBefore]),
+    });
+}
+
+/// An update changes nothing.
+fn unchanged(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.skip_unchanged = true;
+    let mut members = json!({"A": rng.u8(..4)});
+    if schedule.settings.by_time {
+        members["Timestamp"] = json!(1);
+    }
+    for at in [0, SECOND] {
+        let update = schedule.update("e0", Origin::Client, members.clone());
+        schedule.step(at, 0, StepKind::Direct { update });
+    }
+}
+
+/// The table does not respond while a writer has a batch of messages of one entity. With an order by time, it tries each of them.
+fn unresponsive_table(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.by_time = true;
+    schedule.settings.queue_batch_size = 10;
+    let (scope, millis) = (Scope::Unresponsive, LAG);
+    schedule.step(0, 0, StepKind::Window { scope, millis });
+    let updates = (0..8)
+        .map(|number| schedule.update("e0", Origin::Message, json!({"A": number})))
+        .collect();
+    schedule.step(1 + rng.u64(..SECOND), 0, StepKind::Sqs { updates });
+}
+
+/// A latest item is replaced while history is behind, and a repair gives it a number.
+fn late_history(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.write_mode = "stream".to_owned();
+    schedule.settings.startup = 0;
+    schedule.settings.maximum_record_age = None;
+    let stop = SECOND + rng.u64(..SECOND);
+    let update = schedule.update("e0", Origin::Client, json!({"A": 0}));
+    schedule.step(0, 0, StepKind::Direct { update });
+    let millis = 40 * SECOND;
+    schedule.step(stop, 1, StepKind::StopMapping { millis });
+    for number in 1..=3 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
+        schedule.step(stop + 16 * SECOND + number, 0, StepKind::Direct { update });
+    }
+    let (entity, create) = ("e0".to_owned(), true);
+    schedule.step(stop + 18 * SECOND, 0, StepKind::DeleteLatest { entity, create });
+    let repair = stop + 19 * SECOND + rng.u64(..10 * SECOND);
+    schedule.step(repair, 2, StepKind::Command(Command::Repair));
+}
+
+/// A version item is ahead of the latest item, and updates pass its number while a repair raises the latest item above it.
+fn raised_during_updates(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 10]);
+    let update = schedule.update("e0", Origin::Client, json!({"A": 0}));
+    schedule.step(0, 0, StepKind::Direct { update });
+    let (entity, ahead) = ("e0".to_owned(), rng.u64(1..=2));
+    schedule.step(2 * SECOND, 0, StepKind::WriteVersion { entity, ahead });
+    let repair = 3 * SECOND;
+    schedule.step(repair, 2, StepKind::Command(Command::Repair));
+    for number in 1..=10 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
+        schedule.step(repair + LAG + 200 * number, 0, StepKind::Direct { update });
+    }
+    schedule.faults.push(Fault {
+        on: Point::Operator,
+        // Between the plan, which reads the number, and the raise.
+        nth: rng.u32(15..19),
+        times: 1,
+        kind: FaultKind::Hang,
+    });
 }

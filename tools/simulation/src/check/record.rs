@@ -1,0 +1,70 @@
+//! Records of latest items: what they say about a version.
+
+use serde_json::{Map, Value, json};
+
+use super::text;
+use crate::schedule::{Origin, Update};
+
+/// Returns the time of a record in seconds since 1970.
+pub(super) fn created(record: &Value) -> Option<u64> {
+    record["dynamodb"]["ApproximateCreationDateTime"].as_u64()
+}
+
+/// Returns the senders that a version of an update can have. A direct invocation has none.
+pub(super) fn senders(update: &Update) -> Vec<String> {
+    let (source, sender) = (format!("source-of-{}", update.id), format!("sender-of-{}", update.id));
+    match update.origin {
+        Origin::Client | Origin::TimedClient | Origin::Invocation => vec![String::new(), sender],
+        // A client can repeat it after the faults.
+        Origin::Message => vec![sender, String::new()],
+        Origin::Event => vec![format!("{source} via {sender}"), source],
+    }
+}
+
+/// Returns the attributes of an image without keys and the attributes that no update names.
+pub(super) fn plain(image: &Value) -> Map<String, Value> {
+    let mut plain = image.as_object().cloned().unwrap_or_default();
+    for name in [
+        "PK",
+        "SK",
+        "TTL",
+        "Latest",
+        "RecentRequests",
+        "RequestsSince",
+        "RequestsCheckpoint",
+        "RequestPayload",
+        "Sender",
+        "RecordedAt",
+        "RecordedVersion",
+        "RecordedTick",
+    ] {
+        plain.remove(name);
+    }
+    plain
+}
+
+/// Returns the version item of an image, without `RecordedAt` if another program wrote it.
+pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
+    let mut item = plain(image);
+    item.insert("PK".to_owned(), image["PK"].clone());
+    item.insert("SK".to_owned(), json!({"S": key}));
+    if let Some(expires) = image.get("TTL").filter(|_| image["Deleted"]["BOOL"] == true) {
+        item.insert("TombstoneExpires".to_owned(), expires.clone());
+    }
+    if is_own {
+        for name in ["RequestPayload", "Sender"] {
+            if let Some(value) = image.get(name) {
+                item.insert(name.to_owned(), value.clone());
+            }
+        }
+        let ticks: u16 = text(image, "/RecordedTick/N").parse().unwrap_or(0);
+        let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
+        item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));
+    } else {
+        for name in ["RequestId", "Actor", "Reason", "Time", "Timestamp"] {
+            item.remove(name);
+        }
+        item.insert("RecordedBy".to_owned(), json!({"S": "stream"}));
+    }
+    Value::Object(item)
+}
