@@ -178,6 +178,21 @@ impl Entity<'_> {
 }
 
 impl Entity<'_> {
+    /// Returns `true` if a record is that of an expired tombstone that was restored. The writer also restores one that an operator
+    /// has deleted.
+    fn is_restored(&self, written: &Written, number: Option<u64>, version: u64) -> bool {
+        let (record, image) = (&written.record, &written.record["dynamodb"]["NewImage"]);
+        let is_known = || {
+            let request = text(image, "/RequestId/S");
+            let mut images = self.images.iter();
+            images.any(|known| known.version == version && known.carries == request)
+        };
+        let by_writer = matches!(written.author, Author::Writer(_));
+        text(record, "/eventName") == "INSERT"
+            && image["Deleted"]["BOOL"] == true
+            && (number == Some(version) && (!by_writer || is_known()) || version == 0 && by_writer && number > Some(1))
+    }
+
     /// Notes that the latest item was deleted.
     fn remove(&mut self, written: &Written, index: usize, state: &mut State) {
         let expired = written.record.get("userIdentity").is_some();
@@ -219,17 +234,7 @@ impl<'a> Check<'a> {
                 continue;
             }
             let plain = plain(image);
-            // The writer restores a tombstone that has expired, also one that an operator has deleted.
-            let is_tombstone = text(record, "/eventName") == "INSERT" && image["Deleted"]["BOOL"] == true;
-            let by_writer = matches!(written.author, Author::Writer(_));
-            let is_known = |version: u64| {
-                let of_request =
-                    |known: &Image| known.version == version && known.carries == text(image, "/RequestId/S");
-                entity.images.iter().any(of_request)
-            };
-            let is_restored = is_tombstone
-                && (number == Some(state.version) && number.is_some_and(|number| !by_writer || is_known(number))
-                    || state.version == 0 && by_writer && number > Some(1));
+            let is_restored = entity.is_restored(written, number, state.version);
             let Some(number) = number.filter(|_| !is_restored) else {
                 if let Some(number) = number {
                     (state.version, state.expires) = (number, Some(0));
@@ -249,7 +254,7 @@ impl<'a> Check<'a> {
                 |image: &Image| self.kept.iter().any(|kept| kept == image.number) || self.is_lost(image.number);
             if state.expires == Some(0) && number < version && entity.images.iter().any(is_missing) {
                 entity.is_restored_below = true;
-                if is_tombstone && is_known(number) {
+                if entity.is_restored(written, Some(number), number) {
                     // It was restored from the newest version in history.
                     (state.version, state.attributes) = (number, plain);
                     entity.states.push(state);

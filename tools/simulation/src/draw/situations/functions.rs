@@ -28,7 +28,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
 
 /// Chooses a mode in which an `UpdateItem` writes the latest item: its condition alone decides.
 fn write_by_update(rng: &mut Rng, schedule: &mut Schedule, windows: &[u8]) {
-    schedule.settings.write_mode = pick(rng, &["stream", "inline"]).to_owned();
+    pick(rng, &["stream", "inline"]).clone_into(&mut schedule.settings.write_mode);
     schedule.settings.window = Some(pick(rng, windows));
 }
 
@@ -124,7 +124,7 @@ fn unresponsive_table(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// A latest item is replaced while history is behind, and a repair gives it a number.
 fn late_history(rng: &mut Rng, schedule: &mut Schedule) {
-    schedule.settings.write_mode = "stream".to_owned();
+    "stream".clone_into(&mut schedule.settings.write_mode);
     schedule.settings.startup = 0;
     schedule.settings.maximum_record_age = None;
     let stop = SECOND + rng.u64(..SECOND);
