@@ -138,8 +138,9 @@ impl<'a> World<'a> {
             self.stop_faults().await;
             let mut evidence = self.evidence().await?;
             evidence.recovery = self.recover().await?;
-            // With the writes of the recovery.
+            // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
             evidence.stream = self.source.connector.stream().records();
+            evidence.trimmed = self.source.connector.stream().trimmed();
             evidence.overlapping.clone_from(&lock(&self.upstream.overlapping));
             evidence.answers.clone_from(&lock(&self.upstream.answers));
             evidence.deliveries.clone_from(&lock(&self.upstream.deliveries));

@@ -72,10 +72,16 @@ impl<'a> Check<'a> {
         };
         let is_stale = || settings.by_time && at_some_time(&|state| state.is_later_than(update));
         let is_unchanged = || settings.skip_unchanged && at_some_time(&|state| state.is_unchanged_by(update));
+        // A repair that raises the counter stores the requests whose versions are not in history with the number that it sets.
+        let is_raised = |version: u64| {
+            let mut images = entity.images.iter();
+            images.any(|image| image.by_operator && image.version == version && image.index < answer.to)
+        };
         let require = |condition: bool, reason| if condition { Ok(()) } else { Err(reason) };
         match &answer.response {
             UpstreamResponse::Outcome(outcome, version) => match outcome.as_str() {
                 "Written" if had_to_skip => Err("it changes nothing"),
+                "Duplicate" if is_raised(*version) => require(created(None), "it was not applied"),
                 "Written" | "Duplicate" => require(created(Some(*version)), "it did not create this version"),
                 _ if was_applied => Err("it was applied"),
                 "Stale" => require(is_stale(), "no version is later"),
