@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{
     Check,
     model::{Entity, Image, State},
+    text,
 };
 use crate::{
     evidence::{Answer, UpstreamResponse},
@@ -72,10 +75,14 @@ impl<'a> Check<'a> {
         };
         let is_stale = || settings.by_time && at_some_time(&|state| state.is_later_than(update));
         let is_unchanged = || settings.skip_unchanged && at_some_time(&|state| state.is_unchanged_by(update));
-        // A repair that raises the counter stores the requests whose versions are not in history with the number that it sets.
+        // A repair that raises the counter gives its number to the requests whose own numbers other versions have in history.
         let is_raised = |version: u64| {
-            let mut images = entity.images.iter();
-            images.any(|image| image.by_operator && image.version == version && image.index < answer.to)
+            let is_taken = |image: &Image| image.carries == update.id && self.is_taken(&update.entity, image);
+            let mut raised = entity
+                .images
+                .iter()
+                .filter(|image| image.by_operator && image.version == version);
+            raised.any(|image| image.index < answer.to) && entity.images.iter().any(is_taken)
         };
         let require = |condition: bool, reason| if condition { Ok(()) } else { Err(reason) };
         match &answer.response {
@@ -102,6 +109,14 @@ impl<'a> Check<'a> {
             }
             UpstreamResponse::Rejected(_) => require(self.can_fail(update), "the update is valid"),
         }
+    }
+
+    /// Returns `true` if history has a different item at the key of the image's version.
+    fn is_taken(&self, entity: &str, image: &Image) -> bool {
+        let key = self.key(image.version);
+        let is_other =
+            |item: &Value| text(item, "/PK/S") == entity && text(item, "/SK/S") == key && !image.is_stored_as(item);
+        self.evidence.items.iter().any(is_other)
     }
 
     /// 8: Functions respond before their timeout, and every update is answered once there are no more faults.
