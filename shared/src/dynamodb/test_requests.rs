@@ -380,9 +380,11 @@ async fn write_transaction() {
     let json = json!({"ID": "Equipment#1", "State": "OK", "Note": null, "ExpectedVersion": 6, "Timestamp": 5});
     let update = Update::parse(json, "request-1", Ordering::Time).unwrap();
     let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Note": {"S": "n"}}));
+    let uncounted = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Note": {"S": "n"}}));
     for (name, stored, ledger, with_version) in [
         ("write_transaction", Some(&stored), None, true),
         ("write_transaction_first", None, None, true),
+        ("write_transaction_uncounted", Some(&uncounted), None, true),
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
@@ -395,6 +397,7 @@ async fn write_transaction() {
                 },
                 None => RecentRequests::fitting(&update, Window::default(), now(), stored).unwrap(),
             }),
+            is_absent: stored.is_none(),
             marker_expires: ledger,
             version_item: with_version.then_some(&version),
         };

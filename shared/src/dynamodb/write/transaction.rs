@@ -122,6 +122,7 @@ impl Store {
                     lifetime: Lifetime::fitting(update, now, stored.as_ref()),
                     order: Order::fitting(stored.as_ref()),
                 },
+                is_absent: stored.is_none(),
                 marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
                 version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
             };
@@ -208,6 +209,8 @@ impl Store {
 pub struct Parts<'a> {
     /// Form of the update.
     pub form: Form,
+    /// `true` if there was no latest item. Otherwise, the first version can begin with an item of another program.
+    pub is_absent: bool,
     /// Expiry of the request's marker in epoch seconds, with a ledger.
     pub marker_expires: Option<u64>,
     /// Version item, in [`WriteMode::Transaction`].
@@ -228,7 +231,12 @@ pub fn request(
     let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
     match version.get() {
-        1 => expression.condition_first("attribute_not_exists(#latest)"),
+        1 if parts.is_absent => expression
+            .condition_first("attribute_not_exists(#pk)")
+            .name("#pk", names::PK),
+        1 => expression
+            .condition_first("attribute_exists(#pk) AND attribute_not_exists(#latest)")
+            .name("#pk", names::PK),
         next => expression
             .condition_first("#latest = :read")
             .value(":read", n(next - 1)),

@@ -109,13 +109,18 @@ fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &
         Mutation::Lifetime => weaken(update, "NOT #ttl <= :now", "#ttl <= :now"),
         Mutation::StaleRead if !is_single => {
             weaken(update, "#latest = :read", IS_ANY_LATEST);
-            let first = "attribute_not_exists(#latest) AND (attribute_not_exists(#request)";
-            replace(
-                update,
-                CONDITION,
-                first,
-                &format!("{ANY_LATEST} AND (attribute_not_exists(#request)"),
-            );
+            let rest = " AND (attribute_not_exists(#request)";
+            for first in [
+                "attribute_not_exists(#pk)",
+                "attribute_exists(#pk) AND attribute_not_exists(#latest)",
+            ] {
+                replace(
+                    update,
+                    CONDITION,
+                    &format!("{first}{rest}"),
+                    &format!("{ANY_LATEST}{rest}"),
+                );
+            }
         }
         Mutation::Author => {
             // The removed attributes have the placeholders `#c0`, `#c1`, …
