@@ -62,6 +62,11 @@ async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_y
         (json!([]), ["1.00011", "2.00022"]),
         // The counter was set back: another version has the number.
         (json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}}]), ["4.00000", "2.00022"]),
+        // Its own version, older than the ones that were read before.
+        (
+            json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}, "RequestId": {"S": "r-1"}}]),
+            ["1.00011", "2.00022"],
+        ),
     ] {
         let taken = versions(in_history.as_array().unwrap());
         let (store, replay) = replaying(&[

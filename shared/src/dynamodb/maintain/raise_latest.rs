@@ -1,7 +1,7 @@
 //! Repair of a counter that was set back, or that is missing: one `UpdateItem` that sets `Latest`, on condition that it has
 //! not changed.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -57,11 +57,17 @@ impl Store {
                 .filter(|(key, _)| !entries.contains_key(*key))
                 .filter_map(|(key, value)| Some((key.clone(), Entry::from_value(value)?)))
                 .collect();
-            let taken = self.taken(entity, since.iter().map(|(_, entry)| entry.version)).await?;
+            let items = self
+                .versions_of(entity, since.iter().map(|(_, entry)| entry.version))
+                .await?;
+            let by_another = |key: &str, version: Version| {
+                let item = items.get(&version);
+                item.is_some_and(|item| recent_requests::last_request(item).is_none_or(|hash| hash.key() != key))
+            };
             let with = Entry { version: to, check: 0 };
             for (key, entry) in since {
-                // The number of a request that is not in history is its own, unless another version has it.
-                let entry = if taken.contains(&entry.version) { with } else { entry };
+                // The request keeps its number, unless another version has it in history.
+                let entry = if by_another(&key, entry.version) { with } else { entry };
                 entries.insert(key, entry.value());
             }
             if let Some(last) = recent_requests::last_request(stored) {
@@ -98,21 +104,22 @@ impl Store {
         }
     }
 
-    /// Returns those versions that history has.
-    async fn taken(
+    /// Returns the version items of those versions that history has.
+    async fn versions_of(
         &self,
         entity: &EntityId,
         versions: impl Iterator<Item = Version>,
-    ) -> Result<HashSet<Version>, ServiceError> {
+    ) -> Result<HashMap<Version, Item>, ServiceError> {
         let keys: BTreeSet<_> = versions.map(|version| self.digits.version_key(version)).collect();
-        if keys.is_empty() {
-            return Ok(HashSet::new());
+        let mut items = HashMap::new();
+        if !keys.is_empty() {
+            for item in self.batch_get(entity, &Vec::from_iter(keys), true).await? {
+                if let Some(version) = self.digits.version_of_item(&item) {
+                    items.insert(version, item);
+                }
+            }
         }
-        let items = self.batch_get(entity, &Vec::from_iter(keys), true).await?;
-        Ok(items
-            .iter()
-            .filter_map(|item| self.digits.version_of_item(item))
-            .collect())
+        Ok(items)
     }
 }
 

@@ -182,15 +182,20 @@ impl Entity<'_> {
     /// has deleted.
     fn is_restored(&self, written: &Written, number: Option<u64>, version: u64) -> bool {
         let (record, image) = (&written.record, &written.record["dynamodb"]["NewImage"]);
-        let is_known = || {
-            let request = text(image, "/RequestId/S");
-            let mut images = self.images.iter();
-            images.any(|known| known.version == version && known.carries == request)
+        // A restored item keeps its time.
+        let (request, micros) = (text(image, "/RequestId/S"), text(image, "/RecordedAt/S"));
+        let micros = micros.strip_suffix("000Z").unwrap_or(micros);
+        let is_known = |version| {
+            let mut images = self.images.iter().filter(|known| Some(known.version) == version);
+            images.any(|known| known.carries == request && known.recorded_at().starts_with(micros))
         };
         let by_writer = matches!(written.author, Author::Writer(_));
         text(record, "/eventName") == "INSERT"
             && image["Deleted"]["BOOL"] == true
-            && (number == Some(version) && (!by_writer || is_known()) || version == 0 && by_writer && number > Some(1))
+            && match version {
+                0 => by_writer && (number > Some(1) || is_known(number)),
+                version => number == Some(version) && (!by_writer || is_known(number)),
+            }
     }
 
     /// Notes that the latest item was deleted.
