@@ -2,13 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
 use serde_json::{Value, json};
 use shared::{
+    clock::Clock,
     domain::{
         entity::EntityId,
         keys::VersionDigits,
         ledger::{Marker, Retention},
         recent_requests::Window,
+        recorded_at::RecordedAt,
         request_id::{RequestHash, RequestId},
         update::{Ordering, Update},
         version::Version,
@@ -373,6 +380,27 @@ async fn a_retry_finds_its_first_request_in_history() {
     let (store, _) = replaying(&responses);
     let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
     assert_eq!(outcome, Err(WriteError::Undetermined { version: version(39) }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_looks_for_versions_from_the_time_of_a_tick() {
+    // Each look at the clock is 20 ms later. Another writer is faster, so the second request adds a tick to that writer's time.
+    let start = Duration::from_secs(1_795_328_688);
+    let looks = AtomicU64::new(0);
+    let clock = Clock::new(move || start + Duration::from_millis(20 * looks.fetch_add(1, Relaxed)));
+    let time = |millis| RecordedAt::since_epoch(start + Duration::from_millis(millis)).to_string();
+    let mut faster = v0("3", "r-3");
+    faster["RecordedAt"] = json!({"S": time(15)});
+    faster["RecentRequests"] = json!({"M": {}});
+    let raced = json!({"__type": "ConditionalCheckFailedException", "Item": faster});
+    let applied = json!({"Attributes": {"Latest": {"N": "4"}}});
+    let (store, replay) = replaying(&[raced, failed(), applied]);
+    let outcome = write(&store.with_clock(clock), WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(4) }));
+    let bodies = replay.bodies();
+    assert_eq!(bodies[1]["ExpressionAttributeValues"][":recorded"]["S"], time(15));
+    let sent = (start.as_millis() + 15).to_string();
+    assert_eq!(bodies[2]["ExpressionAttributeValues"][":sent"]["N"], sent);
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::{Item, recorded_at::RecordedAt};
 
 /// Time after that of the latest item in which a tick is used and valid. A race takes less.
-const TICK_VALIDITY: Duration = Duration::from_secs(1);
+pub const TICK_VALIDITY: Duration = Duration::from_secs(1);
 
 /// Time that an update gives to its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,14 @@ impl Stamp {
         match self {
             Self::At(time) => *time,
             Self::Tick { from, .. } => stored.and_then(RecordedAt::of_latest).unwrap_or(*from).after_ticks(1),
+        }
+    }
+
+    /// Returns the earliest time that the version can get.
+    pub fn start(&self) -> RecordedAt {
+        match self {
+            Self::At(time) => *time,
+            Self::Tick { from, .. } => *from,
         }
     }
 

@@ -4,7 +4,7 @@
 //! and how. Without a fault a request takes a few milliseconds of virtual time. Mutations change requests and responses here.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex},
     time::Duration,
@@ -34,6 +34,7 @@ use crate::{
     database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
     error::SimulationError,
     mutation::Mutation,
+    plan::{FaultPlan, point},
     requests,
     schedule::{Fault, FaultKind, Point},
     stream::Stream,
@@ -58,14 +59,6 @@ struct Inner {
     writes: Notify,
 }
 
-struct FaultPlan {
-    faults: Vec<Fault>,
-    seen: HashMap<Point, u32>,
-    occurred: BTreeMap<String, u64>,
-    stopped: bool,
-    rng: Rng,
-}
-
 impl Connector {
     pub(crate) fn new(database: Database, seed: u64, faults: Vec<Fault>, mutation: Option<Mutation>) -> Self {
         Self(Arc::new(Inner {
@@ -73,13 +66,7 @@ impl Connector {
             mutation,
             stream: Stream::default(),
             windows: Mutex::default(),
-            plan: Mutex::new(FaultPlan {
-                faults,
-                seen: HashMap::new(),
-                occurred: BTreeMap::new(),
-                stopped: false,
-                rng: Rng::with_seed(seed ^ 0x5eed),
-            }),
+            plan: Mutex::new(FaultPlan::new(seed, faults)),
             late: Mutex::default(),
             writes: Notify::new(),
         }))
@@ -135,20 +122,11 @@ impl Connector {
 
     /// Counts a request at this point, and returns its fault, if any.
     pub(crate) fn fault(&self, point: Point) -> Option<FaultKind> {
-        let mut plan = lock(&self.0.plan);
-        let seen = plan.seen.entry(point).or_default();
-        let index = *seen;
-        *seen += 1;
-        // Readers start after the faults stopped.
-        if plan.stopped && point != Point::BatchGet {
-            return None;
-        }
-        let due = |fault: &&Fault| fault.on == point && (fault.nth..fault.nth + fault.times).contains(&index);
-        plan.faults.iter().find(due).map(|fault| fault.kind)
+        lock(&self.0.plan).fault(point)
     }
 
     pub(crate) fn count(&self, fault: &str) {
-        *lock(&self.0.plan).occurred.entry(fault.to_owned()).or_default() += 1;
+        lock(&self.0.plan).count(fault);
     }
 
     /// Returns a future that waits for the next request that can change the table.
@@ -188,17 +166,17 @@ impl Connector {
     }
 
     pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
-        lock(&self.0.plan).occurred.clone()
+        lock(&self.0.plan).occurred().clone()
     }
 
     /// Stops all faults except those of readers.
     pub(crate) fn stop_faults(&self) {
-        lock(&self.0.plan).stopped = true;
+        lock(&self.0.plan).stop();
         lock(&self.0.windows).close();
     }
 
     pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
-        draw(&mut lock(&self.0.plan).rng)
+        draw(lock(&self.0.plan).rng())
     }
 
     /// Waits before a retry. The first attempt has the number 0 and does not wait.
@@ -418,28 +396,6 @@ fn hinder(fault: FaultKind, operation: &str, caller: Option<&Caller>, body: &Val
         _ => lock(&caller.hindered).extend(requests::keys(operation, body)),
     }
     caller.set_fault();
-}
-
-/// Returns the point of a request, `None` if schedules have no faults for it.
-fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
-    let Some(caller) = caller else {
-        return (operation == "BatchGetItem").then_some(Point::BatchGet);
-    };
-    match caller.author() {
-        Author::Writer(_) => match operation {
-            "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
-            "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
-            "PutItem" => Some(Point::InlinePut),
-            _ => None,
-        },
-        Author::StreamFunction => match operation {
-            "GetItem" | "BatchGetItem" => Some(Point::Read),
-            "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
-            _ => None,
-        },
-        Author::Operator | Author::Redrive => Some(Point::Operator),
-        Author::Other => None,
-    }
 }
 
 impl fmt::Debug for Connector {

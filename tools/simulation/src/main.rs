@@ -16,6 +16,7 @@ mod functions;
 mod mapping;
 mod mutation;
 mod operators;
+mod plan;
 mod queue;
 mod requests;
 mod scenarios;

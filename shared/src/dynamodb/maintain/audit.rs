@@ -272,13 +272,23 @@ impl Auditor {
         Ok(Some(audited))
     }
 
-    async fn settle_missing(&self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
+    async fn settle_missing(&mut self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
         let MissingVersions { id, latest, versions } = missing;
         let entity = entity_of(&id)?;
         let mut now = Collection::default();
         self.read_item(&entity, FLOOR_KEY, &mut now).await?;
         self.read_item(&entity, LATEST_KEY, &mut now).await?;
         let mut findings = Vec::new();
+        // The counter has changed, and versions before the change can still be on their way.
+        let is_set_back = |counted: Result<Version, InvalidImage>| counted.is_ok_and(|counted| counted < latest);
+        if now
+            .latest_version()
+            .is_some_and(|counted| counted.is_err() || is_set_back(counted))
+        {
+            let examined = self.entity(&entity).await?;
+            findings.extend(examined.into_iter().flat_map(|(_, findings)| findings));
+            return Ok(EntityFindings { entity, findings });
+        }
         // An entity that was purged in the meantime has no gaps.
         if let Some(counted) = now.latest_version() {
             self.read_selected(&entity, &versions, &mut now).await?;

@@ -25,6 +25,7 @@ use crate::{
         keys::LATEST_KEY,
         names, recent_requests,
         recorded_at::RecordedAt,
+        stamp::TICK_VALIDITY,
         time::EpochMillis,
         update::Update,
         version::Version,
@@ -65,15 +66,16 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// Returns the guard for the first request of an update.
+    /// Returns the guard for the first request of an update. A tick makes its version earlier than the writer's clock.
     pub fn of(update: &Update) -> Self {
-        let difference = i64::try_from(MAX_CLOCK_DIFFERENCE.as_millis()).unwrap_or_default();
+        let difference = MAX_CLOCK_DIFFERENCE + TICK_VALIDITY;
+        let difference = i64::try_from(difference.as_millis()).unwrap_or_default();
         update.sent_at.map_or(Self::None, |sent| {
             Self::Since(EpochMillis::new(sent.get().saturating_sub(difference)))
         })
     }
 
-    /// Returns the guard after a request without a response, which was sent at this time of the same clock.
+    /// Returns the guard after a request without a response, whose version has this time or a later one.
     #[must_use]
     pub fn after_unanswered(self, sent: RecordedAt) -> Self {
         let sent = sent.floor_millis();

@@ -85,7 +85,8 @@ impl Store {
                 let is_in_time = end.is_none_or(|end| Instant::now() + wait < end);
                 if failures < self.max_attempts() && is_in_time {
                     if failure == Failure::Unanswered {
-                        form.guard = form.guard.after_unanswered(now);
+                        // With a tick, the version is as early as the latest item that was read.
+                        form.guard = form.guard.after_unanswered(now.min(form.stamp.start()));
                         fence = fence.max(form.stamp.end());
                     }
                     sleep(wait).await;

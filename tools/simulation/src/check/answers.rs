@@ -68,7 +68,8 @@ impl<'a> Check<'a> {
                 let mut states = entity.states_between(answer.from, image.index);
                 !entity.states.iter().any(State::expires) && states.all(|state| state.is_unchanged_by(update))
             });
-        let was_applied = created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
+        // An operator who deletes v0 lets history begin again.
+        let was_applied = entity.era == 0 && created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
         let at_some_time = |is_possible: &dyn Fn(&State) -> bool| {
             let expires = entity.states.iter().any(State::expires);
             expires || entity.states_between(answer.from, answer.to).any(is_possible)

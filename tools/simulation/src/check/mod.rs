@@ -114,7 +114,13 @@ impl Check<'_> {
                 // Deleting v0 deletes the recent requests.
                 Some(window) if image.deletions == before.deletions && is_near(window) => true,
                 // A repair restores those of the newest versions.
-                Some(window) if is_near(window) && self.is_restored_with(before, image, images, entity) => true,
+                Some(window)
+                    if is_near(window)
+                        && before.version >= floor
+                        && self.is_restored_with(before, image, images, entity) =>
+                {
+                    true
+                }
                 // History has the other requests, unless an operator has written or removed versions, or has started a new
                 // history.
                 Some(_) if image.era > 0 || has_manual_version || before.version < floor => false,

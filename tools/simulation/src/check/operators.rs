@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use shared::domain::{Item, keys::LATEST_KEY, purge_marker::PurgeMarker, recorded_at::RecordedAt};
+use shared::domain::{Item, keys::LATEST_KEY, purge_marker::PurgeMarker, recorded_at::RecordedAt, version::Version};
 
 use super::{Check, model::Image, purge_marker_key, text};
 use crate::caller::Author;
@@ -78,7 +78,7 @@ impl Check<'_> {
                 numbers.push((created, number.unwrap_or(0)));
                 continue;
             }
-            let version = self.digits.version_of(key).map_or(0, |version| version.get());
+            let version = self.digits.version_of(key).map_or(0, Version::get);
             if written.author != Author::Redrive || text(record, "/eventName") != "INSERT" || version == 0 {
                 continue;
             }
