@@ -12,7 +12,7 @@ use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Updat
 /// Number of writer processes.
 const WRITERS: usize = 4;
 /// One schedule in this number is a situation.
-const SITUATION: u8 = 8;
+const SITUATION: u8 = 4;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 

@@ -89,8 +89,10 @@ fn duplicates_after_repair(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// Two prunes of an entity at once keep different numbers of versions. The versions below the higher floor expire.
 fn two_prunes(rng: &mut Rng, schedule: &mut Schedule) {
-    for (entity, at) in [("e0", 3 * MINUTE), ("e1", 4 * MINUTE)] {
-        updates_of(entity, rng, schedule, 0, 4..7);
+    // The prunes of an entity seldom meet.
+    for (entity, minute) in [("e0", 3), ("e1", 4), ("e2", 5), ("e3", 6), ("e4", 7)] {
+        let at = minute * MINUTE;
+        updates_of(entity, rng, schedule, 0, 4..5);
         let prune = |keep| {
             let entity = entity.to_owned();
             command(Command::Prune { entity, keep })
