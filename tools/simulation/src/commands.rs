@@ -78,16 +78,11 @@ impl Upstream<'_> {
         match command {
             Command::Prune { entity, keep } => {
                 self.connector.count("prune");
-                let options = prune::Options {
-                    rule: prune::Rule::Keep(*keep),
-                    grace: Duration::from_secs(3600),
-                    over_gaps: false,
-                    dry_run: false,
-                };
-                match self.connector.draw(|rng| rng.u8(..4)) {
-                    0 => operators.prune_table(options).await,
-                    _ => operators.prune(entity, options).await,
-                }
+                operators.prune(entity, prune_options(*keep)).await
+            }
+            Command::PruneTable { keep } => {
+                self.connector.count("prune");
+                operators.prune_table(prune_options(*keep)).await
             }
             Command::Purge { entity } => {
                 self.connector.count("purge");
@@ -222,5 +217,14 @@ impl Upstream<'_> {
     async fn deliver_record(&self, update: usize, record: &Value) -> bool {
         let event = json!({"Records": [record]});
         self.invoke_batch(update, event, &Carrier::invocation("redriven")).await
+    }
+}
+
+fn prune_options(keep: u64) -> prune::Options {
+    prune::Options {
+        rule: prune::Rule::Keep(keep),
+        grace: Duration::from_secs(3600),
+        over_gaps: false,
+        dry_run: false,
     }
 }

@@ -85,8 +85,11 @@ impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = Settings::draw(&mut rng);
-        if Rng::with_seed(!seed).u8(..SITUATION) == 0 {
-            return situations::draw(&mut rng, seed, settings);
+        // Close seeds have similar first numbers.
+        let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        if kind.u8(..SITUATION) == 0 {
+            let situation = situations::pick(&mut kind);
+            return situations::draw(&mut rng, situation, seed, settings);
         }
         let scale = Scale::draw(&mut rng);
         let mut updates: Vec<_> = (0..scale.updates)

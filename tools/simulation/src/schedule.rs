@@ -129,6 +129,10 @@ pub(crate) enum Command {
         entity: String,
         keep: u64,
     },
+    /// Prunes all entities.
+    PruneTable {
+        keep: u64,
+    },
     Purge {
         entity: String,
     },

@@ -204,6 +204,7 @@ impl Upstream<'_> {
             StepKind::DeleteLatest { entity: of, .. }
             | StepKind::WriteVersion { entity: of, .. }
             | StepKind::Command(Command::Purge { entity: of } | Command::Prune { entity: of, .. }) => of == entity,
+            StepKind::Command(Command::PruneTable { .. }) => true,
             _ => false,
         };
         let is_known = !self.schedule.steps.iter().any(forgets);

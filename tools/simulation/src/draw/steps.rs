@@ -175,10 +175,13 @@ fn commands(steps: &mut Steps, scale: &Scale) {
     for number in 0..steps.rng.usize(1..=3) {
         let entity = scale.entity(steps.rng);
         let command = match steps.rng.u8(..5) {
-            0 => Command::Prune {
-                entity,
-                keep: steps.rng.u64(1..=3),
-            },
+            0 => {
+                let keep = steps.rng.u64(1..=3);
+                match steps.one_in(4) {
+                    true => Command::PruneTable { keep },
+                    false => Command::Prune { entity, keep },
+                }
+            }
             1 => Command::Purge { entity },
             2 => Command::Repair,
             3 => Command::Redrive,

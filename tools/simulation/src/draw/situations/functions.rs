@@ -4,7 +4,8 @@ use fastrand::Rng;
 use serde_json::json;
 use shared::domain::version::Version;
 
-use super::{Situation, pick};
+use super::Situation;
+use crate::draw::pick;
 use crate::{
     schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,

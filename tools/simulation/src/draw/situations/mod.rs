@@ -6,14 +6,18 @@ mod operators;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::pick;
 use crate::schedule::{Origin, Schedule, Settings, Step, StepKind, Update};
 
 /// Fills a schedule that has only settings, and can change these.
-type Situation = fn(&mut Rng, &mut Schedule);
+pub(super) type Situation = fn(&mut Rng, &mut Schedule);
+
+/// Returns one of the situations.
+pub(super) fn pick(rng: &mut Rng) -> Situation {
+    super::pick(rng, &[functions::SITUATIONS, operators::SITUATIONS].concat())
+}
 
 /// Returns a schedule of a situation.
-pub(super) fn draw(rng: &mut Rng, seed: u64, settings: Settings) -> Schedule {
+pub(super) fn draw(rng: &mut Rng, situation: Situation, seed: u64, settings: Settings) -> Schedule {
     let mut schedule = Schedule {
         seed,
         settings,
@@ -21,8 +25,7 @@ pub(super) fn draw(rng: &mut Rng, seed: u64, settings: Settings) -> Schedule {
         steps: Vec::new(),
         faults: Vec::new(),
     };
-    let situations: Vec<Situation> = [functions::SITUATIONS, operators::SITUATIONS].concat();
-    pick(rng, &situations)(rng, &mut schedule);
+    situation(rng, &mut schedule);
     schedule.steps.sort_by_key(|step| step.at);
     schedule
 }

@@ -8,7 +8,8 @@ use std::ops::Range;
 use fastrand::Rng;
 use serde_json::json;
 
-use super::{Situation, pick};
+use super::Situation;
+use crate::draw::pick;
 use crate::{
     schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
