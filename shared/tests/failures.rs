@@ -77,7 +77,7 @@ async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_y
     ] {
         let taken = versions(in_history.as_array().unwrap());
         let (store, replay) = replaying(&[
-            versions(&[by_another.clone()]),
+            versions(std::slice::from_ref(&by_another)),
             json!({"Item": stored}),
             taken,
             json!({}),

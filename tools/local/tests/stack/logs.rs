@@ -41,7 +41,7 @@ async fn no_log_line_contains_a_value() {
             ("false", "inline"),
             ("false", "transaction"),
         ] {
-            let logs = lines(level, log_keys, mode).await;
+            let logs = Box::pin(lines(level, log_keys, mode)).await;
             let documented = Documented::read();
             for line in &logs {
                 documented.check(line);
