@@ -9,44 +9,25 @@ use writer_fn::request::Carrier;
 
 use crate::{
     caller::lock,
-    clock::Clock,
-    connector::Connector,
-    deliveries::{DeadLetter, MAX_ATTEMPTS},
+    deliveries::MAX_ATTEMPTS,
     mutation::Mutation,
     operators::{
-        Operators,
         backfill::create_source,
-        queues::{Letter, MemoryQueues},
+        desk::{DEAD_LETTERS, UPDATES},
+        queues::Letter,
         repair::RepairOptions,
         result::OperatorResult,
-        services::ExternalServices,
     },
+    queue::DeadLetter,
     schedule::{BACKFILLED, Command, TABLE},
     setup::config,
     upstream::Upstream,
 };
 
-const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
-const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 /// Maximum number of runs of a command that fails.
 const MAX_RUNS: u32 = 4;
 /// Age from which a missing version is a finding.
 pub(crate) const LAG: Duration = Duration::from_secs(60);
-
-/// The operators of a run, and what they were told.
-pub(crate) struct Desk {
-    operators: Operators,
-    queues: MemoryQueues,
-}
-
-impl Desk {
-    pub(crate) fn new(connector: &Connector, clock: Clock, digits: shared::domain::keys::VersionDigits) -> Self {
-        let queues = MemoryQueues::new(clock, [(DEAD_LETTERS.to_owned(), vec![UPDATES.to_owned()])]);
-        let services = ExternalServices::new(queues.clone());
-        let operators = Operators::new(connector, clock.shifted(0), digits, services);
-        Self { operators, queues }
-    }
-}
 
 impl Upstream<'_> {
     /// Runs a command of an operator, who repeats it while it fails.

@@ -12,8 +12,7 @@ use crate::{
     caller::lock,
     evidence::{Answer, UpstreamResponse},
     functions::{WriterProcess, WriterResult},
-    operators::queues::Letter,
-    queue::{Message, Received},
+    queue::{DeadLetter, Message, Received},
     schedule::Origin,
     upstream::Upstream,
 };
@@ -29,27 +28,6 @@ const MAX_CONCURRENCY: usize = 3;
 /// Errors that a repeated update does not resolve.
 fn is_final(error: &str) -> bool {
     ["VersionConflict", "InvalidEvent"].contains(&error)
-}
-
-/// An update that was given up: a message in a dead-letter queue.
-#[derive(Debug, Clone)]
-pub(crate) struct DeadLetter {
-    pub(crate) update: usize,
-    message_id: String,
-    body: Value,
-    sent_millis: u64,
-}
-
-impl DeadLetter {
-    pub(crate) fn message(&self) -> Letter {
-        Letter {
-            id: self.message_id.clone(),
-            body: self.body.to_string(),
-            sent_millis: self.sent_millis,
-            group: None,
-            deduplication_id: None,
-        }
-    }
 }
 
 impl Upstream<'_> {

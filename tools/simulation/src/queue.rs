@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::caller::lock;
+use crate::{caller::lock, operators::queues::Letter};
 
 /// Time after which a queue delivers a message again, as in template.yaml.
 pub(crate) const VISIBILITY_TIMEOUT_MILLIS: u64 = 180_000;
@@ -44,6 +44,27 @@ pub(crate) enum Received {
     /// The next message becomes visible at this time.
     Later(u64),
     Empty,
+}
+
+/// An update that was given up: a message in a dead-letter queue.
+#[derive(Debug, Clone)]
+pub(crate) struct DeadLetter {
+    pub(crate) update: usize,
+    pub(crate) message_id: String,
+    pub(crate) body: Value,
+    pub(crate) sent_millis: u64,
+}
+
+impl DeadLetter {
+    pub(crate) fn message(&self) -> Letter {
+        Letter {
+            id: self.message_id.clone(),
+            body: self.body.to_string(),
+            sent_millis: self.sent_millis,
+            group: None,
+            deduplication_id: None,
+        }
+    }
 }
 
 impl Queue {

@@ -21,12 +21,11 @@ use writer_fn::Writer;
 use crate::{
     caller::lock,
     clock::Clock,
-    commands::Desk,
     connector::Connector,
-    deliveries::DeadLetter,
     evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
-    queue::Queue,
+    operators::desk::Desk,
+    queue::{DeadLetter, Queue},
     schedule::{Command, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 

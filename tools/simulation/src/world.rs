@@ -25,7 +25,6 @@ use writer_fn::Writer;
 use crate::{
     caller::lock,
     clock::Clock,
-    commands::Desk,
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
     error::SimulationError,
@@ -33,6 +32,7 @@ use crate::{
     functions::{StreamFunction, StreamInvoker},
     mapping::{self, Bucket, FaultySource, KeptPositions, settings},
     mutation::Mutation,
+    operators::desk::Desk,
     queue::Queue,
     schedule::{MALFORMED, Schedule, TABLE},
     setup::{config, dynamodb_client},

@@ -11,6 +11,7 @@
 
 mod audit;
 pub(crate) mod backfill;
+pub(crate) mod desk;
 mod pin;
 mod prune;
 mod purge;
