@@ -14,7 +14,7 @@ use crate::{
 
 const UPDATE: &str = "UpdateExpression";
 const ANY_LATEST: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
-/// Alternative of conditions on `Latest`, for every latest item.
+/// Replaces conditions on `Latest`: it holds for all latest items.
 const IS_ANY_LATEST: &str = "attribute_exists(#latest) OR attribute_not_exists(#latest)";
 /// Guard of an update that may have been sent before.
 const GUARD: &str = "#since <= :sent";
