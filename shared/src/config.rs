@@ -1,13 +1,16 @@
 //! Settings from environment variables. No other module reads the environment.
 
+mod attached;
+
 use std::{ops::RangeInclusive, str::FromStr, time::Duration};
 
 use aws_config::retry::RetryMode;
 use thiserror::Error;
 
 use crate::{
-    domain::{keys::VersionDigits, ledger::Retention, update::Ordering},
+    domain::{attached::AttachedTable, keys::VersionDigits, ledger::Retention, update::Ordering},
     dynamodb::{
+        HistoryTable,
         client::settings::ClientSettings,
         write::modes::{Idempotency, WriteOptions},
     },
@@ -18,6 +21,14 @@ use crate::{
 pub struct Config {
     /// `TABLE_NAME`: name of the versioned table.
     pub table: String,
+    /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table. It counts as
+    /// migrating until the function reads the layout of the versioned table.
+    pub history: Option<HistoryTable>,
+    /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_PARTITION_KEY` and
+    /// `ATTACHED_PARTITION_KEY_TYPE` (`S`, `N` or `B`), `ATTACHED_SORT_KEY` and `ATTACHED_SORT_KEY_TYPE` if there is a sort key,
+    /// `VERSION_ATTRIBUTE` and `IGNORE_ATTRIBUTES` (optional; names with commas between them, or a JSON list). It requires
+    /// `HISTORY_TABLE_NAME`.
+    pub attached: Option<AttachedTable>,
     /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
     /// `ORDERING`: `arrival` (default) or `time`.
@@ -54,6 +65,13 @@ impl Config {
             table: variable("TABLE_NAME")
                 .filter(|table| !table.is_empty())
                 .ok_or(ConfigError::NoTable)?,
+            history: variable("HISTORY_TABLE_NAME")
+                .filter(|name| !name.is_empty())
+                .map(|name| HistoryTable {
+                    name,
+                    is_migrating: true,
+                }),
+            attached: attached::table(&variable)?,
             digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
             ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
             write: WriteOptions {

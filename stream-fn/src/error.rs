@@ -2,7 +2,9 @@
 
 use lambda_runtime::Diagnostic;
 use shared::{
-    domain::{attributes::InvalidAttributeValue, version::Version, version_item::InvalidImage},
+    domain::{
+        attached::key::InvalidKey, attributes::InvalidAttributeValue, version::Version, version_item::InvalidImage,
+    },
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
@@ -60,6 +62,9 @@ pub enum RecordFailure {
     /// The invocation ran out of time before the record was written.
     #[error("the invocation had no time left for the record")]
     NotReached,
+    /// Other writers appended to the history of its item each time that it was read.
+    #[error("other writers append to the history of its item")]
+    Contended,
     /// DynamoDB throttled the request.
     #[error("the table is throttled")]
     Throttled(#[source] ServiceError),
@@ -79,6 +84,7 @@ impl RecordFailure {
             Self::Rejected(_) => "Rejected",
             Self::NotQuarantined(_) => "NotQuarantined",
             Self::NotReached => "NotReached",
+            Self::Contended => "Contended",
             Self::Throttled(_) => "Throttled",
             Self::Internal(_) => "Internal",
         }
@@ -129,10 +135,19 @@ pub enum Malformed {
     /// The latest item was written, but the record has no image of it.
     #[error("it has no NewImage")]
     NoNewImage,
+    /// Its keys are not those of the attached table.
+    #[error("its keys are not those of the table")]
+    Key(#[from] InvalidKey),
+    /// It has no sequence number, or no ARN of a DynamoDB stream, so that its place among the changes is not known.
+    #[error("it has no sequence number, or no eventSourceARN of a DynamoDB stream")]
+    NoPlace,
     /// Its keys are not those of the image.
     #[error("its keys are not those of its NewImage")]
     OtherKeys,
-    /// An attribute of the image is invalid.
+    /// Its keys are not those of its images, in a record of an attached table.
+    #[error("its keys are not those of its images")]
+    ImageKeys,
+    /// An attribute of an image is invalid.
     #[error("the attribute {name} cannot be read", name = shortened(name))]
     Attribute {
         /// Name of the attribute.

@@ -1,8 +1,11 @@
 //! Writes every new image of a latest item to history as a version item, which is never changed afterwards.
 //!
+//! The history of an [attached table](shared::domain::attached) is written by a module of its own, `attached`.
+//!
 //! Data flows one way: batch → [`record`] (splits the batch, parses each stream record separately) → version items →
 //! requests of [`shared::dynamodb`], each for up to 25 items → outcomes → [`response`].
 
+mod attached;
 mod chunk;
 pub mod counted;
 pub mod error;
@@ -43,7 +46,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env();
     let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
-    let writer = HistoryWriter::new(client, &config);
+    let mut writer = HistoryWriter::new(client, &config);
     writer.warm_up().await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
@@ -72,8 +75,12 @@ pub struct HistoryWriter {
 impl HistoryWriter {
     /// Creates a writer with the table and the log settings of the function's configuration.
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
+        let store = match &config.attached {
+            Some(table) => Store::attached(client, table.clone()),
+            None => Store::new(client, config.table.clone(), config.digits).with_history(config.history.clone()),
+        };
         Self {
-            store: Store::new(client, config.table.clone(), config.digits),
+            store,
             log_keys: config.log_keys,
             origin: Origin::Stream,
             quarantines: true,
@@ -99,10 +106,12 @@ impl HistoryWriter {
         self
     }
 
-    /// Sends one cheap request and ignores its result. The first request sets up the connection, among others. During
-    /// initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
-    async fn warm_up(&self) {
-        let _ = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_digits()).await;
+    /// Reads the table's layout, to know if history is being moved. The first request also sets up the connection, among others.
+    /// During initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
+    async fn warm_up(&mut self) {
+        if let Ok(Ok(layout)) = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_layout()).await {
+            self.store.set_migrating(layout.is_migrating());
+        }
     }
 
     /// Processes one invocation, and returns the records that failed or were not processed in time. Records that can never
@@ -122,6 +131,22 @@ impl HistoryWriter {
 
     /// Writes the versions that these stream records contain, and returns their outcomes in the order of the records.
     pub async fn process(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<ProcessedRecord> {
+        if let Some(table) = self.store.attached_table() {
+            // Boxed, to keep the future of a table without it small.
+            let processed = Box::pin(attached::write(
+                &self.store,
+                table,
+                &records,
+                self.origin,
+                deadline,
+                false,
+            ));
+            let mut processed = processed.await;
+            if self.quarantines {
+                quarantine::put(&self.store, &records, &mut processed, deadline).await;
+            }
+            return processed;
+        }
         let chunks: Vec<_> = records.chunks(MAX_STATEMENTS).collect();
         let mut processed: Vec<_> = stream::iter(0..chunks.len())
             .map(|index| self.process_chunk(index, chunks[index], deadline))
@@ -130,6 +155,14 @@ impl HistoryWriter {
             .await;
         processed.sort_unstable_by_key(|(index, _)| *index);
         processed.into_iter().flat_map(|(_, processed)| processed).collect()
+    }
+
+    /// Returns the outcomes that stream records of an attached table would have now, in their order. Nothing is written. `None` if
+    /// the table is not attached.
+    pub async fn preview_attached(&self, records: &[&RawValue], deadline: Deadline) -> Option<Vec<ProcessedRecord>> {
+        let table = self.store.attached_table()?;
+        let preview = attached::write(&self.store, table, records, self.origin, deadline, true);
+        Some(Box::pin(preview).await)
     }
 
     async fn process_chunk(

@@ -69,9 +69,10 @@ fn name(outcome: &Outcome) -> &'static str {
             RecordFailure::NotReached => "FailedNotReached",
             RecordFailure::Throttled(_) => "FailedThrottled",
             // Versions are compared with the latest item outside of invocations only.
-            RecordFailure::Internal(_) | RecordFailure::AboveLatest(_) | RecordFailure::NoLatestItem => {
-                "FailedInternal"
-            }
+            RecordFailure::Internal(_)
+            | RecordFailure::Contended
+            | RecordFailure::AboveLatest(_)
+            | RecordFailure::NoLatestItem => "FailedInternal",
         },
     }
 }

@@ -31,6 +31,16 @@ pub(crate) enum Origin {
     Kept,
 }
 
+impl Origin {
+    /// Returns `true` if the purge marker of a record of this time is read.
+    pub(crate) fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
+        match self {
+            Self::Kept => true,
+            Self::Stream => !is_fresh(created, now),
+        }
+    }
+}
+
 /// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged,
 /// or its marker could not be read.
 pub(crate) async fn outcomes(
@@ -40,10 +50,7 @@ pub(crate) async fn outcomes(
     deadline: Deadline,
 ) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let is_checked = |record: &Record| match origin {
-        Origin::Kept => true,
-        Origin::Stream => !is_fresh(record.created, now),
-    };
+    let is_checked = |record: &Record| origin.is_checked(record.created, now);
     let doubtful: Vec<_> = records
         .iter()
         .map(|record| match &record.content {
@@ -75,7 +82,11 @@ pub(crate) async fn outcomes(
 }
 
 /// Reads the markers of these entities. The error is `None` if there is no time left.
-async fn markers(store: &Store, entities: &[&EntityId], deadline: Deadline) -> Result<PurgeMarkers, Option<PutError>> {
+pub(crate) async fn markers(
+    store: &Store,
+    entities: &[&EntityId],
+    deadline: Deadline,
+) -> Result<PurgeMarkers, Option<PutError>> {
     if !deadline.allows_start() {
         return Err(None);
     }

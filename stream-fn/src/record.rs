@@ -134,14 +134,19 @@ impl Record {
         });
         Self {
             sequence_number,
-            created: created_micros.map(|micros| EpochMillis::new(micros.div_euclid(1000))),
+            created: created_micros.map(created_millis),
             entity: parsed.entity,
             content: content.map_err(RecordFailure::from),
         }
     }
 }
 
-fn sequence_number(raw: Option<&RawValue>) -> Option<SequenceNumber> {
+/// Converts microseconds to milliseconds.
+pub(crate) fn created_millis(micros: i64) -> EpochMillis {
+    EpochMillis::new(micros.div_euclid(1000))
+}
+
+pub(crate) fn sequence_number(raw: Option<&RawValue>) -> Option<SequenceNumber> {
     read::<String>(raw).and_then(SequenceNumber::new)
 }
 
@@ -189,26 +194,27 @@ struct RawChange<'a> {
 impl RawChange<'_> {
     /// A `DynamoDB` stream gives seconds.
     fn created_by_stream(&self) -> Option<i64> {
-        self.created(6)
+        created_micros(self.approximate_creation_date_time?, 6)
     }
 
     /// Kinesis gives milliseconds, or microseconds if the precision says so.
     fn created_by_kinesis(&self) -> Option<i64> {
         let precision: Option<String> = read(self.approximate_creation_date_time_precision);
-        self.created(match precision.as_deref() {
+        let scale = match precision.as_deref() {
             Some("MICROSECOND") => 0,
             _ => 3,
-        })
+        };
+        created_micros(self.approximate_creation_date_time?, scale)
     }
+}
 
-    /// `scale` is the power of ten that converts the unit to microseconds.
-    fn created(&self, scale: u32) -> Option<i64> {
-        // More digits are truncated.
-        const MORE: u32 = 6;
-        let created: Number = read(self.approximate_creation_date_time)?;
-        let scaled = Decimal::parse(&created.to_string()).ok()?.scaled(scale + MORE)?;
-        i64::try_from(scaled / 10u128.pow(MORE)).ok()
-    }
+/// Reads a time. `scale` is the power of ten that converts the unit to microseconds.
+pub(crate) fn created_micros(raw: &RawValue, scale: u32) -> Option<i64> {
+    // More digits are truncated.
+    const MORE: u32 = 6;
+    let created: Number = read(Some(raw))?;
+    let scaled = Decimal::parse(&created.to_string()).ok()?.scaled(scale + MORE)?;
+    i64::try_from(scaled / 10u128.pow(MORE)).ok()
 }
 
 struct Parsed {
@@ -271,6 +277,18 @@ fn image(raw: &RawValue) -> Result<Item, Malformed> {
     }
 }
 
+/// Parses an image with all its attributes.
+pub(crate) fn whole_image(raw: &RawValue) -> Result<Item, Malformed> {
+    match serde_json::from_str(raw.get()) {
+        Ok(image) => Ok(image),
+        Err(_) => by_attribute(attributes_of(raw)?),
+    }
+}
+
+fn attributes_of(raw: &RawValue) -> Result<HashMap<String, &RawValue>, Malformed> {
+    serde_json::from_str(raw.get()).map_err(|_| Malformed::NoNewImage)
+}
+
 /// The attributes of an image that belong to the version.
 struct Image(HashMap<String, AttributeValue>);
 
@@ -304,11 +322,14 @@ impl<'de> Visitor<'de> for ImageVisitor {
     }
 }
 
-/// Parses an image attribute by attribute, so that the error names the invalid one.
 fn image_by_attribute(raw: &RawValue) -> Result<Item, Malformed> {
-    let mut attributes: HashMap<String, &RawValue> =
-        serde_json::from_str(raw.get()).map_err(|_| Malformed::NoNewImage)?;
+    let mut attributes = attributes_of(raw)?;
     attributes.remove(names::RECENT_REQUESTS);
+    by_attribute(attributes)
+}
+
+/// Parses an image attribute by attribute, so that the error names the invalid one.
+fn by_attribute(attributes: HashMap<String, &RawValue>) -> Result<Item, Malformed> {
     let attribute = |(name, raw): (String, &RawValue)| -> Result<(String, AttributeValue), Malformed> {
         match attributes::from_dynamodb_json(raw.get()) {
             Ok(value) => Ok((name, value)),
@@ -319,7 +340,7 @@ fn image_by_attribute(raw: &RawValue) -> Result<Item, Malformed> {
     Ok(Item::from(image))
 }
 
-fn read<T: for<'de> Deserialize<'de>>(raw: Option<&RawValue>) -> Option<T> {
+pub(crate) fn read<T: for<'de> Deserialize<'de>>(raw: Option<&RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 

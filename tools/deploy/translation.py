@@ -10,11 +10,24 @@ from samtranslator.parser.parser import Parser  # noqa: E402
 from samtranslator.translator.translator import Translator  # noqa: E402
 
 TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
+ATTACH = TEMPLATE.parent / "tools/attach/template.yaml"
+# A table to attach.
+ATTACHED = {
+    "TableName": "Orders",
+    "StreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123",
+    "PartitionKeyName": "customerId",
+    "PartitionKeyType": "S",
+}
 
 
-def translated(code="s3://bucket/{}.zip", text=None):
-    """Returns the translated template. `code` is the address of the functions' code; {} is replaced with the binary's name."""
+def translated(code="s3://bucket/{}.zip", text=None, parameters=None):
+    """Returns the translated template, with these values as the defaults of its parameters.
+
+    `code` is the address of the functions' code; {} is replaced with the binary's name.
+    """
     template = yaml_parse(text or TEMPLATE.read_text())
+    for name, value in (parameters or {}).items():
+        template["Parameters"][name]["Default"] = value
     for function in template["Resources"].values():
         if function["Type"] == "AWS::Serverless::Function":
             binary = function["Metadata"]["BuildProperties"]["Binary"]

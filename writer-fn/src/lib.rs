@@ -37,8 +37,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env();
     let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
-    let writer = Writer::new(client, &config);
-    if let Err(error) = writer.check_width().await {
+    let mut writer = Writer::new(client, &config);
+    if let Err(error) = writer.check_layout().await {
         tracing::error!(error = chain(&error), "not started");
         return Err(error.into());
     }

@@ -6,7 +6,7 @@ use shared::{
     clock::{Clock, Deadline},
     config::Config,
     domain::update::{Ordering, Update},
-    dynamodb::{Store, read::table_config::WidthError, write::WriteOptions},
+    dynamodb::{Store, read::table_config::LayoutError, write::WriteOptions},
     logging::chain,
     metrics::Tally,
 };
@@ -37,7 +37,7 @@ impl Writer {
     /// Creates a writer with the settings of the environment.
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         Self {
-            store: Store::new(client, config.table.clone(), config.digits),
+            store: Store::new(client, config.table.clone(), config.digits).with_history(config.history.clone()),
             ordering: config.ordering,
             options: config.write,
             record_sender: config.record_sender,
@@ -66,17 +66,17 @@ impl Writer {
         Ok(update)
     }
 
-    /// Checks that the table was not created with another width of version keys, and stores the width if it is not the
-    /// default. The function also starts if the table cannot be reached.
-    pub(crate) async fn check_width(&self) -> Result<(), WidthError> {
-        match tokio::time::timeout(CHECK_TIMEOUT, self.store.claim_width()).await {
-            Ok(Err(WidthError::Service(error))) => {
-                tracing::warn!(error = chain(&error), "the width of version keys was not checked");
-                Ok(())
+    /// Checks that the table has no other layout, and stores the layout if it is not the default. The function also starts if the
+    /// table cannot be reached.
+    pub(crate) async fn check_layout(&mut self) -> Result<(), LayoutError> {
+        match tokio::time::timeout(CHECK_TIMEOUT, self.store.claim_layout()).await {
+            Ok(Err(LayoutError::Service(error))) => {
+                tracing::warn!(error = chain(&error), "the table's layout was not checked");
             }
-            Ok(checked) => checked,
-            Err(_) => Ok(()),
+            Ok(claimed) => self.store.set_migrating(claimed?),
+            Err(_) => {}
         }
+        Ok(())
     }
 
     /// Applies one update, until the deadline. `message` is the id of the queue message that contained it, if any.

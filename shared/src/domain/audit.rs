@@ -22,10 +22,9 @@ use super::{
 #[derive(Clone, Default)]
 pub struct Collection {
     latest: Option<Item>,
-    /// Version item with the latest item's number.
+    /// Version item with the latest item's number; before the latest item was added, the highest one.
     newest: Option<Item>,
     versions: VersionSet,
-    items: u64,
     /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     floor: Option<Version>,
@@ -40,12 +39,14 @@ pub struct Collection {
 impl Collection {
     /// Adds one of the entity's items, in any order.
     pub fn add(&mut self, item: Item, digits: VersionDigits) {
-        self.items += 1;
         let Some(key) = sort_key_of(&item) else {
             return;
         };
         if key == LATEST_KEY {
             self.latest = Some(item);
+            let latest = self.latest_version();
+            self.newest
+                .take_if(|newest| digits.version_of_item(newest).map(Ok) != latest);
         } else if key == FLOOR_KEY {
             self.floor = floor_of(&item);
         } else if let Some(version) = digits.version_of(key) {
@@ -56,7 +57,11 @@ impl Collection {
             if is_marked(&item) || is_pinned(&item) {
                 self.settled.insert(version.get());
             }
-            if self.latest_version() == Some(Ok(version)) {
+            let is_newest = match self.latest_version() {
+                Some(latest) => latest == Ok(version),
+                None => self.highest() == Some(version),
+            };
+            if is_newest {
                 self.newest = Some(item);
             }
         } else if digits.padded_latest_key().as_deref() == Some(key) {
@@ -115,11 +120,6 @@ impl Collection {
         self.has_padded && self.latest.is_none()
     }
 
-    /// Returns the number of items that were added.
-    pub fn items(&self) -> u64 {
-        self.items
-    }
-
     /// Returns the versions that were added.
     pub fn versions(&self) -> &VersionSet {
         &self.versions
@@ -131,7 +131,7 @@ impl Collection {
     }
 
     /// Returns `true` if the latest item and its version were both added but not compared, because the version was added
-    /// first.
+    /// first, and a higher one too.
     pub fn is_uncompared(&self) -> bool {
         let latest = self.latest_version().and_then(Result::ok);
         self.newest.is_none() && latest.is_some_and(|latest| self.versions.contains(latest.get()))
@@ -307,6 +307,26 @@ pub enum Finding {
         /// Floor.
         floor: Version,
     },
+    /// The item of an attached table differs from its newest state in history: a change is missing there.
+    Differs {
+        /// Newest version.
+        version: Version,
+    },
+    /// The change of a version is not after that of the version before, and the version is not marked as late.
+    Unordered {
+        /// First such version.
+        version: Version,
+    },
+    /// Versions came late, from records that are older than the version before. This is not an error.
+    Late {
+        /// Number of versions.
+        versions: u64,
+    },
+    /// Versions are states of which history got no record. This is not an error.
+    Missed {
+        /// Number of versions.
+        versions: u64,
+    },
     /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
     /// them.
     Unpruned {
@@ -330,6 +350,10 @@ impl Finding {
             Self::BelowFloor { .. } => "BelowFloor",
             Self::Unpruned { .. } => "Unpruned",
             Self::Quarantined { .. } => "Quarantined",
+            Self::Differs { .. } => "Differs",
+            Self::Unordered { .. } => "Unordered",
+            Self::Late { .. } => "Late",
+            Self::Missed { .. } => "Missed",
         }
     }
 
@@ -343,7 +367,7 @@ impl Finding {
 
     /// Returns `true` if the finding requires an action.
     pub fn is_wrong(&self) -> bool {
-        !matches!(self, Self::Lagging { .. })
+        !matches!(self, Self::Lagging { .. } | Self::Late { .. } | Self::Missed { .. })
     }
 
     /// `{"ID": …, "Finding": "Gap", "From": 3, "To": 4}`.
@@ -358,7 +382,12 @@ impl Finding {
             }
             Self::Quarantined { records } => json!({"ID": id, "Finding": finding, "Records": records}),
             Self::BelowFloor { floor } => json!({"ID": id, "Finding": finding, "Floor": floor}),
-            Self::HeadDiffers { version } => json!({"ID": id, "Finding": finding, "Version": version}),
+            Self::Late { versions } | Self::Missed { versions } => {
+                json!({"ID": id, "Finding": finding, "Versions": versions})
+            }
+            Self::HeadDiffers { version } | Self::Differs { version } | Self::Unordered { version } => {
+                json!({"ID": id, "Finding": finding, "Version": version})
+            }
             Self::Lagging { through, latest } => {
                 json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})
             }

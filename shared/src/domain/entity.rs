@@ -48,6 +48,13 @@ impl EntityId {
         Self(RESERVED.to_owned())
     }
 
+    /// Creates the partition key of the history of an attached table's item, see [`key`](super::attached::key): never empty,
+    /// reserved or too long.
+    pub(super) fn of_attached(id: String) -> Self {
+        debug_assert!(Self::new(id.as_str()).is_ok());
+        Self(id)
+    }
+
     /// Returns the partition key of the entity's [purge marker](super::purge_marker), which does not contain its key.
     pub(crate) fn of_purge_marker(&self) -> Self {
         let mut key = format!("{RESERVED}#purged#");

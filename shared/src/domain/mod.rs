@@ -2,13 +2,16 @@
 //!
 //! This module uses no SDK client, clock, environment or async code. Time and request ids are arguments.
 
+pub mod attached;
 pub mod attributes;
 pub mod attribution;
 pub mod audit;
 pub mod backfill;
 pub mod decision;
 pub mod entity;
+pub mod event_pattern;
 pub mod keys;
+pub mod layout;
 pub mod ledger;
 pub mod marks;
 pub mod number;

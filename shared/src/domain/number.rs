@@ -40,6 +40,11 @@ impl Decimal {
         format!("{sign}{}e{}", self.digits, self.exponent)
     }
 
+    /// Returns the sign, the significant digits without zeros around them, and the power of ten of the first digit.
+    pub(super) fn parts(&self) -> (bool, &str, i64) {
+        (self.negative, &self.digits, self.exponent)
+    }
+
     /// Returns a whole number.
     pub fn from_i64(number: i64) -> Self {
         let text = number.unsigned_abs().to_string();

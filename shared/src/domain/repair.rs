@@ -156,7 +156,12 @@ pub fn plan(
             Finding::HeadDiffers { .. }
             | Finding::Lagging { .. }
             | Finding::BelowFloor { .. }
-            | Finding::Quarantined { .. } => {}
+            | Finding::Quarantined { .. }
+            // Findings of attached tables, which have no repair.
+            | Finding::Differs { .. }
+            | Finding::Unordered { .. }
+            | Finding::Late { .. }
+            | Finding::Missed { .. } => {}
         }
     }
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {

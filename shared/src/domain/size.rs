@@ -96,6 +96,21 @@ pub fn check_name(name: &str) -> Result<(), OverLimit> {
     }
 }
 
+/// Returns the nesting of a value: 1 for a value without values in it. An empty list or map counts as if it had one.
+pub fn levels(value: &AttributeValue) -> usize {
+    let mut open = vec![(value, 1)];
+    let mut deepest = 0;
+    while let Some((value, level)) = open.pop() {
+        deepest = deepest.max(if is_container(value) { level + 1 } else { level });
+        match value {
+            AttributeValue::L(values) => open.extend(values.iter().map(|value| (value, level + 1))),
+            AttributeValue::M(members) => open.extend(members.values().map(|value| (value, level + 1))),
+            _ => {}
+        }
+    }
+    deepest
+}
+
 fn is_container(value: &AttributeValue) -> bool {
     matches!(value, AttributeValue::L(_) | AttributeValue::M(_))
 }

@@ -89,22 +89,27 @@ impl VersionItem {
     /// Returns `true` if the stored item is equal, except for its [marks](super::marks) and for a `RecordedAt` that comes
     /// from the stream: two deliveries can have it with different precision.
     pub fn is_same_as(&self, stored: &Item) -> bool {
-        let (mut stored, mut own) = (unmarked(stored), unmarked(&self.item));
-        let is_timed_by_writer =
-            |item: &Item| item.contains_key(names::RECORDED_AT) && !item.contains_key(names::RECORDED_BY);
-        if !is_timed_by_writer(&stored) && !is_timed_by_writer(&own) {
-            for item in [&mut stored, &mut own] {
-                item.remove(names::RECORDED_AT);
-                item.remove(names::RECORDED_BY);
-            }
-        }
-        same_item(&stored, &own)
+        is_same_version(stored, &self.item)
     }
 
     /// Returns the item to put.
     pub fn item(&self) -> &Item {
         &self.item
     }
+}
+
+/// Returns `true` if two items of one version are equal, except for what [`VersionItem::is_same_as`] ignores.
+pub fn is_same_version(one: &Item, other: &Item) -> bool {
+    let (mut one, mut other) = (unmarked(one), unmarked(other));
+    let is_timed_by_writer =
+        |item: &Item| item.contains_key(names::RECORDED_AT) && !item.contains_key(names::RECORDED_BY);
+    if !is_timed_by_writer(&one) && !is_timed_by_writer(&other) {
+        for item in [&mut one, &mut other] {
+            item.remove(names::RECORDED_AT);
+            item.remove(names::RECORDED_BY);
+        }
+    }
+    same_item(&one, &other)
 }
 
 // An item holds attribute values, which logs must not contain.

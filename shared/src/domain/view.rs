@@ -4,6 +4,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     AttributeValue, Item,
+    attached::{
+        self,
+        item::{BACKFILL, ITEM_VERSION, STREAM, StreamChange},
+    },
     attributes::{same_value, text},
     attribution,
     entity::EntityId,
@@ -41,6 +45,8 @@ pub struct VersionView {
     pub sender: Option<String>,
     /// Version whose attributes a restore copied.
     pub restored_from: Option<Version>,
+    /// Stream record behind a version of an attached table.
+    pub change: Option<StreamChange>,
     /// Attributes of the version.
     pub attributes: Item,
 }
@@ -72,6 +78,7 @@ pub const BOOKKEEPING: [&str; 20] = [
 impl VersionView {
     /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
+        let recorded_by_stream = item.contains_key(names::RECORDED_BY);
         if item.contains_key(names::LATEST) {
             (item, _) = attribution::of_version(item, version);
         }
@@ -85,16 +92,26 @@ impl VersionView {
             deleted: is_deleted(&item),
             request_id: text(&item, names::REQUEST_ID).map(str::to_owned),
             recorded_at: RecordedAt::of(&item),
-            recorded_by_stream: item.contains_key(names::RECORDED_BY),
+            recorded_by_stream,
             actor: item.remove(names::ACTOR),
             reason: item.remove(names::REASON),
             sender: text(&item, names::SENDER).map(str::to_owned),
             restored_from: restored_from.and_then(Version::new),
+            change: None,
             attributes: item,
         };
         for name in BOOKKEEPING {
             view.attributes.remove(name);
         }
+        view
+    }
+
+    /// Creates the view of a version of an attached table, or of its latest item. Its attributes have the names that the writer
+    /// gave them.
+    pub fn of_attached(entity: EntityId, version: Version, item: Item) -> Self {
+        let mut view = Self::new(entity, version, item);
+        view.change = StreamChange::take(&mut view.attributes);
+        view.attributes = attached::item::as_written(view.attributes);
         view
     }
 
@@ -109,11 +126,15 @@ impl VersionView {
     }
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
-    /// "Reason": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out.
+    /// "Reason": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table also has
+    /// `Stream`, `ItemVersion`, and one of the marks `Baseline`, `Missed` and `Late`.
     pub fn record_json(&self) -> Map<String, Value> {
-        let recorded_by = self
-            .recorded_by_stream
-            .then_some(super::version_item::RECORDED_BY_STREAM);
+        let change = self.change.as_ref();
+        let recorded_by = self.recorded_by_stream.then_some(match change {
+            Some(change) if change.stream == BACKFILL => BACKFILL,
+            _ => super::version_item::RECORDED_BY_STREAM,
+        });
+        let mark = change.and_then(|change| change.origin.mark());
         let members = [
             ("Version", Some(json!(self.version))),
             (names::RECORDED_AT, self.recorded_at.map(|time| time.to_string().into())),
@@ -123,6 +144,12 @@ impl VersionView {
             (names::REASON, self.reason.as_ref().map(plain::attribute)),
             (names::SENDER, self.sender.as_deref().map(Value::from)),
             (names::RESTORED_FROM, self.restored_from.map(|version| json!(version))),
+            (STREAM, change.map(|change| change.stream.as_str().into())),
+            (
+                ITEM_VERSION,
+                change.and_then(|change| Some(plain::attribute(change.item_version.as_ref()?))),
+            ),
+            (mark.unwrap_or_default(), mark.map(|_| true.into())),
         ];
         let members = members
             .into_iter()

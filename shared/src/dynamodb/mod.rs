@@ -7,22 +7,34 @@
 //! | [`put`] | version items, one or many in a request |
 //! | [`write`](mod@write) | the latest item: updates, restores, metadata |
 //! | [`maintain`] | backfill, audit, prune and purge, and the repair of a latest item |
+//! | [`attached`] | an attached table: audit, backfill, purge, and the restore of an item |
 
+pub mod attached;
 pub mod client;
 pub mod maintain;
 pub mod put;
 pub mod read;
 pub mod write;
 
-use std::time::Duration;
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
-use aws_sdk_dynamodb::{Client, config::retry::RetryConfig};
+use aws_sdk_dynamodb::{Client, config::retry::RetryConfig, types::AttributeValue};
 use tokio::time::Instant;
 
 use crate::{
     clock::Clock,
-    domain::{keys::VersionDigits, recorded_at::RecordedAt},
-    dynamodb::client::ClientSettings,
+    domain::{
+        Item,
+        attached::{AttachedTable, digits as attached_digits, item as attached_item},
+        entity::EntityId,
+        keys::VersionDigits,
+        layout,
+        recorded_at::RecordedAt,
+        version::Version,
+        version_item::VersionItem,
+        view::VersionView,
+    },
+    dynamodb::client::{ClientSettings, error::ServiceError},
 };
 
 /// Versioned table. All requests are methods of it.
@@ -32,21 +44,169 @@ pub struct Store {
     /// Client without retries, for the update of the latest item: the counter is not idempotent.
     pub(crate) client_without_retries: Client,
     pub(crate) table: String,
+    /// Table of history, `None` if it is the same table.
+    pub(crate) history: Option<HistoryTable>,
+    /// Definition of the table, if other programs write it and this project writes only its history.
+    pub(crate) attached: Option<Arc<AttachedTable>>,
     pub(crate) digits: VersionDigits,
     pub(crate) clock: Clock,
+}
+
+/// Table of history that is not the table of latest items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryTable {
+    /// Name or ARN of the table.
+    pub name: String,
+    /// `true` while history is being moved here from the table of latest items. Reads then use both.
+    pub is_migrating: bool,
 }
 
 impl Store {
     /// Creates the store of a table whose version keys have this width.
     pub fn new(client: Client, table: impl Into<String>, digits: VersionDigits) -> Self {
-        let once = retries(&client).with_max_attempts(1);
-        let without_retries = client.config().to_builder().retry_config(once);
         Self {
-            client_without_retries: Client::from_conf(without_retries.build()),
+            client_without_retries: without_retries(&client),
             client,
             table: table.into(),
+            history: None,
+            attached: None,
             digits,
             clock: Clock::default(),
+        }
+    }
+
+    /// Creates the store of a table that other programs write, and of its history table. Its latest items are the newest versions.
+    /// Only the requests of the module [`attached`] are sent to the table itself.
+    pub fn attached(client: Client, table: AttachedTable) -> Self {
+        let history = table.history_table().to_owned();
+        Self {
+            attached: Some(Arc::new(table.clone())),
+            ..Self::new(client, table.table(), attached_digits()).with_history(Some(HistoryTable {
+                name: history,
+                is_migrating: false,
+            }))
+        }
+    }
+
+    /// Returns the definition of the table, if other programs write it.
+    pub fn attached_table(&self) -> Option<&AttachedTable> {
+        self.attached.as_deref()
+    }
+
+    /// Sends the requests with another client.
+    #[must_use]
+    pub fn with_client(mut self, client: Client) -> Self {
+        self.client_without_retries = without_retries(&client);
+        self.client = client;
+        self
+    }
+
+    /// Stores history in a table of its own, see [`layout`]. `None`, or the name of this table: history is in this table. If this
+    /// table is given by its ARN, so is the other.
+    #[must_use]
+    pub fn with_history(mut self, history: Option<HistoryTable>) -> Self {
+        let history = history.map(|history| HistoryTable {
+            name: layout::table_beside(&self.table, &history.name),
+            ..history
+        });
+        self.history = history.filter(|history| history.name != self.table);
+        self
+    }
+
+    /// Returns the name of the table of latest items.
+    pub fn latest_table(&self) -> &str {
+        &self.table
+    }
+
+    /// Returns the name of the table of history, which can be the table of latest items.
+    pub fn history_table(&self) -> &str {
+        self.history.as_ref().map_or(&self.table, |history| &history.name)
+    }
+
+    /// Returns the table of history if it is not the table of latest items.
+    pub fn own_history(&self) -> Option<&HistoryTable> {
+        self.history.as_ref()
+    }
+
+    /// Returns `true` if history has a table of its own.
+    pub fn has_own_history(&self) -> bool {
+        self.history.is_some()
+    }
+
+    /// Returns `true` while history is being moved to its own table: a part of it can still be in the table of latest items.
+    pub fn is_migrating(&self) -> bool {
+        self.history.as_ref().is_some_and(|history| history.is_migrating)
+    }
+
+    /// Sets whether history is being moved to its own table. It has no effect without one.
+    pub fn set_migrating(&mut self, is_migrating: bool) {
+        if let Some(history) = &mut self.history {
+            history.is_migrating = is_migrating;
+        }
+    }
+
+    /// Checks that this project writes the latest items of the table.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if other programs write them: the table is attached.
+    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<(), ServiceError> {
+        match self.attached {
+            Some(_) => Err(ServiceError::refused(
+                operation,
+                "other programs write the items of an attached table, and only its history is stored here",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the names of the tables: latest items, then history if it has its own. The items of an attached table are not
+    /// those of entities.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        let latest = self.attached.is_none().then_some(self.table.as_str());
+        let history = self.history.as_ref().map(|history| history.name.as_str());
+        latest.into_iter().chain(history)
+    }
+
+    /// Returns the name of the table that has the item with this sort key.
+    pub(crate) fn table_of(&self, sort_key: &str) -> &str {
+        match self.attached.is_some() || layout::is_history(sort_key, self.digits) {
+            true => self.history_table(),
+            false => &self.table,
+        }
+    }
+
+    /// Returns the table of latest items if it can still have the item with this sort key, although new items of its kind are in
+    /// the table of history.
+    pub(crate) fn earlier_table_of(&self, sort_key: &str) -> Option<&str> {
+        (self.is_migrating() && layout::is_history(sort_key, self.digits)).then_some(&self.table)
+    }
+
+    /// Converts an item that was read from a table to one whose attributes are flat.
+    pub(crate) fn flat(&self, item: HashMap<String, AttributeValue>, table: &str) -> Item {
+        let item = Item::from(item);
+        let is_history = layout::table_name(table) != layout::table_name(&self.table);
+        let is_stored = is_history && self.digits.version_of_item(&item).is_some();
+        match is_stored {
+            true if self.attached.is_some() => attached_item::flat(item),
+            true => layout::version_item(item),
+            false => item,
+        }
+    }
+
+    /// Returns the view of a flat item.
+    pub(crate) fn view(&self, entity: &EntityId, version: Version, item: Item) -> VersionView {
+        match self.attached {
+            Some(_) => VersionView::of_attached(entity.clone(), version, item),
+            None => VersionView::new(entity.clone(), version, item),
+        }
+    }
+
+    /// Returns the item that the table of history stores for a version.
+    pub(crate) fn stored<'v>(&self, version: &'v VersionItem) -> Cow<'v, Item> {
+        match self.has_own_history() {
+            true => layout::stored(version.item()).map_or(Cow::Borrowed(version.item()), Cow::Owned),
+            false => Cow::Borrowed(version.item()),
         }
     }
 
@@ -93,17 +253,22 @@ impl Store {
     }
 }
 
+fn without_retries(client: &Client) -> Client {
+    let once = retries(client).with_max_attempts(1);
+    Client::from_conf(client.config().to_builder().retry_config(once).build())
+}
+
 fn retries(client: &Client) -> RetryConfig {
     let settings = client.config().retry_config().cloned();
     settings.unwrap_or_else(|| ClientSettings::default().retries())
 }
 
-pub(crate) fn s(text: impl Into<String>) -> aws_sdk_dynamodb::types::AttributeValue {
-    aws_sdk_dynamodb::types::AttributeValue::S(text.into())
+pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
 }
 
-pub(crate) fn n(number: impl ToString) -> aws_sdk_dynamodb::types::AttributeValue {
-    aws_sdk_dynamodb::types::AttributeValue::N(number.to_string())
+pub(crate) fn n(number: impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A snapshot of every request, as it goes over the wire.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
@@ -56,6 +56,8 @@ use crate::{
     },
 };
 
+mod attached;
+mod own_history;
 mod quarantine;
 
 /// Sends one request through the real client, and returns its body.
@@ -171,7 +173,7 @@ async fn put_versions() {
     let versions = [image("Equipment#1", 7), image("Equipment#2", 10)];
     let inserts = versions
         .each_ref()
-        .map(|version| Insert::new(version, "Table").unwrap());
+        .map(|version| Insert::new(version.item(), "Table").unwrap());
     let request = insert_versions::request(&inserts.each_ref()).unwrap();
     let body = sent(async |client| request.send_with(&client).await).await;
     insta::assert_json_snapshot!("put_versions", body);
@@ -399,9 +401,9 @@ async fn write_transaction() {
             }),
             is_absent: stored.is_none(),
             marker_expires: ledger,
-            version_item: with_version.then_some(&version),
+            version_item: with_version.then_some(Cow::Borrowed(version.item())),
         };
-        let request = transaction::request(&update, version.version(), &parts, "Table").unwrap();
+        let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
         // The SDK makes up a token for each.
         body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
@@ -411,7 +413,7 @@ async fn write_transaction() {
 
 #[tokio::test]
 async fn reads() {
-    let get = get_item::request(&equipment(), "v0", true, "Table");
+    let get = get_item::request(equipment().as_str(), "v0", true, "Table");
     insta::assert_json_snapshot!("get_item", sent(async |client| get.send_with(&client).await).await);
     let store = |client| Store::new(client, "Table", VersionDigits::default());
     let keys = ["v1".to_owned(), "v2".to_owned()];
@@ -440,12 +442,26 @@ async fn reads() {
 
 #[tokio::test]
 async fn tables_and_metadata() {
+    let digits = VersionDigits::default();
     let condition = "attribute_not_exists(#digits) OR #digits = :digits";
-    let config = table_config::request(VersionDigits::default(), condition, "Table");
-    insta::assert_json_snapshot!(
-        "table_config",
-        sent(async |client| config.send_with(&client).await).await
-    );
+    let own = "attribute_not_exists(#history)";
+    let requests = [
+        (
+            "table_config",
+            table_config::request(digits, None, false, condition, "Table"),
+        ),
+        (
+            "table_config_own_history",
+            table_config::request(digits, Some("History"), true, own, "Table"),
+        ),
+        (
+            "table_config_migrated",
+            table_config::finish_request("History", "Table"),
+        ),
+    ];
+    for (name, request) in requests {
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
     let name = crate::domain::AttributeValue::S("Equipment-001".to_owned());
     let changes = [
         ("Name".to_owned(), Change::Set(name)),

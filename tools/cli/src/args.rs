@@ -4,9 +4,10 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get, history::History,
-        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put,
-        quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table,
+        attach::Attach, audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get,
+        history::History, items::Items, lag::Lag, metadata::Metadata, migrate::Migrate, pin::Pin, prune::Prune,
+        purge::Purge, put::Put, quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore,
+        state::State, table::Table,
     },
     connection::{Needs, Width},
     globals::Globals,
@@ -53,10 +54,14 @@ pub(crate) enum Command {
     /// Create the table
     #[command(subcommand)]
     Table(Table),
+    /// Inspect a table that other programs write, and prepare or check its history
+    Attach(Attach),
     /// Find versions that are missing or unexpected, and latest items that differ from their version
     Audit(Audit),
     /// Put existing items under versioning, as version 1
     Backfill(Backfill),
+    /// Move the history of a table to its own table, after the deployment with HistoryTable=own
+    Migrate(Migrate),
     /// Mark old versions for deletion, and let history begin after them
     Prune(Prune),
     /// Protect a version from prune
@@ -82,14 +87,39 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Returns `true` if the command deletes or marks items of history, which must be in one table for that.
+    pub(crate) fn deletes_history(&self) -> bool {
+        matches!(self, Self::Prune(_) | Self::Pin(_) | Self::Purge(_))
+    }
+
+    /// Returns the reason why the command is not for an attached table, `None` if it is.
+    pub(crate) fn not_attached(&self) -> Option<&'static str> {
+        match self {
+            Self::Put(_) | Self::Delete(_) | Self::Undelete(_) | Self::Metadata(_) => {
+                Some("other programs write the items of an attached table")
+            }
+            Self::Repair(_) => Some(
+                "the history of an attached table follows from its stream alone, so there is nothing to repair it from: use \
+                 `vzero redrive` for the records that failed",
+            ),
+            Self::State(_) | Self::Table(_) | Self::Migrate(_) => Some("the command is not for an attached table"),
+            _ => None,
+        }
+    }
+
     pub(crate) fn needs(&self) -> Needs {
         Needs {
             paced: matches!(
                 self,
-                Self::Audit(_) | Self::Quarantine(_) | Self::Prune(_) | Self::Backfill(_) | Self::Console(_)
+                Self::Audit(_)
+                    | Self::Quarantine(_)
+                    | Self::Prune(_)
+                    | Self::Backfill(_)
+                    | Self::Migrate(_)
+                    | Self::Console(_)
             ),
             width: match self {
-                Self::State(_) | Self::Table(_) => Width::Unused,
+                Self::State(_) | Self::Table(_) | Self::Attach(_) => Width::Unused,
                 Self::Put(_) => Width::Store,
                 Self::Backfill(backfill) if !backfill.dry_run => Width::Store,
                 _ => Width::Read,

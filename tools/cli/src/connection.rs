@@ -1,6 +1,6 @@
 //! Connection to the table, and the width of its version keys.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use aws_config::{
     Region, SdkConfig,
@@ -20,11 +20,11 @@ use history_console::hosts::Hosts;
 use operations::connection::Connection;
 use shared::{
     config,
-    domain::keys::VersionDigits,
+    domain::{attached::AttachedTable, keys::VersionDigits},
     dynamodb::{
         Store,
         client::{self, ClientSettings, capacity::Meter, http_client},
-        read::table_config::WidthError,
+        read::table_config::LayoutError,
     },
 };
 
@@ -51,16 +51,17 @@ pub(crate) async fn open(globals: &Globals, needs: Needs) -> Result<Connection, 
     let pace_meter = Meter::default();
     let sdk = sdk_config(globals).await?;
     let client = client(globals, needs.paced, &sdk, &meter, &pace_meter);
-    let digits = match needs.width {
-        Width::Unused => VersionDigits::default(),
-        width => digits(globals, width, &client).await?,
+    let attached = globals.attached.as_deref().map(definition).transpose()?;
+    let store = match attached {
+        Some(table) => Store::attached(client.clone(), table),
+        None => store(globals, needs.width, &client).await?,
     };
     let connection = Connection {
-        store: Store::new(client.clone(), &globals.table, digits),
         client,
         meter,
         pace_meter,
-        table: globals.table.clone(),
+        table: store.latest_table().to_owned(),
+        store,
         consistent: !globals.eventual,
         sdk,
         endpoint_url: globals.endpoint_url.clone(),
@@ -68,6 +69,12 @@ pub(crate) async fn open(globals: &Globals, needs: Needs) -> Result<Connection, 
     // Reading the width does not count as the command's own capacity.
     connection.clear_meters();
     Ok(connection)
+}
+
+/// Reads the definition of an attached table.
+fn definition(path: &Path) -> Result<AttachedTable, CliError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&path.display().to_string(), error))?;
+    AttachedTable::parse(&text).map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
 async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
@@ -128,33 +135,38 @@ fn is_this_machine(url: &str) -> bool {
     Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }
 
-/// Returns the width that the table was created with. A new table gets the width of the options with its first write.
-async fn digits(globals: &Globals, width: Width, client: &Client) -> Result<VersionDigits, CliError> {
+/// Returns the table with the layout that it was created with. A new table gets the width of the options with its first write.
+async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store, CliError> {
     let wanted = globals.version_digits;
-    let store = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
-    if let Some(kept) = store.stored_digits().await? {
+    let store = |digits| Store::new(client.clone(), &globals.table, digits);
+    let new = store(wanted.unwrap_or_default());
+    if width == Width::Unused {
+        return Ok(new);
+    }
+    let stored = new.stored_layout().await?;
+    if let Some(kept) = stored.digits {
         return match wanted {
-            Some(wanted) if wanted != kept => Err(WidthError::Other {
+            Some(wanted) if wanted != kept => Err(LayoutError::Width {
                 stored: kept,
                 requested: wanted,
             }
             .into()),
-            _ => Ok(kept),
+            _ => Ok(store(kept).with_history(stored.history)),
         };
     }
     // A table with items but without a stored width has the default width.
-    let (default, wanted) = (VersionDigits::default(), store.digits());
-    if wanted != default && !store.is_empty().await? {
-        return Err(WidthError::Other {
+    let default = VersionDigits::default();
+    if new.digits() != default && !new.is_empty().await? {
+        return Err(LayoutError::Width {
             stored: default,
-            requested: wanted,
+            requested: new.digits(),
         }
         .into());
     }
     if width == Width::Store {
-        store.store_digits().await?;
+        new.store_layout().await?;
     }
-    Ok(wanted)
+    Ok(new)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         maintain::create_table::CreateTableError,
-        read::{table_config::WidthError, versions::ReadError},
+        read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
     patterns::time_series::LoadError,
@@ -24,7 +24,7 @@ pub(crate) enum CliError {
     Conflict(String),
     /// The width of version keys is not known, or another one.
     #[error(transparent)]
-    Width(#[from] WidthError),
+    Layout(#[from] LayoutError),
     #[error(transparent)]
     CreateTable(#[from] CreateTableError),
     #[error(transparent)]
@@ -41,7 +41,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
-            | Self::Width(WidthError::Other { .. })
+            | Self::Layout(LayoutError::Width { .. } | LayoutError::History { .. })
             | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
@@ -58,7 +58,7 @@ impl CliError {
             {
                 2
             }
-            Self::Width(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
+            Self::Layout(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Options of all commands.
 
+use std::path::PathBuf;
+
 use shared::domain::keys::VersionDigits;
 
 use crate::output::Format;
@@ -8,7 +10,7 @@ use crate::output::Format;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
-    /// Name of the table
+    /// Name or ARN of the table
     #[arg(
         long,
         global = true,
@@ -17,6 +19,10 @@ pub(crate) struct Globals {
         default_value = "VersionControl"
     )]
     pub(crate) table: String,
+    /// Use the history of a table that other programs write. FILE defines it, as for local --attach. Keys are plain JSON, such as
+    /// {"customerId": "c1", "orderNo": 7}
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) attached: Option<PathBuf>,
     /// Endpoint of DynamoDB, such as <http://127.0.0.1:8000> [default: AWS]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,

@@ -51,7 +51,21 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         Command::Plan(plan) => return plan::run(plan, &output),
         _ => {}
     }
+    if globals.attached.is_some()
+        && let Some(reason) = command.not_attached()
+    {
+        return Err(CliError::Usage(reason.to_owned()));
+    }
     let connection = connection::open(&globals, command.needs()).await?;
+    if command.deletes_history()
+        && connection.store.is_migrating()
+        && let Some(history) = connection.store.own_history()
+    {
+        let (table, history) = (&connection.table, &history.name);
+        return Err(CliError::Conflict(format!(
+            "the history of {table} is being moved to {history}: run `vzero migrate` first"
+        )));
+    }
     let done = match &command {
         Command::Put(put) => put.run(&connection, &output).await,
         Command::Restore(restore) => restore.run(&connection, &output).await,
@@ -66,9 +80,11 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         Command::Table(table) => table.run(&connection, globals.version_digits, &output).await,
         Command::State(state) => state.run(&connection, &output).await,
         Command::Backfill(backfill) => backfill.run(&connection, &output).await,
+        Command::Migrate(migrate) => migrate.run(&connection, &output).await,
         Command::Prune(prune) => prune.run(&connection, &output).await,
         Command::Pin(pin) => pin.run(&connection, &output).await,
         Command::Purge(purge) => purge.run(&connection, &output).await,
+        Command::Attach(attach) => attach.run(&connection, &output).await,
         Command::Audit(audit) => audit.run(&connection, &output).await,
         Command::Quarantine(quarantine) => quarantine.run(&connection, &output).await,
         Command::Redrive(redrive) => redrive.run(&connection, &output).await,

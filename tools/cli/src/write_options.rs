@@ -11,6 +11,14 @@ use shared::{
 
 use crate::error::CliError;
 
+impl WriteOptions {
+    /// Returns `true` if the command line names something that is stored with the version, or an expected version.
+    pub(crate) fn has_values(&self) -> bool {
+        let texts = [&self.request_id, &self.time, &self.actor, &self.reason];
+        self.expect.is_some() || texts.into_iter().any(Option::is_some)
+    }
+}
+
 /// Write mode and duplicate detection.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Method {

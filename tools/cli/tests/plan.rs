@@ -108,6 +108,46 @@ fn the_table_of_the_document_matches_the_command() {
 }
 
 #[test]
+fn the_table_of_the_document_with_a_history_table_matches_the_command() {
+    let document = file("docs/scaling.md");
+    let documented = rows(&document, "| updates/s, own |");
+    let mut expected = Vec::new();
+    for row in &documented {
+        let plan_of = |more: &str| plan(&row[0].replace(',', ""), "1000000", more);
+        let standard = plan_of("--history-table own");
+        let infrequent = plan_of("--history-table own --history-class infrequent-access");
+        assert_eq!(
+            (&standard["HistoryTable"], &infrequent["HistoryTable"]),
+            (&json!("own"), &json!("own"))
+        );
+        expected.push(vec![
+            row[0].clone(),
+            shown(&standard["Table"]["WriteUnitsPerSecond"]),
+            shown(&standard["History"]["WriteUnitsPerSecond"]),
+            shown(&standard["Table"]["Partitions"]),
+            shown(&standard["History"]["StorageGrowthGBPerMonth"]),
+            shown(&plan_of("")["MonthlyCost"]["Total"]),
+            shown(&standard["MonthlyCost"]["Total"]),
+            shown(&infrequent["MonthlyCost"]["Total"]),
+        ]);
+    }
+    let rates: Vec<_> = documented.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(rates, ["1", "10", "100", "1,000", "10,000"]);
+    let lines: Vec<_> = expected.iter().map(|row| format!("| {} |", row.join(" | "))).collect();
+    assert_eq!(documented, expected, "it should be\n{}", lines.join("\n"));
+}
+
+#[test]
+fn a_class_needs_a_history_table() {
+    let arguments = "--updates-per-second 1 --entities 1 --item-bytes 1 --history-class infrequent-access";
+    let output = vzero(arguments);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--history-table own"), "{}", stderr(&output));
+    assert_eq!(plan("1", "1", "")["History"], Value::Null);
+    assert_eq!(plan("1", "1", "--history-table own")["History"]["Class"], "standard");
+}
+
+#[test]
 fn the_maximum_of_one_entity_matches_the_document() {
     let documented = rows(&file("docs/scaling.md"), "| mode | idempotency | write units |");
     assert_eq!(documented.len(), 6);
@@ -115,12 +155,13 @@ fn the_maximum_of_one_entity_matches_the_document() {
         let (mode, idempotency) = (row[0].trim_matches('`'), row[1].trim_matches('`'));
         let (kind, window) = idempotency.split_once(", ").unwrap_or((idempotency, "1"));
         let more = format!("--mode {mode} --idempotency {kind} --idempotency-window {window}");
-        let plan = plan("1", "1", &more);
-        let (units, max) = (
-            &plan["Update"]["WriteUnits"],
-            &plan["HottestEntity"]["MostUpdatesPerSecond"],
-        );
-        assert_eq!(row[2..4], [shown(units), shown(max)], "{row:?}");
+        let same = plan("1", "1", &more);
+        let (units, max) = (&same["Update"]["WriteUnits"], |plan: &Value| {
+            shown(&plan["HottestEntity"]["MostUpdatesPerSecond"])
+        });
+        let own = plan("1", "1", &format!("{more} --history-table own"));
+        assert_eq!(units, &own["Update"]["WriteUnits"], "{row:?}");
+        assert_eq!(row[2..5], [shown(units), max(&same), max(&own)], "{row:?}");
     }
 }
 
@@ -133,11 +174,15 @@ fn write_units_match_the_measured_ones() {
         if mode == "state" {
             continue;
         }
-        let more = format!("--mode {mode} --no-stream-fn --item-bytes 600");
-        let update = &plan("1", "1", &more)["Update"];
+        let (mode, history) = mode.split_once(", ").unwrap_or((mode, "same"));
+        let more = format!("--mode {mode} --no-stream-fn --item-bytes 600 --history-table {history}");
+        let plan = &plan("1", "1", &more);
+        let update = &plan["Update"];
         // The average includes the updates that remove old requests.
         assert_eq!(number(&update["WriteUnits"]).floor().to_string(), row[2], "{row:?}");
-        assert_eq!(number(&update["ReadUnits"]).to_string(), row[3], "{row:?}");
+        let in_history = plan["History"].get("WriteUnitsPerSecond").map_or(0.0, number);
+        assert_eq!(in_history.to_string(), row[3], "{row:?}");
+        assert_eq!(number(&update["ReadUnits"]).to_string(), row[4], "{row:?}");
     }
     for row in rows(&document, "| mode | idempotency |") {
         let (kind, window) = row[1].split_once(", ").unwrap_or((&row[1], "16"));
@@ -172,6 +217,7 @@ fn the_defaults_match_the_template() {
         ("--memory", "\nGlobals:", "MemorySize:", "512"),
         ("--architecture", "\n  Architecture:", "Default:", "x86_64"),
         ("--mode", "\n  WriteMode:", "Default:", "inline"),
+        ("--history-table", "\n  HistoryTable:", "Default:", "own"),
         ("--idempotency", "\n  Idempotency:", "Default:", "ledger"),
         ("--idempotency-window", "\n  IdempotencyWindow:", "Default:", "3"),
     ] {
@@ -261,6 +307,7 @@ fn invalid_input_is_rejected_with_its_reason() {
         ("--memory 64", "128..=10240"),
         ("--latency-ms 0", "0.01 to 60000"),
         ("--mode other", "stream"),
+        ("--history-table other", "own"),
         ("--idempotency other", "recent"),
         ("--idempotency-window 0", "1 to 100"),
         ("--prices /nowhere/prices.json", "/nowhere/prices.json"),
@@ -321,7 +368,7 @@ fn every_member_is_documented() {
     let from = document.find("## Plan").unwrap();
     let section = &document[from..];
     let section = &section[..section[4..].find("\n## ").map_or(section.len(), |end| end + 4)];
-    let Value::Object(members) = plan("2000", "1000", "--hottest-share 0.5") else {
+    let Value::Object(members) = plan("2000", "1000", "--hottest-share 0.9 --history-table own") else {
         panic!("not an object");
     };
     for (name, value) in &members {

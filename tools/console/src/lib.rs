@@ -54,7 +54,7 @@ use std::{
 use operations::{connection::Connection, failures::source::Source, redrive::Services};
 use shared::{
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::write::WriteOptions,
+    dynamodb::{HistoryTable, write::WriteOptions},
 };
 
 use self::{app::App, connections::Limits, guard::Guard, hosts::Hosts, secrets::Secrets};
@@ -115,6 +115,8 @@ pub struct Table<'a> {
     pub endpoint_url: &'a str,
     pub name: &'a str,
     pub digits: VersionDigits,
+    /// Table of history if it is not the table itself.
+    pub history: Option<HistoryTable>,
     /// A folder, or `s3://bucket`.
     pub failures: &'a str,
     /// Endpoint of S3, if not at AWS.
@@ -133,7 +135,8 @@ impl fmt::Debug for Console {
 impl Console {
     /// Serves a table, read-only and only to this machine.
     pub fn of_table(listener: TcpListener, table: Table<'_>) -> std::io::Result<Self> {
-        let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits);
+        let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits)
+            .with_history(table.history);
         let Ok(failures) = table.failures.parse();
         let options = Options {
             // The table of a local stack is small enough to be scanned for each page.

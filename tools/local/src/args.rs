@@ -62,6 +62,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
+    /// Serve an empty table with history attached, for clients on the port of DynamoDB. FILE is the JSON of aws dynamodb
+    /// create-table --cli-input-json, with the optional members `VersionAttribute`, `IgnoreAttributes`, `Filter` and `HistoryTable`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["feed", "sqs_endpoint"])]
+    pub attach: Option<PathBuf>,
+
     /// Parameter of the template; can be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
     pub parameters: Vec<(String, String)>,
@@ -77,6 +82,8 @@ Examples:
   local --once --feed updates.jsonl --dump out   feed a file, check it, dump the table
   local --data-dir data                          keep everything over restarts
   local --parameter VersionDigits=10             padded version keys
+  local --parameter HistoryTable=own             history in a table of its own
+  local --attach orders.json                     history of a table that your own programs write
   local --sqs-endpoint http://127.0.0.1:4566 --s3-endpoint http://127.0.0.1:4566
                                                  with the queues and the bucket, on MiniStack";
 

@@ -7,6 +7,7 @@
 )]
 
 pub mod args;
+pub mod attach;
 pub mod dynamodb;
 pub mod external;
 pub mod feed;

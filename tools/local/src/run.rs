@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use crate::{
     args::Args,
+    attach::{AttachError, Attachment},
     feed::{self, FeedError, Line},
     report::{
         dump,
@@ -61,7 +62,10 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let path = args.template.clone().map_or_else(find_template, Ok)?;
     let mut template = Template::read(&path, &args.parameters).map_err(|error| RunError::Template(path, error))?;
     template.mapping.startup = Duration::from_secs(args.mapping_startup.into());
-    let feed = Feed::open(args.feed.as_deref())?;
+    if let Some(path) = &args.attach {
+        Attachment::read(path)?.attach(&mut template)?;
+    }
+    let feed = Feed::open(args)?;
     let stack = Stack::start(Options {
         template,
         dynamodb_port: args.dynamodb_port,
@@ -76,9 +80,11 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     .await?;
     let progress = Arc::new(FeedProgress::default());
     let screen = Screen::start(take_snapshot(&stack, progress.clone()));
-    let console = (!args.once).then(|| console(args, &stack)).transpose()?;
-    if let Some(console) = &console {
-        screen.print(&endpoints(&stack, console));
+    // The console shows entities of the project's own tables.
+    let has_console = !args.once && args.attach.is_none();
+    let console = has_console.then(|| console(args, &stack)).transpose()?;
+    if !args.once {
+        screen.print(&endpoints(&stack, console.as_ref()));
     }
     let served = serve(args, &stack, feed, &progress, &screen);
     let complete = tokio::select! {
@@ -123,7 +129,10 @@ async fn serve(
     if args.once {
         return Ok(complete);
     }
-    screen.print(&how_to_call(stack));
+    screen.print(&match &args.attach {
+        Some(path) => how_to_write(stack, path),
+        None => how_to_call(stack),
+    });
     std::future::pending().await
 }
 
@@ -142,6 +151,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
             endpoint_url: stack.dynamodb_endpoint(),
             name: &stack.table,
             digits: stack.digits,
+            history: stack.store.own_history().cloned(),
             failures: &failures,
             s3_endpoint_url: args.s3_endpoint.as_deref(),
         },
@@ -195,12 +205,14 @@ enum Feed {
 }
 
 impl Feed {
-    fn open(path: Option<&Path>) -> Result<Self, RunError> {
-        match path {
+    fn open(args: &Args) -> Result<Self, RunError> {
+        match &args.feed {
+            // Other programs write the items of an attached table.
+            None if args.attach.is_some() => Ok(Self::File(Vec::new())),
             None => Ok(Self::Sample),
-            Some(path) if path == Path::new("-") => Ok(Self::StandardInput),
+            Some(path) if path.as_os_str() == "-" => Ok(Self::StandardInput),
             Some(path) => {
-                let file = File::open(path).map_err(|error| RunError::Feed(path.to_owned(), error))?;
+                let file = File::open(path).map_err(|error| RunError::Feed(path.clone(), error))?;
                 Ok(Self::File(feed::read(BufReader::new(file)).collect::<Result<_, _>>()?))
             }
         }
@@ -311,16 +323,25 @@ fn abbreviated(missing: &[String]) -> String {
     }
 }
 
-fn endpoints(stack: &Stack, console: &Console) -> String {
+fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
+    let tables = match stack.store.own_history() {
+        Some(history) => format!("tables {}, {}", stack.table, history.name),
+        None => format!("table {}", stack.table),
+    };
+    let functions = match stack.store.attached_table() {
+        Some(_) => "stream-fn",
+        None => "writer-fn, stream-fn",
+    };
     let mut lines = format!(
-        "DynamoDB  {}  (table {})\nLambda    {}  (writer-fn, stream-fn)\nfailures  {}\nlogs      {}\nconsole   {}",
+        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}",
         stack.dynamodb_endpoint(),
-        stack.table,
         stack.lambda.endpoint(),
         stack.failures(),
         stack.logs.display(),
-        console.url(),
     );
+    if let Some(console) = console {
+        lines.extend(["\nconsole   ", console.url()]);
+    }
     for (name, queue) in &stack.queues {
         lines.extend(["\nqueue     ", &queue.url, "  (", name, ")"]);
     }
@@ -344,6 +365,21 @@ or, with any credentials and Region:
     )
 }
 
+fn how_to_write(stack: &Stack, definition: &Path) -> String {
+    format!(
+        "Serving until Ctrl-C. Write to the table {table} with any client, for example:
+
+  aws dynamodb put-item --endpoint-url {dynamodb} --table-name {table} --item ITEM
+
+and read its history:
+
+  cargo run -p vzero -- --endpoint-url {dynamodb} --attached {definition} history KEY",
+        table = stack.table,
+        dynamodb = stack.dynamodb_endpoint(),
+        definition = definition.display(),
+    )
+}
+
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
@@ -364,6 +400,8 @@ async fn stop_signal() {
 pub enum RunError {
     #[error("no template.yaml in this folder or a parent: pass --template FILE")]
     NoTemplate,
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     #[error("cannot run the template {0}")]
     Template(PathBuf, #[source] TemplateError),
     #[error("{0} cannot be read")]

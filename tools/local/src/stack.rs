@@ -12,7 +12,7 @@ use std::{
 use shared::{
     clock,
     domain::keys::{InvalidVersionDigits, VersionDigits},
-    dynamodb::{Store, read::table_config::WidthError},
+    dynamodb::{HistoryTable, Store, read::table_config::LayoutError},
 };
 use tempfile::TempDir;
 use thiserror::Error;
@@ -160,11 +160,8 @@ impl Stack {
             environment,
         } = Box::pin(Endpoint::of(dynamodb)).await?;
         let client = aws_sdk_dynamodb::Client::new(&config);
-        let stream_arn = table::ensure(&client, &template.table).await?;
         let digits = digits(&template)?;
-        let store = Store::new(client, &template.table.name, digits);
-        // writer-fn does the same at its start; here, the error is reported in one line.
-        store.claim_width().await?;
+        let (store, stream_arn) = Box::pin(tables(client, &template, digits)).await?;
 
         let host = Host {
             program,
@@ -245,6 +242,31 @@ impl Drop for Stack {
         self.mapping_task.abort();
         self.queue_task.iter().for_each(tokio::task::JoinHandle::abort);
     }
+}
+
+/// Creates the tables of the template if they do not exist, and returns them with the ARN of the stream.
+async fn tables(
+    client: aws_sdk_dynamodb::Client,
+    template: &Template,
+    digits: VersionDigits,
+) -> Result<(Store, String), StackError> {
+    if let Some(history) = &template.history {
+        table::ensure(&client, history).await?;
+    }
+    if let Some(attachment) = &template.attached {
+        let stream_arn = attachment.ensure(&client).await?;
+        return Ok((Store::attached(client, attachment.table.clone()), stream_arn));
+    }
+    let stream_arn = table::ensure_with_stream(&client, &template.table).await?;
+    let history = template.history.as_ref().map(|table| HistoryTable {
+        name: table.name.clone(),
+        is_migrating: false,
+    });
+    let mut store = Store::new(client, &template.table.name, digits).with_history(history);
+    // writer-fn does the same at its start; here, the error is reported in one line.
+    let is_migrating = store.claim_layout().await?;
+    store.set_migrating(is_migrating);
+    Ok((store, stream_arn))
 }
 
 /// Checks that each bootstrap exists and belongs to a function of the template.
@@ -359,7 +381,7 @@ pub enum StackError {
     #[error(transparent)]
     Table(#[from] table::TableError),
     #[error(transparent)]
-    Width(#[from] WidthError),
+    Layout(#[from] LayoutError),
     #[error("the template's VERSION_DIGITS is invalid")]
     Digits(#[from] InvalidVersionDigits),
     #[error(transparent)]

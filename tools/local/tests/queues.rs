@@ -54,11 +54,11 @@ fn unique_template() -> Template {
 }
 
 async fn start() -> RunningStack {
-    start_with(unique_template()).await
+    Box::pin(start_with(unique_template())).await
 }
 
 async fn start_with(template: Template) -> RunningStack {
-    start_options(options(template, Some(PROGRAM))).await
+    Box::pin(start_options(options(template, Some(PROGRAM)))).await
 }
 
 async fn start_options(mut options: Options) -> RunningStack {
@@ -285,7 +285,7 @@ async fn a_failed_record_is_in_the_bucket_with_one_notification_and_can_be_redri
     // A stream-fn that does not start.
     let mut options = options(unique_template(), Some(PROGRAM));
     options.bootstraps.insert("stream-fn".to_owned(), "/bin/false".into());
-    let stack = start_options(options).await;
+    let stack = Box::pin(start_options(options)).await;
     let bucket = stack.failures().strip_prefix("s3://").unwrap().to_owned();
     send(&stack, r#"{"ID": "Taken", "State": "OK"}"#).await;
     let keys = eventually("a document", async || {

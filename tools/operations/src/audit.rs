@@ -11,9 +11,10 @@ use futures::{
     stream::{self, LocalBoxStream},
 };
 use shared::{
-    domain::entity::EntityId,
+    domain::{Item, attached::key, entity::EntityId},
     dynamodb::{
         Store,
+        attached::audit::{AttachedAuditor, AttachedSegmentAudit},
         client::error::ServiceError,
         maintain::{
             audit::{Auditor, EntityFindings},
@@ -25,7 +26,7 @@ use shared::{
 };
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, entity_of},
     error::OperationError,
     segments::{self, SegmentRun},
 };
@@ -33,8 +34,14 @@ use crate::{
 pub use crate::segments::SEGMENTS;
 
 pub struct EntitiesAudit {
-    auditor: Auditor,
-    ids: vec::IntoIter<EntityId>,
+    auditor: AnyAuditor,
+    /// Entities, with the key attributes of an item of an attached table.
+    ids: vec::IntoIter<(EntityId, Option<Item>)>,
+}
+
+enum AnyAuditor {
+    Own(Auditor),
+    Attached(AttachedAuditor),
 }
 
 #[derive(Debug)]
@@ -49,24 +56,44 @@ pub enum EntityStep {
 impl EntitiesAudit {
     /// Prepares an audit. It waits once for the missing versions of all entities.
     pub fn new(store: Store, pace: RateLimiter, lag: Duration, ids: &[String]) -> Result<Self, OperationError> {
-        let ids: Vec<_> = ids.iter().map(EntityId::new).collect::<Result<_, _>>()?;
+        let key = |id: &String| -> Result<_, OperationError> {
+            let key = store.attached_table().map(|table| key::attributes(table, id));
+            Ok((entity_of(&store, id)?, key.transpose()?))
+        };
+        let ids: Vec<_> = ids.iter().map(key).collect::<Result<_, _>>()?;
+        let auditor = match store.attached_table() {
+            Some(_) => AnyAuditor::Attached(AttachedAuditor::new(store, pace, lag, Vec::new())),
+            None => AnyAuditor::Own(Auditor::new(store, pace, lag, Vec::new())),
+        };
         Ok(Self {
-            auditor: Auditor::new(store, pace, lag, Vec::new()),
+            auditor,
             ids: ids.into_iter(),
         })
     }
 
     /// Returns `true` if all entities were read, and the next step waits for the lag.
     pub fn is_waiting(&self) -> bool {
-        self.ids.len() == 0 && self.auditor.waiting() > 0 && !self.auditor.is_due()
+        let (waiting, is_due) = match &self.auditor {
+            AnyAuditor::Own(auditor) => (auditor.waiting(), auditor.is_due()),
+            AnyAuditor::Attached(auditor) => (auditor.waiting(), auditor.is_due()),
+        };
+        self.ids.len() == 0 && waiting > 0 && !is_due
     }
 
     /// Audits the next entity. Returns `None` at the end.
     pub async fn step(&mut self) -> Result<Option<EntityStep>, ServiceError> {
-        let Some(entity) = self.ids.next() else {
-            return Ok(self.auditor.settle().await?.map(EntityStep::Settled));
+        let Some((entity, key)) = self.ids.next() else {
+            let settled = match &mut self.auditor {
+                AnyAuditor::Own(auditor) => auditor.settle().await?,
+                AnyAuditor::Attached(auditor) => auditor.settle().await?,
+            };
+            return Ok(settled.map(EntityStep::Settled));
         };
-        Ok(Some(match self.auditor.entity(&entity).await? {
+        let examined = match &mut self.auditor {
+            AnyAuditor::Own(auditor) => auditor.entity(&entity).await?,
+            AnyAuditor::Attached(auditor) => auditor.entity(&entity, key.as_ref()).await?,
+        };
+        Ok(Some(match examined {
             Some((versions, findings)) => EntityStep::Examined(versions, EntityFindings { entity, findings }),
             None => EntityStep::NotFound(entity),
         }))
@@ -89,6 +116,14 @@ fn steps(
     lag: Duration,
 ) -> impl Fn(Segment, Progress) -> LocalBoxStream<'static, Result<Step, ServiceError>> {
     move |segment, progress| {
+        if store.attached_table().is_some() {
+            let audit = AttachedSegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
+            return stream::try_unfold(audit, |mut audit| async move {
+                let step = audit.step().await?;
+                Ok(step.map(|step| (step, audit)))
+            })
+            .boxed_local();
+        }
         let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
         stream::try_unfold(audit, |mut audit| async move {
             let step = audit.step().await?;

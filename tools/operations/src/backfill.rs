@@ -15,6 +15,8 @@ use shared::{
     },
     dynamodb::{
         Store,
+        attached::backfill::AttachedBackfill,
+        client::error::ServiceError,
         maintain::{
             backfill::{Backfill, BackfillError, Counts, Progress},
             rate_limit::{Consumed, RateLimiter},
@@ -150,6 +152,41 @@ impl BackfillRun {
                 move |(backfill, mut progress)| async move {
                     let refused = backfill.step(segment, &mut progress).await?;
                     Ok::<_, BackfillError>(refused.map(|refused| ((refused, progress.clone()), (backfill, progress))))
+                },
+            )
+        });
+        Ok(Self(run?))
+    }
+
+    /// Prepares the backfill of an attached table: its items that have no history get their present state as version 1.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of a checkpoint.
+    pub fn attached(
+        connection: &Connection,
+        pace: &RateLimiter,
+        dry_run: bool,
+        segments: Option<u32>,
+        checkpoint: Option<&Path>,
+    ) -> Result<Self, OperationError> {
+        let plan = Plan {
+            command: "backfill",
+            connection,
+            options: Some(Options {
+                from_table: connection.table.clone(),
+                id: None,
+            }),
+            segments,
+            checkpoint,
+        };
+        let backfill = Arc::new(AttachedBackfill::new(connection.store.clone(), pace.clone(), dry_run));
+        let run = SegmentRun::new(plan, pace, |segment, progress| {
+            stream::try_unfold(
+                (Arc::clone(&backfill), progress),
+                move |(backfill, mut progress)| async move {
+                    let refused = backfill.step(segment, &mut progress).await?;
+                    Ok::<_, ServiceError>(refused.map(|refused| ((refused, progress.clone()), (backfill, progress))))
                 },
             )
         });

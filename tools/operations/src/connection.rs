@@ -4,9 +4,15 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::{
     clock::Clock,
-    domain::keys::VersionDigits,
-    dynamodb::{Store, client::capacity::Meter},
+    domain::{
+        attached::{self, AttachedTable},
+        entity::EntityId,
+        keys::VersionDigits,
+    },
+    dynamodb::{HistoryTable, Store, client::capacity::Meter},
 };
+
+use crate::error::OperationError;
 
 #[derive(Debug, Clone)]
 pub struct Connection {
@@ -50,17 +56,49 @@ impl Connection {
         self
     }
 
+    /// Uses the history table of this layout, if any.
+    #[must_use]
+    pub fn with_history(mut self, history: Option<HistoryTable>) -> Self {
+        self.store = self.store.with_history(history);
+        self
+    }
+
+    /// Creates the connection to a table that other programs write, and to its history.
+    #[must_use]
+    pub fn attached(mut self, table: AttachedTable) -> Self {
+        table.table().clone_into(&mut self.table);
+        let clock = self.store.clock().clone();
+        self.store = Store::attached(self.client.clone(), table).with_clock(clock);
+        self
+    }
+
+    /// Returns the entity of an id: its partition key, or the key of an item of an attached table in JSON.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::Entity`] or [`OperationError::Key`] if the id is invalid.
+    pub fn entity(&self, id: &str) -> Result<EntityId, OperationError> {
+        entity_of(&self.store, id)
+    }
+
     /// Returns the same table with a client that has its own meter.
     pub fn metered(&self) -> (Store, Meter) {
         let meter = Meter::default();
         let config = self.client.config().to_builder().interceptor(meter.clone()).build();
-        let store = Store::new(Client::from_conf(config), &self.table, self.store.digits());
-        (store.with_clock(self.store.clock().clone()), meter)
+        (self.store.clone().with_client(Client::from_conf(config)), meter)
     }
 
     /// Clears the meters: they grow with each request.
     pub fn clear_meters(&self) {
         self.meter.take();
         self.pace_meter.take();
+    }
+}
+
+/// As [`Connection::entity`].
+pub(crate) fn entity_of(store: &Store, id: &str) -> Result<EntityId, OperationError> {
+    match store.attached_table() {
+        Some(table) => Ok(attached::key::parse(table, id)?),
+        None => Ok(EntityId::new(id)?),
     }
 }

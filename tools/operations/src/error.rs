@@ -3,8 +3,9 @@
 use std::{io, path::PathBuf};
 
 use shared::{
-    domain::{entity::InvalidEntityId, version::Version, version_item::InvalidImage},
+    domain::{attached::key::InvalidKey, entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
+        attached::restore::ItemRestoreError,
         client::error::{ErrorKind, ServiceError},
         maintain::{backfill::BackfillError, purge::PurgeError},
         put::put_version::PutError,
@@ -20,10 +21,15 @@ use crate::request_error::RequestError;
 pub enum OperationError {
     #[error("the entity")]
     Entity(#[from] InvalidEntityId),
+    /// The key of an item of an attached table.
+    #[error("the key")]
+    Key(#[from] InvalidKey),
     #[error("there is no {0}")]
     NoEntity(String),
     #[error("there is no such version")]
     NoVersion,
+    #[error("there is no table {0}")]
+    NoTable(String),
     #[error("there is no bucket {0}")]
     NoBucket(String),
     #[error("there is no queue {0}")]
@@ -39,6 +45,9 @@ pub enum OperationError {
     /// The template of an entity's partition key does not contain a key of the table.
     #[error("without {{{0}}}, two items can be one entity")]
     KeyNotNamed(String),
+    /// The history of a table is in the table itself.
+    #[error("the history of {0} is in the table itself: deploy the stack with HistoryTable=own first")]
+    SameTable(String),
     /// A file or folder with failure documents cannot be read.
     #[error("{}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -78,6 +87,8 @@ pub enum OperationError {
     Purge(#[from] PurgeError),
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error(transparent)]
+    ItemRestore(#[from] ItemRestoreError),
 }
 
 /// Class of an error, for exit codes and HTTP statuses.
@@ -95,14 +106,21 @@ impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Entity(_)
+            | Self::Key(_)
             | Self::Checkpoint { .. }
             | Self::OtherRun(_)
             | Self::SourceQueues { .. }
             | Self::SameQueue(_)
             | Self::TwoKeys { .. }
-            | Self::KeyNotNamed(_) => Kind::Invalid,
+            | Self::KeyNotNamed(_)
+            | Self::SameTable(_)
+            | Self::ItemRestore(ItemRestoreError::NotAttached | ItemRestoreError::TooManyAttributes { .. }) => {
+                Kind::Invalid
+            }
             Self::NoEntity(_)
             | Self::NoVersion
+            | Self::NoTable(_)
+            | Self::ItemRestore(ItemRestoreError::NoVersion)
             | Self::NoBucket(_)
             | Self::NoQueue(_)
             | Self::Read(
@@ -118,6 +136,7 @@ impl OperationError {
             | Self::Incomplete(_)
             | Self::Image(_)
             | Self::Purge(PurgeError::WrittenAgain)
+            | Self::ItemRestore(ItemRestoreError::Differs | ItemRestoreError::Changed)
             | Self::Write(
                 WriteError::Contended { .. }
                 | WriteError::Taken { .. }
@@ -127,7 +146,11 @@ impl OperationError {
             )
             | Self::Read(ReadError::Uncounted | ReadError::Latest(_)) => Kind::Conflict,
             // DynamoDB rejects such a request regardless of its sender.
-            Self::Service(error) if error.kind == ErrorKind::Rejected => Kind::Invalid,
+            Self::Service(error) | Self::ItemRestore(ItemRestoreError::Service(error))
+                if error.kind == ErrorKind::Rejected =>
+            {
+                Kind::Invalid
+            }
             Self::Write(error) if error.kind() == ErrorKind::Rejected => Kind::Invalid,
             _ => Kind::Unavailable,
         }

@@ -1,7 +1,7 @@
-//! Operations on a versioned table: audit, backfill, prune, purge, redrive and repair.
+//! Operations on a versioned table: audit, backfill, migrate, prune, purge, redrive and repair.
 //!
 //! This is the library under the command `vzero` and the history console. It has no command line and prints nothing: a
-//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`prune`]), or reports to a
+//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`migrate`], [`prune`]), or reports to a
 //! [`Progress`](progress::Progress). A run that was interrupted resumes from its `checkpoint`. Every error is an
 //! [`OperationError`](error::OperationError), whose kind decides the exit code or the HTTP status.
 #![allow(
@@ -9,12 +9,14 @@
     reason = "an internal crate: comments are where a name does not say enough"
 )]
 
+pub mod attach;
 pub mod audit;
 pub mod backfill;
 mod checkpoint;
 pub mod connection;
 pub mod error;
 pub mod failures;
+pub mod migrate;
 pub mod progress;
 pub mod prune;
 pub mod purge;

@@ -29,7 +29,7 @@ use shared::{
 use thiserror::Error;
 
 use crate::{
-    connection::Connection,
+    connection::{Connection, entity_of},
     error::OperationError,
     progress::{Progress, Silent},
     segments::{self, SegmentRun},
@@ -114,7 +114,7 @@ impl EntityPrune {
     ///
     /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
     pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
-        let (entity, now) = (EntityId::new(id)?, store.clock().now());
+        let (entity, now) = (entity_of(store, id)?, store.clock().now());
         let plan = store.plan_prune(&entity, options.rule.at(now), options.over_gaps, pace);
         let plan = plan.await?.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?;
         Ok(Self {
@@ -304,13 +304,19 @@ impl SegmentPrune {
             return Ok(None);
         }
         let mut failed = Vec::new();
-        for SeenEntity { entity, summary, last } in self.entities.next_page().await? {
+        for SeenEntity {
+            entity,
+            summary,
+            items,
+            last,
+        } in self.entities.next_page().await?
+        {
             let counts = &mut self.progress.counts;
             if let Some(why) = self.pruner.entity(&entity, &summary, counts).await? {
                 counts.failed += 1;
                 failed.push(FailedEntity { entity, why });
             }
-            counts.items += summary.items();
+            counts.items += items;
             self.progress.after = Some(last);
         }
         self.progress.done = self.entities.is_read();

@@ -8,7 +8,7 @@ use shared::{
     dynamodb::{Store, maintain::purge::ItemCounts},
 };
 
-use crate::error::OperationError;
+use crate::{connection::entity_of, error::OperationError};
 
 /// Purge of one entity.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Purge {
     ///
     /// Returns [`OperationError::NoEntity`] if it has no items, or the error of a read.
     pub async fn of(store: &Store, id: &str) -> Result<Self, OperationError> {
-        let entity = EntityId::new(id)?;
+        let entity = entity_of(store, id)?;
         let existing = store.count_items(&entity).await?;
         if existing.is_empty() {
             return Err(OperationError::NoEntity(id.to_owned()));

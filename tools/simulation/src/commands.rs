@@ -59,11 +59,11 @@ impl Upstream<'_> {
         match command {
             Command::Prune { entity, keep } => {
                 self.connector.count("prune");
-                operators.prune(entity, prune_options(*keep)).await
+                Box::pin(operators.prune(entity, prune_options(*keep))).await
             }
             Command::PruneTable { keep } => {
                 self.connector.count("prune");
-                operators.prune_table(prune_options(*keep)).await
+                Box::pin(operators.prune_table(prune_options(*keep))).await
             }
             Command::Purge { entity } => {
                 self.connector.count("purge");

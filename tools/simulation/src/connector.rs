@@ -83,6 +83,11 @@ impl Connector {
         self.0.stream.open(&self.0.database, arn, shards)
     }
 
+    /// Shows the writes to the table of history in the stream, as if both tables were one.
+    pub(crate) fn open_history(&self, arn: &str) -> Result<(), SimulationError> {
+        self.0.stream.open_history(&self.0.database, arn)
+    }
+
     pub(crate) fn stream(&self) -> &Stream {
         &self.0.stream
     }
@@ -266,8 +271,10 @@ impl Connector {
         let fault = self.fault(point(operation, caller)?)?;
         let is_possible = match fault {
             FaultKind::TransactionConflict => operation == "TransactWriteItems",
-            FaultKind::StatementsThrottled | FaultKind::StatementsApplied | FaultKind::Rejected => {
-                operation == BATCH_EXECUTE_STATEMENT
+            FaultKind::StatementsThrottled | FaultKind::StatementsApplied => operation == BATCH_EXECUTE_STATEMENT,
+            // A request is rejected as a whole because of another statement.
+            FaultKind::Rejected => {
+                operation == BATCH_EXECUTE_STATEMENT && body()["Statements"].as_array().is_some_and(|all| all.len() > 1)
             }
             _ => true,
         };

@@ -5,6 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 pub(crate) const BATCH_EXECUTE_STATEMENT: &str = "BatchExecuteStatement";
+pub(crate) const EXECUTE_TRANSACTION: &str = "ExecuteTransaction";
 
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -48,6 +49,7 @@ pub(crate) fn execute(database: &Database, operation: &str, body: &[u8]) -> Resu
         "Query" => run(body, |request| database.query(request)),
         "Scan" => run(body, |request| database.scan(request)),
         BATCH_EXECUTE_STATEMENT => run(body, |request| database.batch_execute_statement(request)),
+        EXECUTE_TRANSACTION => run(body, |request| database.execute_transaction(request)),
         "BatchWriteItem" => run(body, |request| database.batch_write_item(request)),
         "BatchGetItem" => run(body, |request| database.batch_get_item(request)),
         "TransactWriteItems" => run(body, |request| database.transact_write_items(request)),

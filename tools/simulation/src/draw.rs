@@ -7,12 +7,17 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use self::steps::steps;
+use crate::attached;
 use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
 
 /// Number of writer processes.
 const WRITERS: usize = 4;
 /// One schedule in this number is a situation.
 const SITUATION: u8 = 4;
+/// One schedule in this number is one of an attached table.
+const ATTACHED: u8 = 6;
+/// One schedule in this number has history in a table of its own.
+const OWN_HISTORY: u8 = 3;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
@@ -84,7 +89,20 @@ impl Scale {
 impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let settings = Settings::draw(&mut rng);
+        let mut settings = Settings::draw(&mut rng);
+        let mut layout = Rng::with_seed(!seed);
+        settings.own_history = layout.u8(..OWN_HISTORY) == 0;
+        if layout.u8(..ATTACHED) == 0 {
+            let (attached, faults) = attached::draw(&mut rng);
+            return Self {
+                seed,
+                settings,
+                updates: Vec::new(),
+                steps: Vec::new(),
+                faults,
+                attached,
+            };
+        }
         // Close seeds have similar first numbers.
         let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         if kind.u8(..SITUATION) == 0 {
@@ -115,6 +133,7 @@ impl Schedule {
             updates,
             steps,
             faults,
+            attached: Vec::new(),
         }
     }
 }
@@ -143,6 +162,7 @@ impl Settings {
             shards: pick(rng, &[1, 1, 2, 3]),
             queue_batch_size: pick(rng, &[1, 3, 10]),
             tombstone_days: pick(rng, &[None, None, None, None, Some(1)]),
+            own_history: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs both functions, the library and the event source mapping under randomly generated faults, in virtual time, and checks
 //! the guarantees of `docs/reliability.md` after each run. A seed determines a run completely.
 
+mod attached;
 mod caller;
 mod check;
 mod clock;
@@ -163,22 +164,34 @@ fn main() -> ExitCode {
     report(&args, tally.into_inner().unwrap_or_default())
 }
 
+/// Runs one schedule, and returns the faults that occurred and the violations of the guarantees.
+pub(crate) fn violations(
+    schedule: &Schedule,
+    mutation: Option<Mutation>,
+) -> Result<(BTreeMap<String, u64>, Vec<Violation>), SimulationError> {
+    if !schedule.attached.is_empty() {
+        return attached::run(schedule, mutation);
+    }
+    let evidence = world::run(schedule, mutation)?;
+    let violations = check(schedule, &evidence);
+    Ok((evidence.faults, violations))
+}
+
 /// Runs one schedule. Returns `true` if it violated no guarantee.
 fn run_one(schedule: Schedule, args: &Args, tally: &Mutex<Tally>) -> bool {
-    let ran = world::run(&schedule, args.mutate);
+    let ran = violations(&schedule, args.mutate);
     let mut tally = lock(tally);
     match ran {
         Err(error) => {
             tally.error = Some(error);
             false
         }
-        Ok(evidence) => {
+        Ok((faults, violations)) => {
             tally.schedules += 1;
-            tally.updates += schedule.updates.len() as u64;
-            for (name, count) in &evidence.faults {
-                *tally.faults.entry(name.clone()).or_default() += count;
+            tally.updates += (schedule.updates.len() + schedule.attached.len()) as u64;
+            for (name, count) in faults {
+                *tally.faults.entry(name).or_default() += count;
             }
-            let violations = check(&schedule, &evidence);
             let is_correct = violations.is_empty();
             if args.all {
                 if let Some(Violation { guarantee, description }) = violations.first() {

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use crate::{
     caller::{Author, Caller},
-    database::BATCH_EXECUTE_STATEMENT,
+    database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION},
     schedule::{Fault, FaultKind, Point},
 };
 
@@ -71,12 +71,12 @@ pub(crate) fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         Author::Writer(_) => match operation {
             "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
             "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
-            "PutItem" => Some(Point::InlinePut),
+            "PutItem" | BATCH_EXECUTE_STATEMENT => Some(Point::InlinePut),
             _ => None,
         },
         Author::StreamFunction => match operation {
-            "GetItem" | "BatchGetItem" => Some(Point::Read),
-            "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT => Some(Point::Put),
+            "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
+            "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION => Some(Point::Put),
             _ => None,
         },
         Author::Operator | Author::Redrive => Some(Point::Operator),

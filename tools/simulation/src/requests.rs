@@ -1,8 +1,9 @@
 //! The items that a request names.
 
 use serde_json::{Value, json};
+use shared::domain::{attached, layout};
 
-use crate::database::BATCH_EXECUTE_STATEMENT;
+use crate::database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION};
 
 /// Returns the partition key and the sort key of each item that a request reads or writes.
 pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
@@ -26,8 +27,8 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
             keys.map(|(kind, item)| of(&item[if kind == "Put" { "Item" } else { "Key" }]))
                 .collect()
         }
-        BATCH_EXECUTE_STATEMENT => {
-            let statements = list(&body["Statements"]);
+        BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION => {
+            let statements = [list(&body["Statements"]), list(&body["TransactStatements"])].concat();
             statements
                 .iter()
                 .filter_map(put_of)
@@ -42,6 +43,16 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
         }
         _ => vec![of(&body["Key"])],
     }
+}
+
+/// Converts an item of the history table to one whose attributes are flat.
+pub(crate) fn flat(item: Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(layout::version_item(serde_json::from_value(item)?))
+}
+
+/// As [`flat`], for the history of an attached table.
+pub(crate) fn flat_attached(item: Value) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(attached::item::flat(serde_json::from_value(item)?))
 }
 
 /// Converts a statement to a put of the same item: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.

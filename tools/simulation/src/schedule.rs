@@ -5,10 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::dynamodb::HistoryTable;
 
 use crate::windows::Scope;
 
 pub(crate) const TABLE: &str = "Table";
+/// Table of history, with [`Settings::own_history`].
+pub(crate) const HISTORY: &str = "History";
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
 /// Prefix of the partition keys of entities that only a backfill creates.
@@ -23,8 +26,12 @@ pub(crate) struct Schedule {
     pub(crate) updates: Vec<Update>,
     pub(crate) steps: Vec<Step>,
     pub(crate) faults: Vec<Fault>,
+    /// Changes of a table that other programs write. If there are any, there are no updates and no steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) attached: Vec<ClientChange>,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
@@ -50,8 +57,51 @@ pub(crate) struct Settings {
     pub(crate) queue_batch_size: usize,
     /// Lifetime of a tombstone, `None` if it does not expire.
     pub(crate) tombstone_days: Option<u16>,
+    /// `true` if history has a table of its own.
+    #[serde(default)]
+    pub(crate) own_history: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
+}
+
+impl Settings {
+    /// Returns the table of history if it is not the table of latest items.
+    pub(crate) fn history(&self) -> Option<HistoryTable> {
+        self.own_history.then(|| HistoryTable {
+            name: HISTORY.to_owned(),
+            is_migrating: false,
+        })
+    }
+
+    /// Returns the name of the table of history.
+    pub(crate) fn history_table(&self) -> &'static str {
+        match self.own_history {
+            true => HISTORY,
+            false => TABLE,
+        }
+    }
+}
+
+/// Change of an item by a client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ClientChange {
+    /// Milliseconds from the start.
+    pub(crate) at: u64,
+    pub(crate) item: u8,
+    pub(crate) kind: ChangeKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ChangeKind {
+    /// Replaces the item by one with this state.
+    Put(u8),
+    /// Changes the state.
+    Update(u8),
+    /// Changes an ignored attribute.
+    Touch(u8),
+    Delete,
+    /// Closes a shard of the stream, and continues it in others.
+    Split,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -23,6 +23,8 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
     let mode: WriteMode = mode.map_err(|_| SimulationError::InvalidSetting("write_mode"))?;
     Ok(Config {
         table: TABLE.to_owned(),
+        history: settings.history(),
+        attached: None,
         digits,
         ordering: if settings.by_time {
             Ordering::Time

@@ -1,11 +1,6 @@
 //! Reduces a schedule that violates a guarantee to the faults and steps that are necessary for it.
 
-use crate::{
-    check::{Violation, check},
-    mutation::Mutation,
-    schedule::Schedule,
-    world,
-};
+use crate::{check::Violation, mutation::Mutation, schedule::Schedule, violations};
 
 const MAX_RUNS: usize = 400;
 
@@ -18,14 +13,14 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[V
     });
     let guarantee = violation.guarantee;
     let violates = |schedule: &Schedule| -> Option<Violation> {
-        let evidence = world::run(schedule, mutation).ok()?;
-        check(schedule, &evidence)
-            .into_iter()
-            .find(|violation| violation.guarantee == guarantee)
+        let (_, violations) = violations(schedule, mutation).ok()?;
+        let mut violations = violations.into_iter();
+        violations.find(|violation| violation.guarantee == guarantee)
     };
     let mut runs = 0;
     // Removes halves first, then quarters, down to single elements.
-    let mut size = smallest.steps.len().max(smallest.faults.len()).max(1);
+    let steps = smallest.steps.len().max(smallest.attached.len());
+    let mut size = steps.max(smallest.faults.len()).max(1);
     while size > 0 && runs < MAX_RUNS {
         let mut smaller = false;
         for candidate in without(&smallest, size) {
@@ -54,6 +49,14 @@ fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
         let mut candidate = schedule.clone();
         candidate.steps.drain(start..(start + size).min(schedule.steps.len()));
         candidates.push(candidate);
+    }
+    for start in (0..schedule.attached.len()).step_by(size) {
+        let mut candidate = schedule.clone();
+        let end = (start + size).min(schedule.attached.len());
+        candidate.attached.drain(start..end);
+        if !candidate.attached.is_empty() {
+            candidates.push(candidate);
+        }
     }
     candidates
 }

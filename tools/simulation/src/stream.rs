@@ -24,6 +24,7 @@ use crate::{
     caller::{Author, lock},
     database::execute,
     error::SimulationError,
+    requests::flat,
 };
 
 /// Time after which a record can be trimmed.
@@ -37,8 +38,8 @@ pub(crate) struct Stream(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     arn: String,
-    /// Next position in the stream of the database.
-    iterator: String,
+    /// Next position in each stream of the database: of the table, and of the table of history, if there is one.
+    iterators: Vec<String>,
     records: Vec<Written>,
     shards: Vec<StreamShard>,
     /// Sequence numbers of the records that were trimmed before the mapping was done with them.
@@ -81,15 +82,10 @@ impl Stream {
     /// Opens the stream of a new table with this number of shards.
     pub(crate) fn open(&self, database: &Database, arn: &str, shards: u32) -> Result<(), SimulationError> {
         let width = u32::MAX / shards.max(1);
-        let request = json!({"StreamArn": arn});
-        let described = call(database, "DescribeStream", request)?;
-        let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
-        let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
-        let iterator = call(database, "GetShardIterator", request)?;
-        let iterator = iterator["ShardIterator"].as_str().unwrap_or_default().to_owned();
+        let iterators = vec![first_iterator(database, arn)?];
         *lock(&self.0) = State {
             arn: arn.to_owned(),
-            iterator,
+            iterators,
             shards: (0..shards)
                 .map(|number| StreamShard {
                     id: format!("shardId-{number:08}"),
@@ -108,25 +104,20 @@ impl Stream {
         Ok(())
     }
 
+    /// Adds the stream of the table of history.
+    pub(crate) fn open_history(&self, database: &Database, arn: &str) -> Result<(), SimulationError> {
+        let iterator = first_iterator(database, arn)?;
+        lock(&self.0).iterators.push(iterator);
+        Ok(())
+    }
+
     /// Copies the new records of the database.
     pub(crate) fn copy(&self, database: &Database, author: &Author) -> Result<(), SimulationError> {
         let mut state = lock(&self.0);
-        loop {
-            let request = GetRecordsRequest {
-                shard_iterator: state.iterator.clone(),
-                limit: None,
-            };
-            let operation = "GetRecords";
-            let page = database.get_records(request);
-            let page = page.map_err(|source| SimulationError::Request { operation, source })?;
-            if page.records.is_empty() {
-                return Ok(());
-            }
-            state.iterator = page.next_shard_iterator.unwrap_or_default();
-            for record in page.records {
-                state.add(serde_json::to_value(record)?, author);
-            }
+        for index in 0..state.iterators.len() {
+            state.copy(index, database, author)?;
         }
+        Ok(())
     }
 
     /// Returns the number of records.
@@ -254,7 +245,46 @@ impl Stream {
     }
 }
 
+fn first_iterator(database: &Database, arn: &str) -> Result<String, SimulationError> {
+    let described = call(database, "DescribeStream", json!({"StreamArn": arn}))?;
+    let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
+    let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
+    let iterator = call(database, "GetShardIterator", request)?;
+    Ok(iterator["ShardIterator"].as_str().unwrap_or_default().to_owned())
+}
+
 impl State {
+    /// Copies the new records of one of the database's streams.
+    fn copy(&mut self, index: usize, database: &Database, author: &Author) -> Result<(), SimulationError> {
+        loop {
+            let request = GetRecordsRequest {
+                shard_iterator: self.iterators[index].clone(),
+                limit: None,
+            };
+            let operation = "GetRecords";
+            let page = database.get_records(request);
+            let page = page.map_err(|source| SimulationError::Request { operation, source })?;
+            if page.records.is_empty() {
+                return Ok(());
+            }
+            self.iterators[index] = page.next_shard_iterator.unwrap_or_default();
+            for record in page.records {
+                let mut record = serde_json::to_value(record)?;
+                if self.iterators.len() > 1 {
+                    // The numbers of two streams are not comparable.
+                    let number = format!("{:021}", self.records.len() + 1);
+                    record["dynamodb"]["SequenceNumber"] = json!(format!("1{number}"));
+                }
+                if index > 0
+                    && let Some(image) = record.pointer_mut("/dynamodb/NewImage")
+                {
+                    *image = flat(image.take())?;
+                }
+                self.add(record, author);
+            }
+        }
+    }
+
     fn add(&mut self, mut record: Value, author: &Author) {
         let created = record["dynamodb"]["ApproximateCreationDateTime"]
             .as_f64()

@@ -10,6 +10,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::domain::{
     keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
+    layout,
     version::Version,
 };
 use tokio::{
@@ -26,7 +27,7 @@ use crate::{
     mapping::Bucket,
     operators::desk::Desk,
     queue::{DeadLetter, Queue},
-    schedule::{Command, MALFORMED, Schedule, Step, StepKind, TABLE},
+    schedule::{Command, HISTORY, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 
 #[derive(Default)]
@@ -132,13 +133,14 @@ impl Upstream<'_> {
             StepKind::WriteLatest { entity, version } => {
                 self.connector.count("latest-item-put");
                 let number = json!({"N": version.to_string()});
-                for item in [
-                    json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number}),
-                    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}, "Latest": number, "By": {"S": "hand"}}),
-                ] {
+                let history = self.schedule.settings.history_table();
+                let floor = json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number});
+                let latest =
+                    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}, "Latest": number, "By": {"S": "hand"}});
+                for (table, item) in [(history, floor), (TABLE, latest)] {
                     let _ = self
                         .connector
-                        .send("PutItem", json!({"TableName": TABLE, "Item": item}));
+                        .send("PutItem", json!({"TableName": table, "Item": item}));
                 }
             }
             StepKind::MalformedLatest { number } => {
@@ -182,9 +184,14 @@ impl Upstream<'_> {
         let Some(sort_key) = version.map(|version| self.digits.version_key(version)) else {
             return;
         };
+        let by = json!({"S": "hand"});
+        let (table, name, value) = match self.schedule.settings.own_history {
+            true => (HISTORY, layout::IMAGE, json!({"M": {"By": by}})),
+            false => (TABLE, "By", by),
+        };
         let put = json!({
-            "TableName": TABLE, "ConditionExpression": "attribute_not_exists(PK)",
-            "Item": {"PK": {"S": entity}, "SK": {"S": sort_key}, "By": {"S": "hand"}},
+            "TableName": table, "ConditionExpression": "attribute_not_exists(PK)",
+            "Item": {"PK": {"S": entity}, "SK": {"S": sort_key}, name: value},
         });
         if self.connector.send("PutItem", put).is_ok() {
             self.connector.count("version-put");

@@ -34,7 +34,8 @@ use crate::{
     mutation::Mutation,
     operators::desk::Desk,
     queue::Queue,
-    schedule::{MALFORMED, Schedule, TABLE},
+    requests::flat,
+    schedule::{HISTORY, MALFORMED, Schedule, TABLE},
     setup::{config, dynamodb_client},
     upstream::{MappingStop, Upstream},
 };
@@ -77,20 +78,13 @@ impl<'a> World<'a> {
         let clock = Clock(Instant::now());
         let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
         let connector = Connector::new(database, schedule.seed, schedule.faults.clone(), mutation);
-        let created = connector.send(
-            "CreateTable",
-            json!({
-                "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
-                "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}, {"AttributeName": "SK", "AttributeType": "S"}],
-                "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
-                "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
-            }),
-        )?;
-        let ttl = json!({"TableName": TABLE, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
-        let stream_arn = created["TableDescription"]["LatestStreamArn"].as_str();
-        let stream_arn = stream_arn.ok_or(SimulationError::NoStream)?.to_owned();
+        let stream_arn = create_table(&connector, TABLE)?;
         connector.open_stream(&stream_arn, schedule.settings.shards)?;
-        connector.send("UpdateTimeToLive", ttl)?;
+        if schedule.settings.own_history {
+            // On AWS it has no stream. Here, the checks learn of its writes from it.
+            let arn = create_table(&connector, HISTORY)?;
+            connector.open_history(&arn)?;
+        }
         let config = config(&schedule.settings)?;
         let client = dynamodb_client(&connector);
         Ok(Self {
@@ -114,7 +108,7 @@ impl<'a> World<'a> {
                 deliveries: Mutex::default(),
                 overlapping: Mutex::default(),
                 manual_versions: Mutex::default(),
-                desk: Desk::new(&connector, clock, config.digits),
+                desk: Desk::new(&connector, clock, config.digits, config.history.clone()),
                 purges: Mutex::default(),
                 pins: Mutex::default(),
                 overruns: Mutex::default(),
@@ -127,7 +121,9 @@ impl<'a> World<'a> {
             ),
             source: FaultySource { connector, clock },
             stream_arn,
-            reader: Store::new(client, TABLE, config.digits).with_clock(clock.shifted(0)),
+            reader: Store::new(client, TABLE, config.digits)
+                .with_history(config.history)
+                .with_clock(clock.shifted(0)),
         })
     }
 
@@ -336,7 +332,30 @@ impl<'a> World<'a> {
     }
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {
-        let scanned = self.source.connector.send("Scan", json!({"TableName": TABLE}))?;
-        Ok(scanned["Items"].as_array().cloned().unwrap_or_default())
+        let scan = |table: &str| self.source.connector.send("Scan", json!({"TableName": table}));
+        let mut items = scan(TABLE)?["Items"].as_array().cloned().unwrap_or_default();
+        if self.upstream.schedule.settings.own_history {
+            for item in scan(HISTORY)?["Items"].as_array().into_iter().flatten() {
+                items.push(flat(item.clone())?);
+            }
+        }
+        Ok(items)
     }
+}
+
+/// Creates a table with a stream, and returns the ARN of the stream.
+fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
+    let created = connector.send(
+        "CreateTable",
+        json!({
+            "TableName": name, "BillingMode": "PAY_PER_REQUEST",
+            "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}, {"AttributeName": "SK", "AttributeType": "S"}],
+            "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
+            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
+        }),
+    )?;
+    let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
+    connector.send("UpdateTimeToLive", ttl)?;
+    let arn = created["TableDescription"]["LatestStreamArn"].as_str();
+    Ok(arn.ok_or(SimulationError::NoStream)?.to_owned())
 }

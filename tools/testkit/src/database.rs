@@ -1,6 +1,12 @@
 //! Test tables as the library uses them, with the capacity that its requests consume.
 
-use std::sync::atomic::{self, AtomicU64};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex,
+        atomic::{self, AtomicU64},
+    },
+};
 
 use aws_sdk_dynamodb::{
     Client, Error,
@@ -12,13 +18,14 @@ use shared::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits},
+        keys::{LATEST_KEY, VersionDigits, sort_key_of},
+        layout,
         number::Decimal,
         update::{Ordering, Update},
         version_item::VersionItem,
     },
     dynamodb::{
-        Store,
+        HistoryTable, Store,
         client::capacity::Meter,
         put::put_version::PutOutcome,
         write::{WriteMode, WriteOptions, WriteOutcome},
@@ -26,7 +33,7 @@ use shared::{
 };
 
 use crate::{
-    endpoint::{Endpoint, Engine},
+    endpoint::{Endpoint, Engine, has_own_history},
     requests::RequestCounter,
 };
 
@@ -36,6 +43,8 @@ pub struct Database {
     pub meter: Meter,
     pub requests: RequestCounter,
     pub endpoint: Endpoint,
+    /// Tables with a history table.
+    with_history: Mutex<BTreeSet<String>>,
 }
 
 impl Database {
@@ -52,6 +61,7 @@ impl Database {
             meter,
             requests,
             endpoint,
+            with_history: Mutex::default(),
         }
     }
 
@@ -68,17 +78,30 @@ impl Database {
 
     /// Creates a table with the keys `PK` and `SK`, and opens it.
     pub async fn store(&self, name: &str, digits: u8) -> Store {
-        self.table(name, &[("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)])
-            .await;
-        Store::new(
-            self.client.clone(),
-            self.table_name(name),
-            VersionDigits::new(digits).unwrap(),
-        )
+        let keys = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
+        self.table(name, &keys).await;
+        let digits = VersionDigits::new(digits).unwrap();
+        let store = Store::new(self.client.clone(), self.table_name(name), digits);
+        if !has_own_history() {
+            return store;
+        }
+        let history = history_of(name);
+        self.table(&history, &keys).await;
+        self.with_history.lock().unwrap().insert(name.to_owned());
+        store.with_history(Some(HistoryTable {
+            name: self.table_name(&history),
+            is_migrating: false,
+        }))
     }
 
+    /// Puts an item into a table, or into its history table.
     pub async fn put(&self, table: &str, item: Value) {
-        put_item(&self.client, &self.table_name(table), item).await;
+        let is_versioned = self.with_history.lock().unwrap().contains(table);
+        let table = self.table_name(table);
+        match is_versioned {
+            true => put_item(&self.client, &table, item).await,
+            false => put_into(&self.client, &table, item).await,
+        }
     }
 
     /// Returns the operation and the consumed units of each request since the last call.
@@ -128,15 +151,55 @@ pub async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAtt
     Ok(())
 }
 
+/// Returns the name of the history table of a table.
+pub fn history_of(table: &str) -> String {
+    format!("{table}-history")
+}
+
+/// Returns the name of the table, or of its history table, that has the item with this sort key.
+fn table_of(table: &str, sort_key: &str) -> (String, bool) {
+    let of_history = |digits| layout::is_history(sort_key, VersionDigits::new(digits).unwrap());
+    match has_own_history() && (1..=20).any(of_history) {
+        true => (history_of(table), true),
+        false => (table.to_owned(), false),
+    }
+}
+
+/// Puts an item into a versioned table, or into its history table.
 pub async fn put_item(client: &Client, table: &str, item: Value) {
+    let mut item = serde_json::from_value::<Item>(item).unwrap();
+    let sort_key = sort_key_of(&item).unwrap_or_default().to_owned();
+    let (table, is_history) = table_of(table, &sort_key);
+    if is_history && sort_key.starts_with('v') {
+        item = layout::stored(&item).unwrap();
+    }
+    put_into(client, &table, serde_json::to_value(item).unwrap()).await;
+}
+
+/// Puts an item into a table, as it is.
+pub async fn put_into(client: &Client, table: &str, item: Value) {
     let item = serde_json::from_value::<Item>(item).unwrap();
     let request = client.put_item().table_name(table).set_item(Some(item.into()));
     request.send().await.unwrap();
 }
 
+/// Returns the items of a table, as they are.
+pub async fn items(client: &Client, table: &str) -> Vec<Value> {
+    let scan = client.scan().table_name(table).consistent_read(true);
+    let items = scan
+        .into_paginator()
+        .items()
+        .send()
+        .collect::<Result<Vec<_>, _>>()
+        .await;
+    let items = items.unwrap().into_iter().map(Item::from);
+    items.map(|item| serde_json::to_value(item).unwrap()).collect()
+}
+
+/// Deletes an item of a versioned table, or of its history table.
 pub async fn delete_item(client: &Client, table: &str, pk: &str, sk: &str) {
     let key = |text: &str| AttributeValue::S(text.to_owned());
-    let request = client.delete_item().table_name(table);
+    let request = client.delete_item().table_name(table_of(table, sk).0);
     request.key("PK", key(pk)).key("SK", key(sk)).send().await.unwrap();
 }
 
@@ -210,12 +273,16 @@ fn canonical(value: &mut Value) {
 
 /// Returns the items of a table in DynamoDB JSON, sorted, with canonical numbers.
 pub async fn rows(database: &Database, table: &str) -> Vec<Value> {
-    let scan = database.client.scan().table_name(database.table_name(table));
-    let pages = scan.consistent_read(true).into_paginator().items().send();
-    let items = pages.collect::<Result<Vec<_>, _>>().await.unwrap().into_iter();
+    let mut items = Vec::new();
+    let is_versioned = database.with_history.lock().unwrap().contains(table);
+    let tables = is_versioned.then(|| history_of(table)).into_iter();
+    for table in tables.chain([table.to_owned()]) {
+        items.extend(self::items(&database.client, &database.table_name(&table)).await);
+    }
+    let items = items.into_iter().map(|item| serde_json::from_value(item).unwrap());
     sorted(
         items
-            .map(|item| serde_json::to_value(Item::from(item)).unwrap())
+            .map(|item| serde_json::to_value(layout::version_item(item)).unwrap())
             .collect(),
     )
 }

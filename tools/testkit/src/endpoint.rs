@@ -1,5 +1,7 @@
 //! The DynamoDB of a test: an embedded one of its own, or the endpoint that `VZERO_TEST_ENDPOINT` names.
 //!
+//! With `VZERO_TEST_HISTORY=own`, each versioned table has a history table.
+//!
 //! Tests share the tables of a named endpoint's account. So each test gives its tables unique names, and deletes them at its end.
 
 use std::{
@@ -177,6 +179,22 @@ pub fn is_skipped(test: &str, reason: &str) -> bool {
 /// Prints a line to standard error. The test harness captures only what `eprintln!` prints.
 pub fn print(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Returns `true`, and prints it, if tables have their own history, so that `test` is skipped: it is about items beside versions in
+/// one table, or puts such items itself.
+pub fn is_about_one_table(test: &str) -> bool {
+    let is_skipped = has_own_history();
+    if is_skipped {
+        print(&format!("skipped: {test}: history has its own table"));
+    }
+    is_skipped
+}
+
+/// Returns `true` if the tests use tables whose history is in a table of its own.
+#[allow(clippy::disallowed_methods, reason = "the layout is a parameter of the tests")]
+pub fn has_own_history() -> bool {
+    std::env::var("VZERO_TEST_HISTORY").is_ok_and(|history| history == "own")
 }
 
 #[allow(clippy::disallowed_methods, reason = "the endpoint is a parameter of the tests")]

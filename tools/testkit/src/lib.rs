@@ -8,8 +8,10 @@
 //! | `lost_responses` | an interceptor that loses responses | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
 //! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
+//! | `iam` | decisions of an independent evaluator of IAM policies | |
 //! | `endpoint` | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
 //! | `database`, `table` | test tables, from the library and from the command | `stack` |
+//! | `attached` | a table that other programs write, its history, and the command on it | `stack` |
 //! | `stack` | a local stack | `stack` |
 //! | `pages`, `command`, `wait` | facts from `docs/`, output of a command, polling | |
 
@@ -23,11 +25,14 @@
     reason = "in test support, a panic is the message"
 )]
 
+#[cfg(feature = "stack")]
+pub mod attached;
 pub mod command;
 #[cfg(feature = "stack")]
 pub mod database;
 #[cfg(feature = "stack")]
 pub mod endpoint;
+pub mod iam;
 pub mod lost_responses;
 pub mod pages;
 #[cfg(feature = "replay")]

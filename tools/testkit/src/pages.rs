@@ -44,3 +44,19 @@ pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
         .filter(|action| prefixes.iter().any(|prefix| action.starts_with(prefix)))
         .collect()
 }
+
+/// Returns the JSON blocks of `docs/access.md`.
+pub fn access_blocks() -> Vec<Value> {
+    let page = include_str!("../../../docs/access.md");
+    let blocks = page.split("```json\n").skip(1);
+    let blocks = blocks.filter_map(|rest| rest.split_once("\n```"));
+    blocks.map(|(block, _)| serde_json::from_str(block).unwrap()).collect()
+}
+
+/// Returns the statements of `docs/access.md` whose `Sid` starts with `sid`.
+pub fn access_statements(sid: &str) -> Vec<Value> {
+    let blocks = access_blocks();
+    let statements = blocks.iter().flat_map(|policy| policy["Statement"].as_array().unwrap());
+    let of_sid = statements.filter(|statement| statement["Sid"].as_str().unwrap().starts_with(sid));
+    of_sid.cloned().collect()
+}

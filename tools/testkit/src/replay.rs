@@ -100,6 +100,8 @@ fn partition() -> RetryPartition {
 pub fn settings() -> Settings {
     Settings {
         table: "Table".to_owned(),
+        history: None,
+        attached: None,
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),

@@ -16,11 +16,19 @@ use local::{
 };
 use serde_json::Value;
 
-use crate::{database, endpoint::Endpoint, pages::root, wait::eventually};
+use crate::{
+    database,
+    endpoint::{Endpoint, has_own_history},
+    pages::root,
+    wait::eventually,
+};
 
 pub fn template(parameters: &[(&str, &str)]) -> Template {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let parameters: Vec<_> = parameters.iter().map(owned).collect();
+    let mut parameters: Vec<_> = parameters.iter().map(owned).collect();
+    if has_own_history() {
+        parameters.insert(0, owned(&("HistoryTable", "own")));
+    }
     Template::read(&root().join("template.yaml"), &parameters).unwrap()
 }
 
@@ -64,6 +72,7 @@ impl RunningStack {
         let endpoint = Endpoint::open().await;
         let template = &mut options.template;
         let name = endpoint.table(&template.table.name);
+        let history_name = database::history_of(&template.table.name);
         for function in &mut template.functions {
             let replaced = function.environment.insert("TABLE_NAME".to_owned(), name.clone());
             assert_eq!(
@@ -73,6 +82,15 @@ impl RunningStack {
             );
         }
         template.table.name = name;
+        if let Some(history) = &mut template.history {
+            let name = endpoint.table(&history_name);
+            for function in &mut template.functions {
+                function
+                    .environment
+                    .insert("HISTORY_TABLE_NAME".to_owned(), name.clone());
+            }
+            history.name = name;
+        }
         let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
         Self { stack, endpoint }
     }

@@ -25,18 +25,22 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        Item, entity::is_reserved, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord,
+        entity::is_reserved, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord,
         recorded_at::RecordedAt, sequence::SequenceNumber, version::Version,
     },
     dynamodb::{
-        Store,
+        HistoryTable, Store,
         maintain::table_settings::TableSettings,
         put::put_version::PutOutcome,
         write::{WriteError, WriteMode, WriteOutcome},
     },
 };
 
-use crate::{command::Run, database, endpoint::Endpoint};
+use crate::{
+    command::Run,
+    database,
+    endpoint::{Endpoint, has_own_history},
+};
 
 pub struct Table {
     pub endpoint: Endpoint,
@@ -53,14 +57,31 @@ pub struct Table {
 impl Table {
     /// Creates a table. `vzero` is the path of the command: `env!("CARGO_BIN_EXE_vzero")`.
     pub fn new(vzero: &'static str) -> Self {
+        let table = Self::without_layout(vzero);
+        if has_own_history() {
+            table.claim();
+        }
+        table
+    }
+
+    fn without_layout(vzero: &'static str) -> Self {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let endpoint = runtime.block_on(Endpoint::open());
         let name = endpoint.table("VersionControl");
         let client = Client::new(&endpoint.config);
         let stream_arn = runtime.block_on(create(&client, &name)).unwrap();
         let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
+        let mut store = Store::new(client.clone(), &name, VersionDigits::default());
+        if has_own_history() {
+            let history = endpoint.table("VersionControl-history");
+            runtime.block_on(create_history(&client, &history)).unwrap();
+            store = store.with_history(Some(HistoryTable {
+                name: history,
+                is_migrating: false,
+            }));
+        }
         Self {
-            store: Store::new(client.clone(), &name, VersionDigits::default()),
+            store,
             stream: TableStream::new(streams, stream_arn.clone()),
             endpoint,
             name,
@@ -73,10 +94,16 @@ impl Table {
 
     /// Creates a table, and claims this width of version keys for it.
     pub fn with_digits(vzero: &'static str, digits: u8) -> Self {
-        let mut table = Self::new(vzero);
-        table.store = Store::new(table.client.clone(), &table.name, VersionDigits::new(digits).unwrap());
-        table.runtime.block_on(table.store.claim_width()).unwrap();
+        let mut table = Self::without_layout(vzero);
+        let history = table.store.own_history().cloned();
+        let store = Store::new(table.client.clone(), &table.name, VersionDigits::new(digits).unwrap());
+        table.store = store.with_history(history);
+        table.claim();
         table
+    }
+
+    fn claim(&self) {
+        self.runtime.block_on(self.store.claim_layout()).unwrap();
     }
 
     /// Returns the command with these arguments, without standard input and with piped output.
@@ -212,10 +239,9 @@ impl Table {
     }
 
     fn scan(&self) -> Vec<(String, String, Value)> {
-        let request = self.client.scan().table_name(&self.name).consistent_read(true);
-        let items = request.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
-        let items = self.runtime.block_on(items).unwrap().into_iter().map(|item| {
-            let item = serde_json::to_value(Item::from(item)).unwrap();
+        let items = self.runtime.block_on(self.store.scan_items());
+        let items = items.unwrap().into_iter().map(|item| {
+            let item = serde_json::to_value(item).unwrap();
             let key = |name: &str| item[name]["S"].as_str().unwrap().to_owned();
             (key("PK"), key("SK"), item)
         });
@@ -270,22 +296,27 @@ impl Table {
 
     /// Returns the failure document that the mapping writes for these records, with a unique key.
     pub fn document(&self, records: &[Record]) -> Document {
-        let failure = Failure {
-            identity: &Identity {
-                uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-                stream_arn: self.stream_arn.clone(),
-            },
-            shard: &self.runtime.block_on(self.shard()),
-            records,
-            request_id: "r".to_owned(),
-            invoke_count: 11,
-            reason: Reason::RetryAttemptsExhausted(LastTry::Response),
-            now: Duration::from_secs(1_700_000_000),
-            id: uuid::Uuid::new_v4().to_string(),
-        };
-        failure.document()
+        document(&self.stream_arn, &self.runtime.block_on(self.shard()), records)
     }
+}
+
+/// Returns the failure document that the mapping of a stream writes for these records of a shard, with a unique key.
+pub fn document(stream_arn: &str, shard: &str, records: &[Record]) -> Document {
+    let failure = Failure {
+        identity: &Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: stream_arn.to_owned(),
+        },
+        shard,
+        records,
+        request_id: "r".to_owned(),
+        invoke_count: 11,
+        reason: Reason::RetryAttemptsExhausted(LastTry::Response),
+        now: Duration::from_secs(1_700_000_000),
+        id: uuid::Uuid::new_v4().to_string(),
+    };
+    failure.document()
 }
 
 /// Returns a failure document whose payload is an object instead of a string. Both forms are valid; this one can be edited.
@@ -302,6 +333,18 @@ pub async fn create(client: &Client, name: &str) -> Result<String, TableError> {
         settings: TableSettings {
             ttl: None,
             ..TableSettings::default()
+        },
+    };
+    table::ensure_with_stream(client, &settings).await
+}
+
+/// Creates a history table.
+pub async fn create_history(client: &Client, name: &str) -> Result<(), TableError> {
+    let settings = template::Table {
+        name: name.to_owned(),
+        settings: TableSettings {
+            ttl: None,
+            ..TableSettings::of_history()
         },
     };
     table::ensure(client, &settings).await

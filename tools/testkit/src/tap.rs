@@ -1,4 +1,4 @@
-//! A TCP proxy that keeps the requests it passes on, and lists the IAM actions they need.
+//! A TCP proxy that keeps the requests it passes on, and lists the IAM actions they need, on which tables.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +13,15 @@ use serde_json::Value;
 
 /// Bytes that clients sent, by connection.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// An action that a request needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Needed {
+    /// As IAM names it, such as `dynamodb:PartiQLInsert`.
+    pub action: String,
+    /// Name or ARN of the table in the request, `None` for requests without a table.
+    pub table: Option<String>,
+}
 
 pub struct Tap {
     pub endpoint: String,
@@ -56,7 +65,7 @@ impl Tap {
     }
 
     /// Returns the actions that the requests need, as IAM names them, by access key.
-    pub fn actions_by_access_key(&self) -> BTreeMap<String, BTreeSet<String>> {
+    pub fn actions_by_access_key(&self) -> BTreeMap<String, BTreeSet<Needed>> {
         let mut found = BTreeMap::<_, BTreeSet<_>>::new();
         for sent in self.sent.lock().unwrap().iter() {
             for (access_key, actions) in requests(sent) {
@@ -66,8 +75,12 @@ impl Tap {
         found
     }
 
-    pub fn actions(&self) -> BTreeSet<String> {
+    pub fn needed(&self) -> BTreeSet<Needed> {
         self.actions_by_access_key().into_values().flatten().collect()
+    }
+
+    pub fn actions(&self) -> BTreeSet<String> {
+        self.needed().into_iter().map(|needed| needed.action).collect()
     }
 
     pub fn clear(&self) {
@@ -87,7 +100,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, mut keep: impl FnMut(&[u8])) {
 }
 
 /// Access key and actions of each request that was sent completely.
-fn requests(mut sent: &[u8]) -> Vec<(String, Vec<String>)> {
+fn requests(mut sent: &[u8]) -> Vec<(String, Vec<Needed>)> {
     let mut found = Vec::new();
     while let Some(end) = sent.windows(4).position(|window| window == b"\r\n\r\n") {
         let head = String::from_utf8_lossy(&sent[..end]);
@@ -103,12 +116,18 @@ fn requests(mut sent: &[u8]) -> Vec<(String, Vec<String>)> {
         };
         let (_, credential) = header("authorization").unwrap().split_once("Credential=").unwrap();
         let (access_key, _) = credential.split_once('/').unwrap();
+        let other = |action: &str| {
+            vec![Needed {
+                action: action.to_owned(),
+                table: None,
+            }]
+        };
         let actions = match header("x-amz-target").and_then(|target| target.split_once('.')) {
             // A batch needs the action of its entries.
-            Some(("AmazonSQS", operation)) => vec![format!("sqs:{}", operation.trim_end_matches("Batch"))],
+            Some(("AmazonSQS", operation)) => other(&format!("sqs:{}", operation.trim_end_matches("Batch"))),
             Some((_, operation)) => dynamodb_actions(operation, &serde_json::from_slice(body).unwrap()),
-            None if head.starts_with("GET ") && head.contains("list-type=2") => vec!["s3:ListBucket".to_owned()],
-            None if head.starts_with("GET ") => vec!["s3:GetObject".to_owned()],
+            None if head.starts_with("GET ") && head.contains("list-type=2") => other("s3:ListBucket"),
+            None if head.starts_with("GET ") => other("s3:GetObject"),
             None => Vec::new(),
         };
         found.push((access_key.to_owned(), actions));
@@ -118,28 +137,40 @@ fn requests(mut sent: &[u8]) -> Vec<(String, Vec<String>)> {
 }
 
 /// A transaction, or a batch of statements, needs the actions of its parts.
-fn dynamodb_actions(operation: &str, body: &Value) -> Vec<String> {
-    let of_item = |item: &Value| {
-        let (kind, _) = item.as_object().unwrap().iter().next().unwrap();
-        match kind.as_str() {
-            "ConditionCheck" => "dynamodb:ConditionCheckItem".to_owned(),
-            kind => format!("dynamodb:{kind}Item"),
-        }
+fn dynamodb_actions(operation: &str, body: &Value) -> Vec<Needed> {
+    let needed = |action: &str, table: Option<&str>| Needed {
+        action: format!("dynamodb:{action}"),
+        table: table.map(str::to_owned),
     };
-    let of_statement = |statement: &Value| match statement["Statement"].as_str().unwrap().split_once(' ') {
-        Some(("INSERT", _)) => "dynamodb:PartiQLInsert".to_owned(),
-        _ => panic!("{statement} is of another kind"),
+    let of_item = |item: &Value| {
+        let (kind, body) = item.as_object().unwrap().iter().next().unwrap();
+        let action = match kind.as_str() {
+            "ConditionCheck" => "ConditionCheckItem".to_owned(),
+            kind => format!("{kind}Item"),
+        };
+        needed(&action, body["TableName"].as_str())
+    };
+    let of_statement = |statement: &Value| {
+        // INSERT INTO "TABLE" VALUE {…}
+        let statement = statement["Statement"].as_str().unwrap();
+        assert!(
+            statement.starts_with("INSERT INTO \""),
+            "{statement} is of another kind"
+        );
+        needed("PartiQLInsert", statement.split('"').nth(1))
+    };
+    let all = |member: &str, of_part: &dyn Fn(&Value) -> Needed| {
+        let parts = body[member].as_array().unwrap();
+        parts.iter().map(of_part).collect()
     };
     match operation {
-        "TransactWriteItems" | "TransactGetItems" => {
-            body["TransactItems"].as_array().unwrap().iter().map(of_item).collect()
+        "TransactWriteItems" | "TransactGetItems" => all("TransactItems", &of_item),
+        "BatchExecuteStatement" => all("Statements", &of_statement),
+        "ExecuteTransaction" => all("TransactStatements", &of_statement),
+        "BatchGetItem" | "BatchWriteItem" => {
+            let tables = body["RequestItems"].as_object().unwrap().keys();
+            tables.map(|table| needed(operation, Some(table))).collect()
         }
-        "BatchExecuteStatement" => body["Statements"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(of_statement)
-            .collect(),
-        operation => vec![format!("dynamodb:{operation}")],
+        operation => vec![needed(operation, body["TableName"].as_str())],
     }
 }

@@ -152,7 +152,8 @@ fn lagging_alone_is_not_wrong() {
 
 #[test]
 fn a_version_that_came_before_its_latest_item_is_still_to_be_compared() {
-    assert!(collection(&[version(1, "b"), latest("1", "a")]).is_uncompared());
+    assert!(collection(&[version(1, "b"), version(2, "b"), latest("1", "a")]).is_uncompared());
+    assert!(!collection(&[version(1, "b"), latest("1", "a")]).is_uncompared());
     assert!(!collection(&[latest("1", "a"), version(1, "b")]).is_uncompared());
     assert!(!collection(&[latest("2", "a"), version(1, "b")]).is_uncompared());
 }

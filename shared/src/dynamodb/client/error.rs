@@ -97,6 +97,17 @@ impl ServiceError {
         }
     }
 
+    /// Creates the error of a request that is not sent.
+    pub(crate) fn refused(operation: &'static str, reason: &str) -> Self {
+        Self {
+            operation,
+            kind: ErrorKind::Rejected,
+            is_unsupported: false,
+            detail: format!("is not sent: {reason}"),
+            source: None,
+        }
+    }
+
     /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
     pub(crate) fn unprocessed(operation: &'static str) -> Self {
         Self {

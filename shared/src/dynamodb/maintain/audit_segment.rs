@@ -19,18 +19,18 @@ use crate::{
 };
 
 /// Maximum number of deferred entities. They are settled before more pages are read.
-const MAX_DEFERRED: usize = 10_000;
+pub(crate) const MAX_DEFERRED: usize = 10_000;
 
 /// Progress of the audit of a segment: the state needed to continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Progress {
     /// Last item of the last entity that was audited.
-    after: Option<ItemKey>,
+    pub(crate) after: Option<ItemKey>,
     /// `true` if the whole segment was read.
-    read: bool,
+    pub(crate) read: bool,
     #[serde(rename = "Missing")]
-    deferred: Vec<DeferredCheck>,
+    pub(crate) deferred: Vec<DeferredCheck>,
     /// Counts so far.
     pub counts: Counts,
 }
@@ -129,9 +129,14 @@ impl SegmentAudit {
     }
 
     async fn examine(&mut self, seen: SeenEntity<Collection>) -> Result<Option<EntityFindings>, ServiceError> {
-        let SeenEntity { entity, summary, last } = seen;
+        let SeenEntity {
+            entity,
+            summary,
+            items,
+            last,
+        } = seen;
         // Counted here, so that items that are read again after an interruption are not counted twice.
-        self.progress.counts.items += summary.items();
+        self.progress.counts.items += items;
         self.progress.after = Some(last);
         if !summary.is_entity() {
             return Ok(None);

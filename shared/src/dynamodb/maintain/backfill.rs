@@ -74,9 +74,9 @@ pub enum ItemOutcome {
 #[serde(rename_all = "PascalCase")]
 pub struct Progress {
     /// Last item of the last completed page.
-    after: Option<Item>,
+    pub(crate) after: Option<Item>,
     /// `true` if the whole segment was read.
-    done: bool,
+    pub(crate) done: bool,
     /// Counts so far.
     pub counts: Counts,
 }
@@ -130,7 +130,9 @@ impl Backfill {
         let limit = self.limiter.page_limit();
         let page = self.limiter.run(async || {
             let start = start.clone();
-            self.source.scan_segment(segment, start, limit, true).await
+            self.source
+                .scan_segment(self.source.latest_table(), segment, start, limit, true)
+                .await
         });
         let (items, next) = page.await?;
         let mut refused = Vec::new();

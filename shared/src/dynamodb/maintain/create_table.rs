@@ -141,16 +141,17 @@ impl Store {
 ///
 /// Returns [`BuildError`] if the SDK rejects the settings.
 pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInputBuilder, BuildError> {
-    let stream = StreamSpecification::builder()
-        .stream_enabled(true)
-        .stream_view_type(settings.stream.clone());
+    let stream = settings.stream.clone().map(|view| {
+        let stream = StreamSpecification::builder().stream_enabled(true);
+        stream.stream_view_type(view).build()
+    });
     let encryption = settings
         .encryption
         .then(|| SseSpecification::builder().enabled(true).build());
     let mut request = CreateTableInputBuilder::default()
         .table_name(table)
         .billing_mode(BillingMode::PayPerRequest)
-        .stream_specification(stream.build()?)
+        .set_stream_specification(stream.transpose()?)
         .set_sse_specification(encryption)
         .set_deletion_protection_enabled(settings.deletion_protection.then_some(true));
     for ((name, kind), role) in settings.keys.iter().zip([KeyType::Hash, KeyType::Range]) {

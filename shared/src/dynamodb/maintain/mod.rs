@@ -4,6 +4,8 @@ pub mod audit;
 pub mod audit_segment;
 pub mod backfill;
 pub mod create_table;
+pub mod enable_stream;
+pub mod move_history;
 pub mod move_latest;
 pub mod prune;
 pub mod purge;

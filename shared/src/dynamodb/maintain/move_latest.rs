@@ -25,6 +25,7 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn move_latest(&self, padded: &Item, latest: &Item) -> Result<bool, ServiceError> {
+        self.check_writable(OPERATION)?;
         let request = request(padded, latest, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
         match request.send_with(&self.client).await {
             Ok(_) => Ok(true),

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::Update
 use crate::{
     domain::{
         entity::EntityId,
-        keys::{FLOOR_KEY, VersionDigits},
+        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
         names,
         prune::{Keep, Plan, Seen},
         version::Version,
@@ -41,8 +41,18 @@ impl Store {
     ) -> Result<Option<Plan>, ReadError> {
         let mut seen = Seen::default();
         let floor = limiter.run(async || self.get(entity, FLOOR_KEY, true).await).await?;
+        let add = |seen: &mut Seen, item| match self.attached {
+            Some(_) => seen.add_attached(item),
+            None => seen.add(item, self.digits),
+        };
         if let Some(floor) = floor {
-            seen.add(floor, self.digits);
+            add(&mut seen, floor);
+        }
+        if self.has_own_history() && self.attached.is_none() {
+            let latest = limiter.run(async || self.get(entity, LATEST_KEY, true).await).await?;
+            if let Some(latest) = latest {
+                add(&mut seen, latest);
+            }
         }
         let range = Range::all_versions(limiter.page_limit());
         let mut cursor = None;
@@ -50,7 +60,7 @@ impl Store {
             let page = limiter.run(async || self.query_page(entity, &range, cursor.clone()).await);
             let (items, next) = page.await?;
             for item in items {
-                seen.add(item, self.digits);
+                add(&mut seen, item);
             }
             cursor = next;
             if cursor.is_none() {
@@ -66,7 +76,7 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn raise_floor(&self, entity: &EntityId, floor: Version) -> Result<(), ServiceError> {
-        let request = floor_request(entity, floor, &self.table);
+        let request = floor_request(entity, floor, self.history_table());
         condition_holds(request, self).await.map(drop)
     }
 
@@ -81,7 +91,11 @@ impl Store {
         version: Version,
         expires: Duration,
     ) -> Result<bool, ServiceError> {
-        condition_holds(mark_request(entity, version, expires, &self.table, self.digits), self).await
+        condition_holds(
+            mark_request(entity, version, expires, self.history_table(), self.digits),
+            self,
+        )
+        .await
     }
 
     /// Pins a version, so that pruning keeps it, and removes its mark. Returns `false` if it is missing or expired.
@@ -90,7 +104,11 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn pin_version(&self, entity: &EntityId, version: Version, now: Duration) -> Result<bool, ServiceError> {
-        condition_holds(pin_request(entity, version, now, &self.table, self.digits), self).await
+        condition_holds(
+            pin_request(entity, version, now, self.history_table(), self.digits),
+            self,
+        )
+        .await
     }
 
     /// Removes a pin. Returns `false` if the version is missing.
@@ -99,7 +117,7 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn unpin_version(&self, entity: &EntityId, version: Version) -> Result<bool, ServiceError> {
-        condition_holds(unpin_request(entity, version, &self.table, self.digits), self).await
+        condition_holds(unpin_request(entity, version, self.history_table(), self.digits), self).await
     }
 }
 

@@ -73,7 +73,7 @@ impl Store {
         Ok(counts)
     }
 
-    /// Deletes every item of an entity, and adds the deleted items to `deleted`. `wait` is the time between the purge marker
+    /// Deletes every item of an entity, of an attached table its history, and adds the deleted items to `deleted`. `wait` is the time between the purge marker
     /// and the last check: [`DEFAULT_WAIT`], or zero if nothing reads the table's stream. `on_wait` is called when the wait
     /// begins, with its remaining duration.
     ///
@@ -87,6 +87,9 @@ impl Store {
         on_wait: impl FnOnce(Duration),
         deleted: &mut ItemCounts,
     ) -> Result<(), PurgeError> {
+        if self.attached.is_some() {
+            return Ok(Box::pin(self.purge_attached(entity, wait, on_wait, deleted)).await?);
+        }
         let latest = self.get(entity, LATEST_KEY, true).await?;
         let now = self.now();
         self.mark_purged(entity, PurgeMarker::new(latest.as_ref(), now)).await?;
@@ -122,7 +125,7 @@ impl Store {
     }
 
     /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
-    async fn delete_others(
+    pub(crate) async fn delete_others(
         &self,
         entity: &EntityId,
         through: Option<Version>,
@@ -134,26 +137,34 @@ impl Store {
             version.zip(through).is_some_and(|(version, through)| version > through)
         };
         keys.retain(|key| key != LATEST_KEY && !is_later(key));
-        for keys in keys.chunks(MAX_DELETIONS) {
-            self.batch_delete(entity, keys).await?;
-            for key in keys {
-                *deleted.entry(self.digits.kind_of(key)).or_default() += 1;
+        for table in self.tables() {
+            let of_table: Vec<_> = keys.iter().filter(|key| self.table_of(key) == table).cloned().collect();
+            for keys in of_table.chunks(MAX_DELETIONS) {
+                self.batch_delete(entity, keys, table).await?;
+                for key in keys {
+                    *deleted.entry(self.digits.kind_of(key)).or_default() += 1;
+                }
             }
         }
         Ok(keys.len())
     }
 
-    async fn batch_delete(&self, entity: &EntityId, keys: &[String]) -> Result<(), ServiceError> {
+    pub(crate) async fn batch_delete(
+        &self,
+        entity: &EntityId,
+        keys: &[String],
+        table: &str,
+    ) -> Result<(), ServiceError> {
         const OPERATION: &str = "BatchWriteItem";
         let not_built = |_| ServiceError::not_built(OPERATION);
         let mut left = deletions(entity, keys).map_err(not_built)?;
         let mut empty_responses = 0;
         loop {
             let requested = left.len();
-            let request = batch_request(left, &self.table);
+            let request = batch_request(left, table);
             let output = request.send_with(&self.client).await;
             let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-            let unprocessed = output.unprocessed_items.unwrap_or_default().remove(&self.table);
+            let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
             left = unprocessed.unwrap_or_default();
             if left.is_empty() {
                 return Ok(());

@@ -26,7 +26,7 @@ impl Store {
         for _ in 0..MAX_ATTEMPTS {
             let seen = self.purge_markers([entity]).await?.of(entity).copied();
             let raised = seen.map_or(marker, |seen| seen.max(marker));
-            let request = request(entity, raised, seen, &self.table);
+            let request = request(entity, raised, seen, self.history_table());
             match request.send_with(&self.client).await {
                 Ok(_) => return Ok(()),
                 Err(error) => match error.as_service_error() {

@@ -90,6 +90,7 @@ impl Store {
             },
             is_stale,
         };
+        self.check_writable("UpdateItem")?;
         let request = request(entity, raised, &self.table);
         match request.send_with(&self.client).await {
             Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),

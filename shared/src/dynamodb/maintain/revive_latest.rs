@@ -27,6 +27,7 @@ impl Store {
         latest: &Item,
         window: Window,
     ) -> Result<bool, ServiceError> {
+        self.check_writable("PutItem")?;
         let latest = self.with_requests(entity, version, latest, window).await?;
         match request(&latest, &self.table).send_with(&self.client).await {
             Ok(_) => Ok(true),

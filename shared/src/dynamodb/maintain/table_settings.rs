@@ -14,8 +14,8 @@ use crate::{domain::names, dynamodb::read::table_state::TableState};
 pub struct TableSettings {
     /// Names and types of the key attributes, the partition key first.
     pub keys: Vec<(String, ScalarAttributeType)>,
-    /// Content of the stream records.
-    pub stream: StreamViewType,
+    /// Content of the stream records, `None` for a table that needs no stream.
+    pub stream: Option<StreamViewType>,
     /// Attribute of time to live.
     pub ttl: Option<String>,
     /// `true` if the table cannot be deleted.
@@ -33,7 +33,7 @@ impl Default for TableSettings {
             keys: [names::PK, names::SK]
                 .map(|name| (name.to_owned(), ScalarAttributeType::S))
                 .into(),
-            stream: StreamViewType::NewImage,
+            stream: Some(StreamViewType::NewImage),
             ttl: Some(names::TTL.to_owned()),
             deletion_protection: true,
             point_in_time_recovery: true,
@@ -43,6 +43,15 @@ impl Default for TableSettings {
 }
 
 impl TableSettings {
+    /// Returns the settings of a history table.
+    #[must_use]
+    pub fn of_history() -> Self {
+        Self {
+            stream: None,
+            ..Self::default()
+        }
+    }
+
     /// Checks that a table has these keys, and a stream with the same content.
     ///
     /// # Errors
@@ -55,13 +64,14 @@ impl TableSettings {
                 expected: shown(&self.keys),
             });
         }
-        match &table.stream {
-            Some(stream) if *stream == self.stream => Ok(()),
-            Some(stream) => Err(Misfit::View {
+        match (&table.stream, &self.stream) {
+            (_, None) => Ok(()),
+            (None, Some(_)) => Err(Misfit::NoStream),
+            (Some(stream), Some(expected)) if stream == expected => Ok(()),
+            (Some(stream), Some(expected)) => Err(Misfit::View {
                 found: stream.as_str().to_owned(),
-                expected: self.stream.as_str().to_owned(),
+                expected: expected.as_str().to_owned(),
             }),
-            None => Err(Misfit::NoStream),
         }
     }
 
@@ -141,7 +151,7 @@ mod tests {
             status: TableStatus::Active,
             keys: settings.keys,
             billing_mode: BillingMode::PayPerRequest,
-            stream: Some(settings.stream),
+            stream: settings.stream,
             deletion_protection: true,
             encryption: true,
             ttl: Ok(settings.ttl),

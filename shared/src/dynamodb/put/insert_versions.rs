@@ -9,11 +9,14 @@ use aws_sdk_dynamodb::{
             BatchExecuteStatementError, BatchExecuteStatementOutput, builders::BatchExecuteStatementInputBuilder,
         },
     },
-    types::{BatchStatementError, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse},
+    types::{
+        BatchStatementError, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse,
+        ParameterizedStatement,
+    },
 };
 
 use crate::{
-    domain::{self, version_item::VersionItem},
+    domain::{self, Item},
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
@@ -43,7 +46,7 @@ pub enum Inserted {
     Failed(ServiceError),
 }
 
-/// A version item as a statement, with a parameter for each attribute.
+/// An item as a statement, with a parameter for each attribute.
 #[derive(Debug)]
 pub struct Insert<'a> {
     statement: String,
@@ -53,8 +56,8 @@ pub struct Insert<'a> {
 impl<'a> Insert<'a> {
     /// Returns `None` if the attribute names are too long for a statement. Neither names nor the whole item can be
     /// parameters.
-    pub fn new(version: &'a VersionItem, table: &str) -> Option<Self> {
-        let mut attributes: Vec<_> = version.item().iter().collect();
+    pub fn new(item: &'a Item, table: &str) -> Option<Self> {
+        let mut attributes: Vec<_> = item.iter().collect();
         // Sorted, so that equal names have equal statements.
         attributes.sort_unstable_by_key(|(name, _)| *name);
         let mut statement = format!("INSERT INTO \"{}\" VALUE {{", table.replace('"', "\"\""));
@@ -76,6 +79,15 @@ impl<'a> Insert<'a> {
             statement,
             parameters: attributes.into_iter().map(|(_, value)| value).collect(),
         })
+    }
+
+    /// Returns the statement for a transaction.
+    pub(crate) fn in_transaction(&self) -> Result<ParameterizedStatement, BuildError> {
+        let parameters = self.parameters.iter().map(|value| (*value).clone().into());
+        ParameterizedStatement::builder()
+            .statement(&self.statement)
+            .set_parameters(Some(parameters.collect()))
+            .build()
     }
 
     fn request(&self) -> Result<BatchStatementRequest, BuildError> {
@@ -171,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::keys::VersionDigits;
+    use crate::domain::{keys::VersionDigits, version_item::VersionItem};
 
     fn version(names: &[String]) -> VersionItem {
         let mut image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}});
@@ -183,7 +195,7 @@ mod tests {
 
     fn statement(names: &[&str], table: &str) -> String {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        Insert::new(&version(&names), table).unwrap().statement
+        Insert::new(version(&names).item(), table).unwrap().statement
     }
 
     #[test]
@@ -216,14 +228,14 @@ mod tests {
                 (60_000, false),
             ] {
                 let version = version(&[unit.repeat(units)]);
-                let made = Insert::new(&version, "Table");
+                let made = Insert::new(version.item(), "Table");
                 assert_eq!(made.is_some(), fits, "{unit} {units}");
                 assert!(made.is_none_or(|made| made.statement.len() <= MAX_STATEMENT_BYTES));
             }
         }
         let many: Vec<_> = (0..2000).map(|number| format!("a{number}")).collect();
-        assert!(Insert::new(&version(&many), "Table").is_none());
-        assert!(Insert::new(&version(&many[..290]), "Table").is_some());
+        assert!(Insert::new(version(&many).item(), "Table").is_none());
+        assert!(Insert::new(version(&many[..290]).item(), "Table").is_some());
     }
 
     fn answered(codes: &[Option<&str>]) -> BatchExecuteStatementOutput {

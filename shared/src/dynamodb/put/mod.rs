@@ -1,5 +1,6 @@
 //! Version items: each is put once, on condition that its key is free.
 
+pub mod append;
 pub mod insert_versions;
 pub mod purged;
 pub mod put_version;

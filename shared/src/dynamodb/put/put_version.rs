@@ -9,10 +9,15 @@ use thiserror::Error;
 
 use crate::{
     domain::{Item, names, version_item::VersionItem},
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{
+        Store,
+        client::error::{ErrorKind, ServiceError},
+        put::insert_versions::{Insert, Inserted},
+    },
 };
 
 const OPERATION: &str = "PutItem";
+const INSERT: &str = "BatchExecuteStatement";
 
 /// Outcome of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +37,34 @@ impl Store {
     ///
     /// Returns [`PutError`] if the request fails.
     pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
+        if self.has_own_history() {
+            return self.insert_version(version).await;
+        }
         let output = request(version, &self.table).send_with(&self.client).await;
         outcome(version, output)
+    }
+
+    /// As [`Self::put_version`], by a statement: the only write to a table of history that IAM can restrict to new items.
+    async fn insert_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
+        let item = self.stored(version);
+        let rejected = |reason| {
+            let error = ServiceError::not_built(INSERT);
+            Err(PutError(error.with_reason(ErrorKind::Rejected, reason, None)))
+        };
+        let Some(insert) = Insert::new(&item, self.history_table()) else {
+            return rejected("a statement that is too long");
+        };
+        let inserted = self.insert(&[&insert]).await.pop();
+        match inserted {
+            Some(Inserted::Recorded) => Ok(PutOutcome::Recorded),
+            // The item can have been deleted in the meantime.
+            Some(Inserted::Taken) => match self.preview_put(version).await? {
+                PutOutcome::Recorded => Ok(PutOutcome::Conflict),
+                outcome => Ok(outcome),
+            },
+            Some(Inserted::Retry(error) | Inserted::Failed(error)) => Err(PutError(error)),
+            Some(Inserted::Rejected) | None => rejected("ValidationError"),
+        }
     }
 
     /// Returns the outcome that [`Self::put_version`] would have now. Nothing is written.

@@ -23,7 +23,7 @@ use crate::{
 
 /// Maximum text of a request in bytes. DynamoDB accepts 16 MB, escaping can multiply the length by six, and by default an
 /// attempt times out after 2 s.
-const MAX_TEXT: usize = 1 << 20;
+pub(super) const MAX_TEXT: usize = 1 << 20;
 
 /// Outcome of a version item in a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +73,9 @@ impl Store {
     pub async fn put_versions(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<BatchOutcome> {
         let mut outcomes = vec![BatchOutcome::NotReached; versions.len()];
         let mut inserts = Vec::with_capacity(versions.len());
-        for (index, version) in versions.iter().enumerate() {
-            match Insert::new(version, &self.table) {
+        let items: Vec<_> = versions.iter().map(|version| self.stored(version)).collect();
+        for (index, item) in items.iter().enumerate() {
+            match Insert::new(item, self.history_table()) {
                 Some(insert) => inserts.push((index, insert)),
                 None => outcomes[index] = BatchOutcome::Alone,
             }
@@ -148,7 +149,7 @@ fn key(item: &Item) -> [Option<&str>; 2] {
 }
 
 /// Estimates the length of an item in a request, at least a sixth of the actual length.
-fn text_of_item(item: &Item) -> usize {
+pub(super) fn text_of_item(item: &Item) -> usize {
     item.iter().map(text_of_member).sum()
 }
 

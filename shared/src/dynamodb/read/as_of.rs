@@ -6,7 +6,9 @@
 //! than the one after it.
 
 use crate::{
-    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
+    domain::{
+        attached::item::StateOrigin, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView,
+    },
     dynamodb::{Store, read::versions::ReadError},
 };
 
@@ -98,9 +100,14 @@ impl Store {
         consistent: bool,
     ) -> Result<Probe, ReadError> {
         let item = self.version_item(entity, version, consistent).await?;
-        let view = VersionView::new(entity.clone(), version, item.ok_or(ReadError::Missing { version })?);
+        let view = self.view(entity, version, item.ok_or(ReadError::Missing { version })?);
         let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
-        Ok(match (recorded <= time, view.recorded_by_stream) {
+        // A late version never was the state of the item.
+        let is_late = view
+            .change
+            .as_ref()
+            .is_some_and(|change| change.origin == StateOrigin::Late);
+        Ok(match (recorded <= time && !is_late, view.recorded_by_stream) {
             (true, _) => Probe::Earlier(Box::new(view)),
             (false, false) => Probe::Later,
             (false, true) => Probe::LaterByStream,

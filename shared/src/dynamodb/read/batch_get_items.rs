@@ -1,6 +1,9 @@
 //! Many items by their keys: `BatchGetItem`, repeated for unprocessed keys.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use aws_sdk_dynamodb::{
     error::BuildError,
@@ -9,7 +12,7 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{Item, entity::EntityId, names},
+    domain::{Item, entity::EntityId, keys::LATEST_KEY, names},
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
@@ -25,6 +28,11 @@ pub const MAX_KEYS: usize = 100;
 const MAX_EMPTY_RESPONSES: u32 = 6;
 /// Wait before unprocessed keys are requested again; it doubles.
 const INITIAL_WAIT: Duration = Duration::from_millis(50);
+
+/// Keys of items of one table.
+pub type Keys = Vec<HashMap<String, AttributeValue>>;
+/// Keys of items by the name of their table.
+pub type Tables = BTreeMap<String, Keys>;
 
 impl Store {
     /// Reads the items of an entity with these sort keys, at most [`MAX_KEYS`]. The order is undefined, and missing items are
@@ -67,28 +75,56 @@ impl Store {
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
+        let (mut tables, mut earlier): (Tables, Tables) = Default::default();
+        let mut latest = Vec::new();
+        for (entity, sort_key) in keys {
+            // The latest item of an attached table is its newest version.
+            if self.attached.is_some() && sort_key.as_ref() == LATEST_KEY {
+                latest.extend(Box::pin(self.attached_latest(entity, consistent)).await?);
+                continue;
+            }
+            let (sort_key, key) = (sort_key.as_ref(), key(entity, sort_key.as_ref()));
+            if let Some(table) = self.earlier_table_of(sort_key) {
+                earlier.entry(table.to_owned()).or_default().push(key.clone());
+            }
+            tables.entry(self.table_of(sort_key).to_owned()).or_default().push(key);
+        }
+        let mut items = self.read_all(only, tables, consistent).await?;
+        if !earlier.is_empty() {
+            let of = |item: &Item| Some((item.get(names::PK)?.clone(), item.get(names::SK)?.clone()));
+            let found: Vec<_> = items.iter().filter_map(of).collect();
+            let mut moved = self.read_all(only, earlier, consistent).await?;
+            moved.retain(|item| of(item).is_none_or(|key| !found.contains(&key)));
+            items.extend(moved);
+        }
+        items.extend(latest);
+        Ok(items)
+    }
+
+    /// Reads items of any tables.
+    pub(crate) async fn read_all(
+        &self,
+        only: &[&str],
+        mut tables: Tables,
+        consistent: bool,
+    ) -> Result<Vec<Item>, ServiceError> {
         let mut items = Vec::new();
         let mut empty_responses = 0;
-        let mut keys: Vec<_> = keys.map(|(entity, sort_key)| key(entity, sort_key.as_ref())).collect();
-        while !keys.is_empty() {
-            let request =
-                request(keys, only, consistent, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
+        while !tables.is_empty() {
+            let request = request(tables, only, consistent).map_err(|_| ServiceError::not_built(OPERATION))?;
             let output = request.send_with(&self.client).await;
             let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-            let found = output
-                .responses
-                .unwrap_or_default()
-                .remove(&self.table)
-                .unwrap_or_default();
-            keys = output
-                .unprocessed_keys
-                .unwrap_or_default()
-                .remove(&self.table)
-                .map(|left| left.keys)
-                .unwrap_or_default();
-            empty_responses = if found.is_empty() { empty_responses + 1 } else { 0 };
-            items.extend(found.into_iter().map(Item::from));
-            if !keys.is_empty() {
+            let found = items.len();
+            for (table, of_table) in output.responses.unwrap_or_default() {
+                items.extend(of_table.into_iter().map(|item| self.flat(item, &table)));
+            }
+            let unprocessed = output.unprocessed_keys.unwrap_or_default().into_iter();
+            tables = unprocessed
+                .map(|(table, left)| (table, left.keys))
+                .filter(|(_, keys)| !keys.is_empty())
+                .collect();
+            empty_responses = if found == items.len() { empty_responses + 1 } else { 0 };
+            if !tables.is_empty() {
                 if empty_responses == MAX_EMPTY_RESPONSES {
                     return Err(ServiceError::not_built(OPERATION).with_reason(
                         ErrorKind::Throttled,
@@ -103,30 +139,29 @@ impl Store {
     }
 }
 
-/// Builds the request.
+/// Builds the request for keys by table.
 ///
 /// # Errors
 ///
 /// Returns [`BuildError`] if the SDK rejects the keys.
-pub fn request(
-    keys: Vec<HashMap<String, AttributeValue>>,
-    only: &[&str],
-    consistent: bool,
-    table: &str,
-) -> Result<BatchGetItemInputBuilder, BuildError> {
+pub fn request(tables: Tables, only: &[&str], consistent: bool) -> Result<BatchGetItemInputBuilder, BuildError> {
     let names: Vec<_> = only
         .iter()
         .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()))
         .collect();
     let shown: Vec<_> = names.iter().map(|(placeholder, _)| placeholder.as_str()).collect();
     let is_whole = only.is_empty();
-    let keys = KeysAndAttributes::builder()
-        .set_projection_expression((!is_whole).then(|| shown.join(", ")))
-        .set_expression_attribute_names((!is_whole).then(|| names.into_iter().collect()))
-        .set_keys(Some(keys))
-        .consistent_read(consistent)
-        .build()?;
-    Ok(BatchGetItemInputBuilder::default().request_items(table, keys))
+    let mut request = BatchGetItemInputBuilder::default();
+    for (table, keys) in tables {
+        let keys = KeysAndAttributes::builder()
+            .set_projection_expression((!is_whole).then(|| shown.join(", ")))
+            .set_expression_attribute_names((!is_whole).then(|| names.iter().cloned().collect()))
+            .set_keys(Some(keys))
+            .consistent_read(consistent)
+            .build()?;
+        request = request.request_items(table, keys);
+    }
+    Ok(request)
 }
 
 fn key(entity: &EntityId, sort_key: &str) -> HashMap<String, AttributeValue> {

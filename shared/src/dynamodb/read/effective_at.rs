@@ -60,7 +60,7 @@ impl Store {
                         false => ReadError::Missing { version },
                     });
                 };
-                let view = VersionView::new(entity.clone(), version, item.clone());
+                let view = self.view(entity, version, item.clone());
                 if is_in_effect(&view, time)? {
                     return Ok(Some(view));
                 }

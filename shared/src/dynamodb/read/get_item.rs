@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::operation::get_item::builders::GetItemInputBuilder;
 
 use crate::{
-    domain::{Item, entity::EntityId, names},
+    domain::{Item, entity::EntityId, keys::LATEST_KEY, names},
     dynamodb::{Store, client::error::ServiceError, s},
 };
 
@@ -16,18 +16,39 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn get(&self, entity: &EntityId, sort_key: &str, consistent: bool) -> Result<Option<Item>, ServiceError> {
-        let request = request(entity, sort_key, consistent, &self.table);
+        if self.attached.is_some() && sort_key == LATEST_KEY {
+            // Boxed, to keep the future of a read small.
+            return Box::pin(self.attached_latest(entity, consistent)).await;
+        }
+        let partition_key = entity.as_str();
+        let table = self.table_of(sort_key);
+        let item = self.get_from(table, partition_key, sort_key, consistent).await?;
+        match (item, self.earlier_table_of(sort_key)) {
+            (None, Some(table)) => self.get_from(table, partition_key, sort_key, consistent).await,
+            (item, _) => Ok(item),
+        }
+    }
+
+    /// Reads an item of one of the store's tables.
+    pub(crate) async fn get_from(
+        &self,
+        table: &str,
+        partition_key: &str,
+        sort_key: &str,
+        consistent: bool,
+    ) -> Result<Option<Item>, ServiceError> {
+        let request = request(partition_key, sort_key, consistent, table);
         let output = request.send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        Ok(output.item.map(Item::from))
+        Ok(output.item.map(|item| self.flat(item, table)))
     }
 }
 
 /// Builds the request.
-pub fn request(entity: &EntityId, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
+pub fn request(partition_key: &str, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
     GetItemInputBuilder::default()
         .table_name(table)
-        .key(names::PK, s(entity.as_str()))
+        .key(names::PK, s(partition_key))
         .key(names::SK, s(sort_key))
         .consistent_read(consistent)
 }

@@ -330,7 +330,7 @@ impl History<'_> {
             return None;
         }
         let version = self.store.digits.version_of_item(&item)?;
-        Some(VersionView::new(self.entity.clone(), version, item))
+        Some(self.store.view(&self.entity, version, item))
     }
 
     /// Adds the latest item to its end of the history, if its version item is missing.
@@ -343,7 +343,7 @@ impl History<'_> {
             && self.last < version.get()
             && !views.iter().any(|view| view.version == version)
         {
-            let view = VersionView::new(self.entity.clone(), version, item);
+            let view = self.store.view(&self.entity, version, item);
             let index = if self.query.oldest_first { views.len() } else { 0 };
             views.insert(index, view);
         }

@@ -10,7 +10,7 @@
 //!
 //! The order of the sort keys is another one: `v10` sorts before `v9`.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryInputBuilder;
 
@@ -18,7 +18,7 @@ use crate::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{ItemKind, VersionDigits},
+        keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
         marks::is_expired,
         names,
         time::timestamp,
@@ -60,18 +60,34 @@ impl Store {
         consistent: bool,
         mut progress: impl FnMut(u64),
     ) -> Result<ItemCollection, ServiceError> {
-        let (mut items, mut start) = (Vec::new(), None);
-        loop {
-            let request = request(entity, consistent, start, &self.table);
-            let output = request.send_with(&self.client).await;
-            let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-            items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
-            progress(items.len() as u64);
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(collect(items, self.digits, self.clock.now()));
+        let mut items = Vec::new();
+        for table in self.tables() {
+            let mut start = None;
+            loop {
+                let request = request(entity, consistent, start, table);
+                let output = request.send_with(&self.client).await;
+                let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+                let found = page.items.unwrap_or_default().into_iter();
+                items.extend(found.map(|item| self.flat(item, table)));
+                progress(items.len() as u64);
+                start = page.last_evaluated_key.filter(|key| !key.is_empty());
+                if start.is_none() {
+                    break;
+                }
             }
         }
+        Ok(collect(self.without_copies(items), self.digits, self.clock.now()))
+    }
+
+    /// Leaves one copy of each item that was moved to the history table while both tables were read, in this order.
+    pub(crate) fn without_copies(&self, mut items: Vec<Item>) -> Vec<Item> {
+        if self.is_migrating() {
+            items.reverse();
+            let key = |item: &Item| Some((partition_key_of(item)?.to_owned(), sort_key_of(item)?.to_owned()));
+            let mut seen = HashSet::new();
+            items.retain(|item| seen.insert(key(item)));
+        }
+        items
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads: items, pages of items, versions, and the table's description.
 
 pub mod as_of;
+pub mod attachable_table;
 pub mod batch_get_items;
 pub mod describe_table;
 pub mod effective_at;
@@ -11,12 +12,14 @@ pub mod latest_versions;
 pub mod newest_version;
 pub mod quarantined;
 pub mod query_items;
+pub mod sample_items;
 pub mod scan_items;
 pub mod scan_latest;
 pub mod scan_segment;
 pub mod sort_keys;
 pub mod table_config;
 pub mod table_state;
+pub mod tail;
 pub mod version_run;
 pub mod versions;
 pub mod versions_in_history;

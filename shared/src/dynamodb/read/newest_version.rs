@@ -50,7 +50,7 @@ impl Store {
         consistent: bool,
     ) -> Result<Option<VersionView>, ReadError> {
         let newest = self.newest(entity, consistent).await?;
-        Ok(newest.map(|(version, item)| VersionView::new(entity.clone(), version, item)))
+        Ok(newest.map(|(version, item)| self.view(entity, version, item)))
     }
 
     /// Returns `true` if history has a version, if it had one that was pruned, or if there is a latest item at a padded key such

@@ -67,7 +67,9 @@ impl Store {
         start: Option<Cursor>,
         limit: Option<i32>,
     ) -> Result<QuarantinePage, ServiceError> {
-        let output = request(start, limit, &self.table).send_with(&self.client).await;
+        let output = request(start, limit, self.history_table())
+            .send_with(&self.client)
+            .await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
         let mut entities: Vec<_> = items

@@ -1,4 +1,4 @@
-//! All items of the table: `Scan`, page by page.
+//! All items of the table and of its history: `Scan`, page by page.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,29 @@ use crate::{
 const OPERATION: &str = "Scan";
 
 impl Store {
-    /// Reads the whole table with strongly consistent reads.
+    /// Reads the whole table, and its history table if there is one, with strongly consistent reads.
     ///
     /// # Errors
     ///
     /// Returns [`ScanError`] if a request fails.
     pub async fn scan_items(&self) -> Result<Vec<Item>, ScanError> {
         let mut items = Vec::new();
-        let mut start = None;
-        loop {
-            let page = request(&self.table, start)
-                .send_with(&self.client)
-                .await
-                .map_err(|error| ScanError(ServiceError::new(OPERATION, &error)))?;
-            items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(items);
+        for table in self.tables() {
+            let mut start = None;
+            loop {
+                let page = request(table, start)
+                    .send_with(&self.client)
+                    .await
+                    .map_err(|error| ScanError(ServiceError::new(OPERATION, &error)))?;
+                let found = page.items.unwrap_or_default().into_iter();
+                items.extend(found.map(|item| self.flat(item, table)));
+                start = page.last_evaluated_key.filter(|key| !key.is_empty());
+                if start.is_none() {
+                    break;
+                }
             }
         }
+        Ok(self.without_copies(items))
     }
 
     /// Returns `true` if the table is empty.

@@ -20,22 +20,24 @@ pub struct Segment {
 }
 
 impl Store {
-    /// Reads one page of a segment, and returns the cursor of the next page if there may be one.
+    /// Reads one page of a segment of one of the store's tables, and returns the cursor of the next page if there may be one.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn scan_segment(
         &self,
+        table: &str,
         segment: Segment,
         start: Option<Cursor>,
         limit: Option<i32>,
         consistent: bool,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
-        let request = request(segment, start, limit, consistent, &self.table);
+        let request = request(segment, start, limit, consistent, table);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let items = page.items.unwrap_or_default().into_iter().map(Item::from).collect();
+        let items = page.items.unwrap_or_default().into_iter();
+        let items = items.map(|item| self.flat(item, table)).collect();
         Ok((items, page.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }

@@ -36,21 +36,24 @@ impl Store {
     }
 
     async fn each_sort_key(&self, entity: &EntityId, mut take: impl FnMut(String)) -> Result<(), ServiceError> {
-        let mut start = None;
-        loop {
-            let request = request(entity, start, &self.table);
-            let output = request.send_with(&self.client).await;
-            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
-            for item in page.items.unwrap_or_default() {
-                if let Some(AttributeValue::S(key)) = Item::from(item).remove(names::SK) {
-                    take(key);
+        for table in self.tables() {
+            let mut start = None;
+            loop {
+                let request = request(entity, start, table);
+                let output = request.send_with(&self.client).await;
+                let page = output.map_err(|error| ServiceError::new("Query", &error))?;
+                for item in page.items.unwrap_or_default() {
+                    if let Some(AttributeValue::S(key)) = Item::from(item).remove(names::SK) {
+                        take(key);
+                    }
+                }
+                start = page.last_evaluated_key.filter(|key| !key.is_empty());
+                if start.is_none() {
+                    break;
                 }
             }
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 }
 

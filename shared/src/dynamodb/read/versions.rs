@@ -45,7 +45,7 @@ impl Store {
             return Err(ReadError::Uncounted);
         }
         let version = latest_of(&item)?;
-        Ok(Some(VersionView::new(entity.clone(), version, item)))
+        Ok(Some(self.view(entity, version, item)))
     }
 
     /// Reads one version, which can be a tombstone. The latest item supplies its version until the version item is stored.
@@ -60,7 +60,7 @@ impl Store {
         consistent: bool,
     ) -> Result<Option<VersionView>, ReadError> {
         match self.version_item(entity, version, consistent).await? {
-            Some(item) => Ok(Some(VersionView::new(entity.clone(), version, item))),
+            Some(item) => Ok(Some(self.view(entity, version, item))),
             None => Ok(self
                 .newest_view(entity, consistent)
                 .await?

@@ -24,6 +24,7 @@ impl Store {
         entity: &EntityId,
         changes: &BTreeMap<String, Change>,
     ) -> Result<Item, ServiceError> {
+        self.check_writable(OPERATION)?;
         let output = request(entity, changes, &self.table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         Ok(Item::from(output.attributes.unwrap_or_default()))

@@ -3,7 +3,7 @@
 //! The latest item is read first, and the transaction requires that it has not changed. A concurrent update makes the
 //! transaction fail; then the item is read again.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
@@ -102,6 +102,7 @@ impl Store {
                     None => self.settle(refusal, stored, options).await,
                 };
             }
+            self.check_writable("TransactWriteItems")?;
             let now = self.now();
             let stamp = Stamp::fitting(now, stored.as_ref());
             let image = apply(update, stored.as_ref(), stamp, now)?;
@@ -124,9 +125,9 @@ impl Store {
                 },
                 is_absent: stored.is_none(),
                 marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
-                version_item: (options.mode == WriteMode::Transaction).then_some(&version_item),
+                version_item: (options.mode == WriteMode::Transaction).then(|| self.stored(&version_item)),
             };
-            let request = request(update, version, &parts, &self.table);
+            let request = request(update, version, &parts, &self.table, self.history_table());
             let sent = match request {
                 Ok(request) => request.send_with(&self.client).await,
                 Err(error) => Err(SdkError::construction_failure(error)),
@@ -214,10 +215,10 @@ pub struct Parts<'a> {
     /// Expiry of the request's marker in epoch seconds, with a ledger.
     pub marker_expires: Option<u64>,
     /// Version item, in [`WriteMode::Transaction`].
-    pub version_item: Option<&'a VersionItem>,
+    pub version_item: Option<Cow<'a, Item>>,
 }
 
-/// Builds the request: latest item, marker, version item.
+/// Builds the request: latest item, marker, version item as its table stores it.
 ///
 /// # Errors
 ///
@@ -227,6 +228,7 @@ pub fn request(
     version: Version,
     parts: &Parts<'_>,
     table: &str,
+    history_table: &str,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
     let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
@@ -252,10 +254,10 @@ pub fn request(
         let put = ledger::request(update, version, expires, table)?;
         request = request.transact_items(TransactWriteItem::builder().put(put).build());
     }
-    if let Some(version_item) = parts.version_item {
+    if let Some(version_item) = &parts.version_item {
         let put = Put::builder()
-            .table_name(table)
-            .set_item(Some(version_item.item().clone().into()))
+            .table_name(history_table)
+            .set_item(Some(version_item.as_ref().clone().into()))
             .condition_expression("attribute_not_exists(#pk)")
             .expression_attribute_names("#pk", names::PK);
         request = request.transact_items(TransactWriteItem::builder().put(put.build()?).build());

@@ -63,6 +63,7 @@ impl Store {
         window: Window,
         returns: ReturnValue,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+        self.check_writable(OPERATION)?;
         let mut now = self.now();
         let mut form = Form::assumed(update, window, now);
         // An update that expects no latest item creates it with the first request.

@@ -48,6 +48,7 @@ async fn page(bench: &Bench, tables: &Tables, digits: u8, versions: u64) -> Resu
             endpoint_url: tables.endpoint(),
             name: &name,
             digits,
+            history: None,
             failures: "none",
             s3_endpoint_url: None,
         },

@@ -2,7 +2,11 @@
 
 use std::{num::NonZeroU32, path::PathBuf};
 
-use operations::{backfill::Import, connection::Connection, error::OperationError};
+use operations::{
+    backfill::{BackfillRun, Import},
+    connection::Connection,
+    error::OperationError,
+};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
@@ -68,35 +72,65 @@ impl Backfill {
                     .to_owned(),
             ));
         }
-        let from = self.from_table.as_deref().unwrap_or(&connection.table);
         let limits = Limits {
             read: self.max_read_units,
             write: self.max_write_units,
         };
+        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
+        if connection.store.attached_table().is_some() {
+            return self.attached(connection, &pace, must_ask, output).await;
+        }
+        let from = self.from_table.as_deref().unwrap_or(&connection.table);
         let import = Import {
             from_table: from.to_owned(),
             id: self.id.clone(),
             rename: self.rename.iter().cloned().collect(),
             ordering: self.writing.ordering,
             write: self.writing.options()?,
-            pace: RateLimiter::new(connection.pace_meter.clone(), limits),
+            pace,
             dry_run: self.dry_run,
         };
         let table = import.describe(connection).await?;
         let run = import.run(connection, &table, self.segments, self.state.as_deref());
-        let mut run = run.map_err(with_option)?;
-        if must_ask {
-            let (to, about) = (&connection.table, table.items);
-            let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
-            if !output::ask(&question)? {
-                return Err(CliError::Usage("not confirmed, nothing is written".to_owned()));
-            }
+        let run = run.map_err(with_option)?;
+        let (to, about) = (&connection.table, table.items);
+        let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
+        confirm(must_ask, &question)?;
+        self.finish(run, &table, output).await
+    }
+
+    /// Stores the present state of the items of an attached table that have no history.
+    async fn attached(
+        &self,
+        connection: &Connection,
+        pace: &RateLimiter,
+        must_ask: bool,
+        output: &Output,
+    ) -> Result<(), CliError> {
+        if self.from_table.is_some() || self.id.is_some() || !self.rename.is_empty() {
+            return Err(CliError::Usage(
+                "--from-table, --id and --rename are not for an attached table: its own items get a version 1"
+                    .to_owned(),
+            ));
         }
+        let table = connection.store.describe().await?;
+        let (segments, state) = (self.segments, self.state.as_deref());
+        let run = BackfillRun::attached(connection, pace, self.dry_run, segments, state)?;
+        let (history, about) = (connection.store.history_table(), table.items);
+        let question = format!(
+            "Store the items of {} without history (about {about} items) in {history} as version 1?",
+            connection.table
+        );
+        confirm(must_ask, &question)?;
+        self.finish(run, &table, output).await
+    }
+
+    async fn finish(&self, mut run: BackfillRun, table: &Description, output: &Output) -> Result<(), CliError> {
         let bar = Bar::new(table.items);
         while let Some(refused) = run.step().await? {
             bar.suspend(|| {
                 let mut refused = refused.iter();
-                refused.try_for_each(|(item, why)| print_refused(&table, item, why, output))
+                refused.try_for_each(|(item, why)| print_refused(table, item, why, output))
             })?;
             let counts = run.counts();
             bar.set(counts.items, format!(", {} written", counts.written));
@@ -120,6 +154,13 @@ impl Backfill {
                 "{left} items could not be put under versioning"
             ))),
         }
+    }
+}
+
+fn confirm(must_ask: bool, question: &str) -> Result<(), CliError> {
+    match !must_ask || output::ask(question)? {
+        true => Ok(()),
+        false => Err(CliError::Usage("not confirmed, nothing is written".to_owned())),
     }
 }
 

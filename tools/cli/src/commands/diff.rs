@@ -1,7 +1,7 @@
 //! `vzero diff`.
 
 use operations::connection::Connection;
-use shared::domain::{entity::EntityId, view::VersionView};
+use shared::domain::view::VersionView;
 
 use super::values::version;
 use crate::{error::CliError, output::Output};
@@ -27,7 +27,7 @@ impl Diff {
     }
 
     async fn one(&self, connection: &Connection, number: u64) -> Result<VersionView, CliError> {
-        let entity = EntityId::new(&self.id)?;
+        let entity = connection.entity(&self.id)?;
         let view = connection
             .store
             .version(&entity, version(number)?, connection.consistent);

@@ -44,7 +44,7 @@ Examples:
 
 impl Get {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let entity = EntityId::new(&self.id)?;
+        let entity = connection.entity(&self.id)?;
         let (store, consistent) = (&connection.store, connection.consistent);
         let found = match (self.number, &self.at, &self.effective_at) {
             (Some(number), ..) => store.version(&entity, version(number)?, consistent).await?,
@@ -57,7 +57,7 @@ impl Get {
             (None, None, None) => store.latest(&entity, consistent).await?,
         };
         match found {
-            Some(view) if !view.deleted || self.deleted => output.version(&view),
+            Some(view) if !view.deleted || self.shows_deleted(connection) => output.version(&view),
             Some(view) => Err(CliError::NotFound(format!(
                 "{} is deleted as of version {}",
                 self.id, view.version
@@ -76,6 +76,12 @@ impl Get {
             }
         }
     }
+
+    /// Returns `true` if a tombstone is shown. The writers of an attached table have no other way to show that an item is gone.
+    fn shows_deleted(&self, connection: &Connection) -> bool {
+        self.deleted || (self.number.is_some() && connection.store.attached_table().is_some())
+    }
+
     async fn effective_at(
         &self,
         connection: &Connection,

@@ -6,10 +6,7 @@ use std::collections::BTreeSet;
 
 use operations::connection::Connection;
 use serde_json::{Value, json};
-use shared::{
-    domain::{entity::EntityId, recorded_at::RecordedAt},
-    dynamodb::read::history::HistoryQuery,
-};
+use shared::{domain::recorded_at::RecordedAt, dynamodb::read::history::HistoryQuery};
 
 use self::selection::{Compared, Filter, Selected, Selection};
 use super::values::version;
@@ -60,7 +57,7 @@ Examples:
 
 impl History {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let entity = EntityId::new(&self.id)?;
+        let entity = connection.entity(&self.id)?;
         let first = self.from.map(version).transpose()?;
         let filter = self.filter()?;
         let excludes = filter.excludes();

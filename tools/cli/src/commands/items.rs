@@ -1,7 +1,6 @@
 //! `vzero items`.
 
 use operations::{connection::Connection, progress::Progress as _};
-use shared::domain::entity::EntityId;
 
 use crate::{
     error::CliError,
@@ -21,7 +20,7 @@ pub(crate) struct Items {
 
 impl Items {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let entity = EntityId::new(&self.id)?;
+        let entity = connection.entity(&self.id)?;
         let counter = Counter::new("items read");
         let progress = |read| {
             if read >= MANY {

@@ -2,7 +2,7 @@
 
 use operations::connection::Connection;
 use serde_json::json;
-use shared::domain::{entity::EntityId, version::Version};
+use shared::domain::version::Version;
 
 use crate::{error::CliError, output::Output};
 
@@ -14,7 +14,7 @@ pub(crate) struct Lag {
 
 impl Lag {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let lag = connection.store.lag(&EntityId::new(&self.id)?).await?;
+        let lag = connection.store.lag(&connection.entity(&self.id)?).await?;
         let lag = lag.ok_or_else(|| CliError::no_entity(&self.id))?;
         let through = lag.through.map_or(0, Version::get);
         let sentence = format!(

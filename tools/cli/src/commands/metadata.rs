@@ -3,7 +3,7 @@
 use operations::connection::Connection;
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, names, plain},
+    domain::{names, plain},
     dynamodb::write::metadata,
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct Metadata {
 
 impl Metadata {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let (store, entity) = (&connection.store, EntityId::new(&self.id)?);
+        let (store, entity) = (&connection.store, connection.entity(&self.id)?);
         let members = changes::read(&self.changes)?;
         changes::reject_reserved(&members)?;
         let item = if members.is_empty() {

@@ -1,5 +1,6 @@
 //! The commands. Each file owns the arguments of its command.
 
+pub(crate) mod attach;
 pub(crate) mod audit;
 pub(crate) mod backfill;
 pub(crate) mod console;
@@ -10,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod items;
 pub(crate) mod lag;
 pub(crate) mod metadata;
+pub(crate) mod migrate;
 pub(crate) mod pin;
 pub(crate) mod prune;
 pub(crate) mod purge;

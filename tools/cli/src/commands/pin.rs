@@ -2,7 +2,6 @@
 
 use operations::connection::Connection;
 use serde_json::json;
-use shared::domain::entity::EntityId;
 
 use super::values::version;
 use crate::{
@@ -24,7 +23,7 @@ pub(crate) struct Pin {
 
 impl Pin {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let (store, entity, number) = (&connection.store, EntityId::new(&self.id)?, version(self.number)?);
+        let (store, entity, number) = (&connection.store, connection.entity(&self.id)?, version(self.number)?);
         let found = if self.unpin {
             store.unpin_version(&entity, number).await?
         } else {

@@ -8,7 +8,7 @@ use operations::{
     quarantine::{QuarantinedEntities, to_json},
 };
 use shared::{
-    domain::{entity::EntityId, quarantine::QuarantinedRecord},
+    domain::quarantine::QuarantinedRecord,
     dynamodb::maintain::rate_limit::{Limits, RateLimiter},
 };
 
@@ -37,7 +37,8 @@ A record is in quarantine if stream-fn can never store it as a version. To store
 impl Quarantine {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let store = connection.store.clone();
-        let ids = self.ids.iter().map(EntityId::new).collect::<Result<Vec<_>, _>>()?;
+        let ids = self.ids.iter().map(|id| connection.entity(id));
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
         let limits = Limits {
             read: self.max_read_units,
             write: None,

@@ -1,29 +1,118 @@
 //! `vzero restore`.
 
-use operations::connection::Connection;
-use serde_json::Map;
+use operations::{connection::Connection, error::OperationError};
+use serde_json::{Map, json};
+use shared::{
+    domain::{
+        attached::{AttachedTable, key, restore::Restore as Change},
+        plain,
+    },
+    dynamodb::attached::restore::{ItemRestoreError, ItemRestored},
+};
 
 use super::{values::version, written};
 use crate::{changes, error::CliError, output::Output, write_options::WriteOptions};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero restore Equipment#1 3 --reason 'the update was wrong'")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Restore {
     /// Partition key of the entity
     id: String,
     /// Number of the version to restore
     number: u64,
+    /// With --attached: change the item in the table, which other programs write
+    #[arg(long)]
+    overwrite_item: bool,
+    /// With --attached: print the change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     options: WriteOptions,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  vzero restore Equipment#1 3 --reason 'the update was wrong'
+  vzero --attached orders.json restore '{\"customerId\": \"c1\", \"orderNo\": 7}' 3 --overwrite-item";
+
 impl Restore {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if let Some(table) = connection.store.attached_table() {
+            return self.item(table, connection, output).await;
+        }
+        if self.overwrite_item || self.dry_run {
+            return Err(CliError::Usage(
+                "--overwrite-item and --dry-run need --attached".to_owned(),
+            ));
+        }
         let number = version(self.number)?;
         let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
         let outcome = store.restore(&entity, number, request_id, revision, options).await?;
         written::print(&self.id, outcome, output)
+    }
+
+    /// Puts an old state of an item back into an attached table.
+    async fn item(&self, table: &AttachedTable, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if !self.overwrite_item && !self.dry_run {
+            return Err(CliError::Usage(format!(
+                "restore changes the item in {}, which other programs write: use --overwrite-item to change it, or --dry-run to \
+                 only show the change",
+                table.table()
+            )));
+        }
+        if self.options.has_values() {
+            return Err(CliError::Usage(
+                "--expect, --request-id, --time, --actor and --reason are not for an attached table: its items have no place for \
+                 them"
+                    .to_owned(),
+            ));
+        }
+        let (store, number) = (&connection.store, version(self.number)?);
+        let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
+        let entity = connection.entity(&self.id)?;
+        let restore = store.plan_item_restore(&entity, key, number).await;
+        let restore = restore.map_err(|error| self.with_number(error))?;
+        if self.dry_run {
+            return output.object(&self.planned(restore.change()));
+        }
+        let restored = store.restore_item(&restore).await.map_err(OperationError::from)?;
+        let outcome = match restored {
+            ItemRestored::Restored => "Restored",
+            ItemRestored::Deleted => "Deleted",
+            ItemRestored::Unchanged => "Unchanged",
+        };
+        output.object(&json!({"ID": self.id, "Version": self.number, "Outcome": outcome}))
+    }
+
+    fn planned(&self, change: &Change) -> serde_json::Value {
+        let mut planned = json!({"ID": self.id, "Version": self.number, "DryRun": true});
+        match change {
+            Change::Unchanged => planned["Outcome"] = json!("Unchanged"),
+            Change::Delete => planned["Outcome"] = json!("Deleted"),
+            Change::Update(change) => {
+                let set = change
+                    .set
+                    .iter()
+                    .map(|(name, value)| (name.clone(), plain::attribute(value)));
+                planned["Outcome"] = json!("Restored");
+                planned["Set"] = set.collect::<Map<_, _>>().into();
+                planned["Removed"] = json!(change.removed);
+                if let Some((name, number)) = &change.counted {
+                    planned["CountedUp"] = json!({name: plain::attribute(number)});
+                }
+            }
+        }
+        planned
+    }
+
+    fn with_number(&self, error: ItemRestoreError) -> CliError {
+        match error {
+            ItemRestoreError::NoVersion => {
+                CliError::NotFound(format!("there is no version {} of {}", self.number, self.id))
+            }
+            error => OperationError::from(error).into(),
+        }
     }
 }

@@ -10,7 +10,7 @@ use shared::{
             create_table::{CreateOutcome, NotApplied},
             table_settings::TableSettings,
         },
-        read::{table_config::WidthError, table_state::TableState},
+        read::{table_config::LayoutError, table_state::TableState},
     },
     logging::chain,
 };
@@ -50,7 +50,7 @@ impl Table {
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {
-            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.store_digits().await.map(|()| digits),
+            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.store_layout().await.map(|()| digits),
             (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
             _ => Ok(None),
         };
@@ -67,7 +67,7 @@ impl Table {
         }
         match (stored?, digits) {
             (Some(stored), Some(requested)) if stored != requested => {
-                Err(WidthError::Other { stored, requested }.into())
+                Err(LayoutError::Width { stored, requested }.into())
             }
             _ => Ok(()),
         }
@@ -75,14 +75,14 @@ impl Table {
 }
 
 /// Returns the stored width of an existing table. Its first write stores the width of a table without items.
-async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, WidthError> {
-    let stored = store.stored_digits().await?;
+async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, LayoutError> {
+    let stored = store.stored_layout().await?.digits;
     let default = VersionDigits::default();
     if let (None, Some(requested)) = (stored, digits)
         && requested != default
     {
         if !store.is_empty().await? {
-            return Err(WidthError::Other {
+            return Err(LayoutError::Width {
                 stored: default,
                 requested,
             });

@@ -3,7 +3,7 @@
 use super::{
     figures::{MONTH_HOURS, MONTH_SECONDS},
     limits::{Limit, limits},
-    model::{Architecture, Function, Inputs, Load},
+    model::{Architecture, Function, Inputs, Load, TableClass, TableLoad},
     prices::Prices,
 };
 
@@ -32,21 +32,43 @@ impl Plan {
             millions(function.invocations) * prices.of("LambdaRequests")
                 + function.gb_seconds * MONTH_SECONDS * gb_second
         };
-        let (storage, backup) = (prices.of("Storage"), prices.of("Backup"));
+        // Each table with its prices.
+        let classes = [
+            (Some(load.table), TableClass::Standard),
+            (load.history, inputs.history_class),
+        ];
+        let tables = classes.map(|(table, class)| table.map(|table| (table, class)));
+        let price = |name: &str, class| match class {
+            TableClass::Standard => prices.of(name),
+            TableClass::InfrequentAccess => prices.of(&format!("{name}InfrequentAccess")),
+        };
+        let sum = |cost: &dyn Fn(TableLoad, TableClass) -> f64| -> f64 {
+            let tables = tables.iter().flatten();
+            tables.map(|(table, class)| cost(*table, *class)).sum()
+        };
+        let backup = prices.of("Backup");
         Self {
             limits: limits(&inputs, &load),
             costs: [
-                ("Writes", millions(load.write_units) * prices.of("WriteRequestUnits")),
+                (
+                    "Writes",
+                    sum(&|table, class| millions(table.write_units) * price("WriteRequestUnits", class)),
+                ),
                 ("Reads", millions(load.read_units) * prices.of("ReadRequestUnits")),
-                ("Storage", load.storage_gb * storage),
-                ("Backup", load.storage_gb * backup),
+                (
+                    "Storage",
+                    sum(&|table, class| table.storage_gb * price("Storage", class)),
+                ),
+                ("Backup", sum(&|table, _| table.storage_gb * backup)),
                 ("WriterFunction", function(&load.writer)),
                 ("StreamFunction", function(&load.stream)),
                 ("Queue", millions(load.queue_requests) * prices.of("QueueRequests")),
                 ("Logs", load.log_gb * prices.of("Logs")),
             ],
-            provisioned_writes: load.write_units * MONTH_HOURS * prices.of("ProvisionedWriteUnits"),
-            growth: load.storage_growth_gb * (storage + backup),
+            provisioned_writes: sum(&|table, class| {
+                table.write_units * MONTH_HOURS * price("ProvisionedWriteUnits", class)
+            }),
+            growth: sum(&|table, class| table.storage_growth_gb * (price("Storage", class) + backup)),
             inputs,
             load,
         }

@@ -16,6 +16,8 @@ pub(super) const RECENT_BYTES: u64 = 14 + 3 + 13 + 8 + 18 + 3 + 5 + 9;
 pub(super) const ENTRY_BYTES: u64 = 1 + 8 + 7;
 /// A ledger item: keys of 20 and 44 bytes, the version, the hash of the payload, the expiry time.
 pub(super) const MARKER_BYTES: u64 = 22 + 46 + 11 + 50 + 9;
+/// The map `Image` of a version in a history table: its name and the map.
+pub(super) const IMAGE_BYTES: u64 = 5 + 3;
 /// `TTL` of a pruned version, in epoch seconds.
 pub(super) const TTL_BYTES: u64 = 3 + 6;
 pub(super) const MAX_ITEM_BYTES: u64 = size::MAX_ITEM_BYTES as u64;
@@ -78,6 +80,8 @@ pub(super) const WRITER_CPU_MICROS: f64 = 217.0;
 pub(super) const KB_CPU_MICROS: f64 = 10.0;
 /// Overhead of an invocation, in milliseconds.
 pub(super) const INVOCATION_MS: f64 = 1.0;
+/// Attributes of a version item, each of which takes a byte more in the map of a history table.
+pub(super) const IMAGE_ATTRIBUTES: u64 = 10;
 /// Latency of a transaction, in latencies of another request: it has two phases.
 pub(super) const TRANSACTION_LATENCIES: f64 = 2.0;
 /// JSON overhead of a record or of a message, in bytes.

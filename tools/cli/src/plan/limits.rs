@@ -12,7 +12,7 @@ use super::{
 const LIMITS: &str = "\
 ItemSize | bytes | a lower rate does not help: store large values elsewhere, such as in S3, and their location in the item
 HottestEntity | write units/s | split it into several entities, or combine its updates before sending them; smaller items, \
-    or a smaller --idempotency-window, take fewer write units
+    or a smaller --idempotency-window, take fewer write units; --history-table own stores its versions in another partition
 NewTable | write units/s | a table doubles its throughput within 30 minutes; to start with more, set its warm throughput
 TableQuota | write units/s | request a quota increase for the table, or distribute the entities over several stacks
 StreamFunction | records/s | history lags more and more: raise BatchSize, then ParallelizationFactor (to 10), then MemorySize
@@ -79,15 +79,21 @@ pub(super) fn limits(inputs: &Inputs, load: &Load) -> Vec<Limit> {
     limits
 }
 
+/// Returns the write units of the table that gets more of them.
+fn table_writes(load: &Load) -> f64 {
+    let history = load.history.map_or(0.0, |history| history.write_units);
+    load.table.write_units.max(history)
+}
+
 fn load_and_bound(name: &str, inputs: &Inputs, load: &Load) -> Option<(f64, f64)> {
     Some(match name {
         "ItemSize" => {
-            let version = inputs.item_bytes.saturating_add(MARKS_BYTES);
+            let version = load.units.version_bytes.saturating_add(MARKS_BYTES);
             (load.units.latest_bytes.max(version) as f64, MAX_ITEM_BYTES as f64)
         }
         "HottestEntity" => (load.hottest_write_units, PARTITION_WRITE_UNITS),
-        "NewTable" => (load.write_units, NEW_TABLE_WRITE_UNITS),
-        "TableQuota" => (load.write_units, TABLE_WRITE_UNITS),
+        "NewTable" => (table_writes(load), NEW_TABLE_WRITE_UNITS),
+        "TableQuota" => (table_writes(load), TABLE_WRITE_UNITS),
         "StreamFunction" => (inputs.updates_per_second, load.stream.capacity),
         "HottestLane" => (load.hottest_updates, load.lane_capacity),
         "WriterFunction" => (inputs.updates_per_second, load.writer.capacity),

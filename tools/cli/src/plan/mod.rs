@@ -8,6 +8,7 @@
     reason = "rates, bytes and prices are estimates of a few digits"
 )]
 
+pub(crate) mod attached;
 mod calculate;
 mod figures;
 mod limits;
@@ -24,9 +25,9 @@ use shared::{domain::recent_requests::Window, dynamodb::write::Idempotency};
 
 use crate::{error::CliError, output::Output, write_options::Method};
 use calculate::Plan;
-use model::{Inputs, Settings, within};
+use model::{Inputs, Settings, TableClass, within};
 use prices::Prices;
-use units::Writing;
+use units::{HistoryTable, Writing};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
@@ -45,6 +46,12 @@ pub(crate) struct PlanArgs {
     /// Days of history that are stored; if you pass it, the cost includes pruning [default: 30]
     #[arg(long, value_name = "DAYS", value_parser = |text: &str| within(text, 0.0, 36_500.0))]
     retention_days: Option<f64>,
+    /// Table that stores history: `HistoryTable`
+    #[arg(long, value_enum, default_value_t = HistoryTable::Same)]
+    history_table: HistoryTable,
+    /// Table class of the history table: `HistoryTableClass` [default: standard]
+    #[arg(long, value_enum, value_name = "CLASS")]
+    history_class: Option<TableClass>,
     /// No stream-fn with modes that write version items themselves
     #[arg(long)]
     no_stream_fn: bool,
@@ -64,6 +71,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500
   vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --hottest-share 0.5 --mode transaction
+  vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own --history-class infrequent-access
   vzero plan --print-prices > prices.json
 
 The command needs no table. --mode, --idempotency, --idempotency-window [default: 16] and --ledger-ttl-days are the
@@ -98,17 +106,23 @@ fn inputs(args: &PlanArgs) -> Result<Inputs, CliError> {
             "--hottest-share is less than 1/{entities}, the share of an average entity"
         )));
     }
+    if args.history_class.is_some() && args.history_table == HistoryTable::Same {
+        let text = "--history-class needs --history-table own";
+        return Err(CliError::Usage(text.to_owned()));
+    }
     let idempotency = args.method.idempotency(Window::default())?;
     Ok(Inputs {
         updates_per_second,
         entities,
         item_bytes,
         writing: Writing {
+            history: args.history_table,
             mode: args.method.mode,
             idempotency,
             stream_behind: !args.no_stream_fn,
             pruned: args.retention_days.is_some(),
         },
+        history_class: args.history_class.unwrap_or(TableClass::Standard),
         hottest_share,
         retention_days: args.retention_days.unwrap_or(30.0),
         ledger_days: match idempotency {

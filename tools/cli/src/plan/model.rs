@@ -14,7 +14,7 @@ use super::{
         QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CONCURRENCY,
         STREAM_CPU_MICROS, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, WRITER_CONCURRENCY, WRITER_CPU_MICROS,
     },
-    units::{Units, Writing},
+    units::{HistoryTable, Units, Writing},
 };
 
 /// The functions' instruction set.
@@ -55,6 +55,13 @@ pub(super) struct Settings {
     pub(super) latency_ms: f64,
 }
 
+/// Table class, which determines the prices of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TableClass {
+    Standard,
+    InfrequentAccess,
+}
+
 fn whole(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = f64> {
     clap::value_parser!(u32).range(range).map(f64::from)
 }
@@ -73,6 +80,8 @@ pub(super) struct Inputs {
     pub(super) entities: u64,
     pub(super) item_bytes: u64,
     pub(super) writing: Writing,
+    /// Table class of the history table.
+    pub(super) history_class: TableClass,
     /// Updates of the hottest entity, as a share of all updates.
     pub(super) hottest_share: f64,
     pub(super) retention_days: f64,
@@ -99,17 +108,27 @@ pub(super) struct Function {
     pub(super) gb_seconds: f64,
 }
 
-/// Load of all parts, per second unless the name states another unit.
+/// Load on one of two tables, per second unless the name states another unit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
-    pub(super) units: Units,
+pub(super) struct TableLoad {
     pub(super) write_units: f64,
-    pub(super) read_units: f64,
     pub(super) partitions: f64,
     pub(super) storage_gb: f64,
     /// Growth in a month.
     pub(super) storage_growth_gb: f64,
+}
+
+/// Load of all parts, per second unless the name states another unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) units: Units,
+    /// Table of latest items.
+    pub(super) table: TableLoad,
+    /// Table of history, `None` if it is the same.
+    pub(super) history: Option<TableLoad>,
+    pub(super) read_units: f64,
     pub(super) hottest_updates: f64,
+    /// In the partition that gets more of them.
     pub(super) hottest_write_units: f64,
     /// Maximum for one entity.
     pub(super) max_entity_updates: f64,
@@ -130,31 +149,37 @@ impl Load {
     pub(super) fn of(inputs: &Inputs) -> Self {
         let rate = inputs.updates_per_second;
         let units = Units::of(inputs.item_bytes, inputs.writing);
-        let write_units = rate * units.writes();
         let stored = |bytes: u64| bytes.saturating_add(STORAGE_OVERHEAD_BYTES) as f64;
-        let versions_per_second = rate * stored(inputs.item_bytes);
-        let daily = inputs.retention_days * versions_per_second + inputs.ledger_days * rate * stored(MARKER_BYTES);
+        let versions_per_second = rate * stored(units.version_bytes);
+        let markers = inputs.ledger_days * rate * stored(MARKER_BYTES) * DAY_SECONDS;
         let latest_items = inputs.entities as f64 * stored(units.latest_bytes);
-        let storage_gb = (latest_items + daily * DAY_SECONDS) / GB;
-        let partitions = (NEW_TABLE_WRITE_UNITS / PARTITION_WRITE_UNITS)
-            .max((write_units / PARTITION_WRITE_UNITS).ceil())
-            .max((storage_gb / PARTITION_GB).ceil());
+        let mut table = TableLoad::of(rate * units.latest_writes(), latest_items + markers, 0.0);
+        let versions = inputs.retention_days * versions_per_second * DAY_SECONDS;
+        let history = match units.history {
+            HistoryTable::Same => {
+                let bytes = latest_items + markers + versions;
+                table = TableLoad::of(rate * units.latest_writes(), bytes, versions_per_second);
+                None
+            }
+            HistoryTable::Own => {
+                let write_units = rate * units.history_writes();
+                Some(TableLoad::of(write_units, versions, versions_per_second))
+            }
+        };
         let (records, bytes) = stream_records(inputs, &units);
         // Maximum number of latest items in a poll, which also returns the other records.
         let poll = (POLL_RECORDS.min(POLL_BYTES * records / bytes) / records).max(1.0);
-        let (stream, lane_capacity) = stream(inputs, partitions, poll);
+        let (stream, lane_capacity) = stream(inputs, table.partitions, poll);
         let writer = writer(inputs, &units);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
             units,
-            write_units,
+            table,
+            history,
             read_units: rate * units.reads,
-            partitions,
-            storage_gb,
-            storage_growth_gb: versions_per_second * MONTH_SECONDS / GB,
             hottest_updates: rate * inputs.hottest_share,
-            hottest_write_units: write_units * inputs.hottest_share,
-            max_entity_updates: PARTITION_WRITE_UNITS / units.writes(),
+            hottest_write_units: rate * units.partition_writes() * inputs.hottest_share,
+            max_entity_updates: PARTITION_WRITE_UNITS / units.partition_writes(),
             stream_records: rate * records,
             stream_mb: rate * bytes / MB,
             stream,
@@ -168,13 +193,35 @@ impl Load {
     }
 }
 
+impl TableLoad {
+    fn of(write_units: f64, bytes: f64, growth_bytes_per_second: f64) -> Self {
+        let storage_gb = bytes / GB;
+        Self {
+            write_units,
+            partitions: (NEW_TABLE_WRITE_UNITS / PARTITION_WRITE_UNITS)
+                .max((write_units / PARTITION_WRITE_UNITS).ceil())
+                .max((storage_gb / PARTITION_GB).ceil()),
+            storage_gb,
+            storage_growth_gb: growth_bytes_per_second * MONTH_SECONDS / GB,
+        }
+    }
+}
+
 /// Returns the number and the bytes of the stream records of an update. The stream contains every item of the table; the event source mapping
-/// passes only latest items to stream-fn.
+/// passes only latest items to stream-fn. A history table has no stream.
 fn stream_records(inputs: &Inputs, units: &Units) -> (f64, f64) {
+    let (mut records, mut bytes) = (1.0, units.latest_bytes as f64);
     let version = inputs.item_bytes as f64;
-    let (mut records, mut bytes) = (2.0, units.latest_bytes as f64 + version);
+    let prune = match units.history {
+        HistoryTable::Same => {
+            records += 1.0;
+            bytes += version;
+            units.prune
+        }
+        HistoryTable::Own => 0.0,
+    };
     // An item that expires has two records: it is created or marked, and deleted. The second contains only its keys.
-    for (units, item) in [(units.marker, MARKER_BYTES as f64), (units.prune, version)] {
+    for (units, item) in [(units.marker, MARKER_BYTES as f64), (prune, version)] {
         if units > 0.0 {
             records += 2.0;
             bytes += item;

@@ -6,17 +6,19 @@ use shared::dynamodb::write::{Idempotency, WriteMode};
 use super::{
     calculate::Plan,
     limits::{Limit, nearest},
-    model::Function,
+    model::{Function, TableClass, TableLoad},
     prices::Prices,
+    units::HistoryTable,
 };
 use crate::{
     error::CliError,
     output::{Output, print_table, print_text},
 };
 
-/// Rows of the first table: JSON pointer of the value, label, unit.
+/// Rows of the first table: JSON pointer of the value, label, unit. A row without a value is left out.
 const ROWS: &str = "\
 /Update/WriteUnits | an update writes | write units
+/Update/PartitionWriteUnits | of these in one partition, maximum | write units
 /Update/ReadUnits | an update reads | read units
 /Update/LatestItemBytes | latest item, maximum | bytes
 /Table/WriteUnitsPerSecond | writes of the table | write units/s
@@ -24,6 +26,10 @@ const ROWS: &str = "\
 /Table/Partitions | partitions, and shards of the stream, minimum |
 /Table/StorageGB | storage | GB
 /Table/StorageGrowthGBPerMonth | storage growth | GB a month
+/History/WriteUnitsPerSecond | history table, writes | write units/s
+/History/Partitions | history table, partitions, minimum |
+/History/StorageGB | history table, storage | GB
+/History/StorageGrowthGBPerMonth | history table, storage growth | GB a month
 /HottestEntity/UpdatesPerSecond | updates of the hottest entity | updates/s
 /HottestEntity/WriteUnitsPerSecond | writes of the hottest entity | write units/s
 /HottestEntity/MostUpdatesPerSecond | maximum for one entity | updates/s
@@ -59,11 +65,11 @@ pub(super) fn plan(plan: &Plan, prices: &Prices, output: &Output) -> Result<(), 
     }
     let row = |row: &str| {
         let mut cells: Vec<_> = row.split('|').map(|cell| cell.trim().to_owned()).collect();
-        let value = plan.pointer(&cells.remove(0)).unwrap_or(&Value::Null);
+        let value = plan.pointer(&cells.remove(0))?;
         cells.insert(1, shown(value));
-        cells
+        Some(cells)
     };
-    print_table(&["", "", "unit"], &ROWS.lines().map(row).collect::<Vec<_>>())?;
+    print_table(&["", "", "unit"], &ROWS.lines().filter_map(row).collect::<Vec<_>>())?;
 
     let cost = &plan["MonthlyCost"];
     let text = |name: &str| cost[name].as_str().unwrap_or_default();
@@ -139,26 +145,32 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
             Idempotency::Recent(window) => format!("recent, {window}"),
             Idempotency::Ledger(_) => "ledger".to_owned(),
         },
+        "HistoryTable": match inputs.writing.history {
+            HistoryTable::Same => "same",
+            HistoryTable::Own => "own",
+        },
         "Update": {
             "WriteUnits": rounded(load.units.writes()),
+            "PartitionWriteUnits": rounded(load.units.partition_writes()),
             "ReadUnits": rounded(load.units.reads),
             "LatestItemBytes": load.units.latest_bytes,
         },
         "Table": {
-            "WriteUnitsPerSecond": rounded(load.write_units),
+            "WriteUnitsPerSecond": rounded(load.table.write_units),
             "ReadUnitsPerSecond": rounded(load.read_units),
-            "Partitions": rounded(load.partitions),
+            "Partitions": rounded(load.table.partitions),
             "StorageDays": rounded(inputs.retention_days),
-            "StorageGB": rounded(load.storage_gb),
-            "StorageGrowthGBPerMonth": rounded(load.storage_growth_gb),
+            "StorageGB": rounded(load.table.storage_gb),
+            "StorageGrowthGBPerMonth": rounded(load.table.storage_growth_gb),
         },
+        "History": load.history.map(|history| history_table(&history, inputs.history_class)),
         "HottestEntity": {
             "UpdatesPerSecond": rounded(load.hottest_updates),
             "WriteUnitsPerSecond": rounded(load.hottest_write_units),
             "MostUpdatesPerSecond": rounded(load.max_entity_updates),
         },
         "Stream": {
-            "Shards": rounded(load.partitions),
+            "Shards": rounded(load.table.partitions),
             "RecordsPerSecond": rounded(load.stream_records),
             "MBPerSecond": rounded(load.stream_mb),
         },
@@ -182,6 +194,19 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
         },
         "Limits": exceeded.collect::<Vec<_>>(),
         "Nearest": nearest(limits).map(limit),
+    })
+}
+
+fn history_table(load: &TableLoad, class: TableClass) -> Value {
+    json!({
+        "Class": match class {
+            TableClass::Standard => "standard",
+            TableClass::InfrequentAccess => "infrequent-access",
+        },
+        "WriteUnitsPerSecond": rounded(load.write_units),
+        "Partitions": rounded(load.partitions),
+        "StorageGB": rounded(load.storage_gb),
+        "StorageGrowthGBPerMonth": rounded(load.storage_growth_gb),
     })
 }
 
@@ -239,7 +264,9 @@ mod tests {
     #[test]
     fn every_row_has_a_value() {
         let prices = Prices::read(None).unwrap();
-        let plan = json(&Plan::of(crate::plan::tests::even(1.0, 1, 1), &prices), &prices);
+        let mut inputs = crate::plan::tests::even(1.0, 1, 1);
+        inputs.writing.history = HistoryTable::Own;
+        let plan = json(&Plan::of(inputs, &prices), &prices);
         for row in ROWS.lines() {
             let cells: Vec<_> = row.split('|').map(str::trim).collect();
             assert_eq!(cells.len(), 3, "{row}");

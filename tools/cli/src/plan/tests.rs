@@ -16,9 +16,9 @@ use shared::{
 use super::{
     calculate::Plan,
     limits::Limit,
-    model::{Architecture, Inputs, Settings},
+    model::{Architecture, Inputs, Settings, TableClass},
     prices::Prices,
-    units::Writing,
+    units::{HistoryTable, Writing},
 };
 
 /// Inputs with evenly distributed updates and the default settings.
@@ -28,6 +28,7 @@ pub(super) fn even(updates_per_second: f64, entities: u64, item_bytes: u64) -> I
         entities,
         item_bytes,
         writing: writing(WriteMode::Stream, Idempotency::default(), true),
+        history_class: TableClass::Standard,
         hottest_share: 1.0 / entities as f64,
         retention_days: 30.0,
         ledger_days: 0.0,
@@ -46,6 +47,7 @@ pub(super) fn even(updates_per_second: f64, entities: u64, item_bytes: u64) -> I
 
 fn writing(mode: WriteMode, idempotency: Idempotency, stream_behind: bool) -> Writing {
     Writing {
+        history: HistoryTable::Same,
         mode,
         idempotency,
         stream_behind,
@@ -76,13 +78,13 @@ fn a_thousand_updates_a_second_match_manual_calculation() {
     let plan = planned(even(1_000.0, 100_000, 500));
     let load = &plan.load;
     // 19 write units in 9 updates; 500 + 29 + 73 + 18 * 16 bytes.
-    assert_close("write units", load.write_units, 19_000.0 / 9.0);
+    assert_close("write units", load.table.write_units, 19_000.0 / 9.0);
     assert_eq!(load.units.latest_bytes, 890);
     // 30 days of versions of 600 bytes, and 100,000 latest items of 990: 1,555,200 MB and 99.0 MB.
     let gb = (2_592_000.0 * 1_000.0 * 600.0 + 100_000.0 * 990.0) / 1_073_741_824.0;
-    assert_close("storage", load.storage_gb, gb);
+    assert_close("storage", load.table.storage_gb, gb);
     // 145 partitions by size, 3 by writes.
-    assert_close("partitions", load.partitions, 145.0);
+    assert_close("partitions", load.table.partitions, 145.0);
     assert_close("stream", load.stream_records, 2_000.0);
     // 290 lanes, polled four times a second: less than a record each time.
     assert_close("batch of stream-fn", load.stream.batch, 1.0);
@@ -215,11 +217,56 @@ fn pruning_and_the_ledger_consume_write_units() {
     (ledger.ledger_days, ledger.retention_days) = (15.0, 0.0);
     // 238 bytes for each ledger item, for 15 days.
     let gb = (15.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 610.0) / 1_073_741_824.0;
-    assert_close("ledger items", planned(ledger).load.storage_gb, gb);
+    assert_close("ledger items", planned(ledger).load.table.storage_gb, gb);
+}
+
+/// 1,000 updates a second of 100,000 entities, 500 bytes, with a history table.
+#[test]
+fn a_history_table_matches_manual_calculation() {
+    let mut inputs = even(1_000.0, 100_000, 500);
+    inputs.writing.history = HistoryTable::Own;
+    let standard = planned(inputs);
+    inputs.history_class = TableClass::InfrequentAccess;
+    let infrequent = planned(inputs);
+    let (table, history) = (standard.load.table, standard.load.history.unwrap());
+    assert_close("writes of latest items", table.write_units, 10_000.0 / 9.0);
+    assert_close("writes of history", history.write_units, 1_000.0);
+    // 30 days of versions of 500 + 18 + 100 bytes, and 100,000 latest items of 990.
+    let (versions, latest) = (2_592_000.0 * 1_000.0 * 618.0 / 1_073_741_824.0, 99e6 / 1_073_741_824.0);
+    assert_close("storage of history", history.storage_gb, versions);
+    assert_close("storage of latest items", table.storage_gb, latest);
+    // 150 partitions by size; the stream has the shards of latest items only, and one record of each update.
+    assert_eq!((history.partitions, table.partitions), (150.0, 4.0));
+    assert_close("stream", standard.load.stream_records, 1_000.0);
+    assert_close("maximum of one entity", standard.load.max_entity_updates, 900.0);
+    assert_eq!(table.storage_growth_gb, 0.0);
+
+    let month = 2_628.0;
+    assert_close("Writes", part(&standard, "Writes"), month * 19.0 / 9.0 * 0.625);
+    assert_close("Storage", part(&standard, "Storage"), (versions + latest) * 0.25);
+    let writes = month * (10.0 / 9.0 * 0.625 + 0.78);
+    assert_close("Writes, infrequent access", part(&infrequent, "Writes"), writes);
+    let storage = versions * 0.1 + latest * 0.25;
+    assert_close("Storage, infrequent access", part(&infrequent, "Storage"), storage);
+    assert_eq!(part(&infrequent, "Backup"), part(&standard, "Backup"));
+    assert_close("growth", infrequent.growth, history.storage_growth_gb * 0.3);
+    let provisioned = 730.0 * (10_000.0 / 9.0 * 0.00065 + 1_000.0 * 0.00081);
+    assert_close("provisioned", infrequent.provisioned_writes, provisioned);
+}
+
+#[test]
+fn each_table_has_its_own_quota() {
+    let exceeds = |rate, history| {
+        let mut inputs = even(rate, 1_000_000, 500);
+        inputs.writing.history = history;
+        limit(&planned(inputs), "NewTable").is_exceeded()
+    };
+    assert!(exceeds(2_000.0, HistoryTable::Same) && !exceeds(2_000.0, HistoryTable::Own));
+    assert!(exceeds(3_700.0, HistoryTable::Own));
 }
 
 fn any_inputs() -> impl Strategy<Value = Inputs> {
-    let writing = (0..3u8, 0..=100u8, any::<bool>(), any::<bool>());
+    let writing = (0..3u8, 0..=100u8, any::<bool>(), any::<bool>(), any::<bool>());
     let rate = (-3.0..=9.0f64).prop_map(|power| 10f64.powf(power).clamp(0.001, 1e9));
     let entities = (0.0..=12.0f64).prop_map(|power| (10f64.powf(power) as u64).clamp(1, 1_000_000_000_000));
     let bytes = prop_oneof![1..=2_000u64, 1..=500_000u64, Just(1_000_000_000)];
@@ -233,29 +280,38 @@ fn any_inputs() -> impl Strategy<Value = Inputs> {
     );
     let rest = (0.0..=1.0f64, 0.0..=36_500.0f64, 0.01..=60_000.0f64);
     (writing, rate, entities, bytes, settings, rest).prop_map(
-        |((mode, window, stream_behind, pruned), rate, entities, bytes, settings, (share, days, latency_ms))| Inputs {
-            updates_per_second: rate,
-            entities,
-            item_bytes: bytes,
-            writing: Writing {
-                mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][usize::from(mode)],
-                idempotency: Window::new(window).map_or(Idempotency::Ledger(Retention::default()), Idempotency::Recent),
-                stream_behind,
-                pruned,
-            },
-            hottest_share: share.max(1.0 / entities as f64),
-            retention_days: days,
-            ledger_days: if window == 0 { 15.0 } else { 0.0 },
-            settings: Settings {
-                batch_size: settings.0.into(),
-                batching_window: settings.1.into(),
-                parallelization_factor: settings.2.into(),
-                queue_batch_size: settings.3.into(),
-                queue_concurrency: settings.4.into(),
-                memory: settings.5.into(),
-                architecture: Architecture::Arm64,
-                latency_ms,
-            },
+        |((mode, window, stream_behind, pruned, own), rate, entities, bytes, settings, (share, days, latency_ms))| {
+            Inputs {
+                updates_per_second: rate,
+                entities,
+                item_bytes: bytes,
+                history_class: if own {
+                    TableClass::InfrequentAccess
+                } else {
+                    TableClass::Standard
+                },
+                writing: Writing {
+                    history: if own { HistoryTable::Own } else { HistoryTable::Same },
+                    mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][usize::from(mode)],
+                    idempotency: Window::new(window)
+                        .map_or(Idempotency::Ledger(Retention::default()), Idempotency::Recent),
+                    stream_behind,
+                    pruned,
+                },
+                hottest_share: share.max(1.0 / entities as f64),
+                retention_days: days,
+                ledger_days: if window == 0 { 15.0 } else { 0.0 },
+                settings: Settings {
+                    batch_size: settings.0.into(),
+                    batching_window: settings.1.into(),
+                    parallelization_factor: settings.2.into(),
+                    queue_batch_size: settings.3.into(),
+                    queue_concurrency: settings.4.into(),
+                    memory: settings.5.into(),
+                    architecture: Architecture::Arm64,
+                    latency_ms,
+                },
+            }
         },
     )
 }
@@ -264,11 +320,11 @@ fn amounts(plan: &Plan) -> Vec<(&'static str, f64)> {
     let load = &plan.load;
     let mut amounts = plan.costs.to_vec();
     amounts.extend([
-        ("write units", load.write_units),
+        ("write units", load.table.write_units),
         ("read units", load.read_units),
-        ("partitions", load.partitions),
-        ("storage", load.storage_gb),
-        ("growth", load.storage_growth_gb),
+        ("partitions", load.table.partitions),
+        ("storage", load.table.storage_gb),
+        ("growth", load.table.storage_growth_gb),
         ("hottest", load.hottest_write_units),
         ("stream records", load.stream_records),
         ("stream", load.stream_mb),
@@ -307,7 +363,8 @@ proptest! {
         prop_assert_eq!(parts, plan.total());
         // An update writes at least its version item and its latest item.
         prop_assert!(plan.load.units.writes() >= 2.0);
-        prop_assert!(plan.load.max_entity_updates <= 500.0);
+        let partitions = if plan.load.history.is_some() { 2.0 } else { 1.0 };
+        prop_assert!(plan.load.max_entity_updates <= partitions * 500.0);
     }
 
     #[test]

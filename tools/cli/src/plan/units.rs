@@ -5,10 +5,23 @@ use shared::{
     dynamodb::write::{Idempotency, WriteMode},
 };
 
-use super::figures::{ENTRY_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES, TTL_BYTES};
+use super::figures::{
+    ENTRY_BYTES, IMAGE_ATTRIBUTES, IMAGE_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES,
+    TTL_BYTES,
+};
+
+/// Table that stores history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum HistoryTable {
+    /// The table of latest items
+    Same,
+    /// A second table
+    Own,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writing {
+    pub(super) history: HistoryTable,
     pub(super) mode: WriteMode,
     pub(super) idempotency: Idempotency,
     /// `true` if stream-fn also runs with modes that write version items themselves.
@@ -19,8 +32,11 @@ pub(super) struct Writing {
 /// Average of one update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Units {
+    pub(super) history: HistoryTable,
     /// Maximum size of the latest item, in bytes.
     pub(super) latest_bytes: u64,
+    /// Size of the stored version item, in bytes.
+    pub(super) version_bytes: u64,
     /// Write units of the latest item, including rejected requests.
     pub(super) latest: f64,
     /// Write units of the version item.
@@ -40,8 +56,12 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// Calculates an update whose version item has `bytes` bytes.
+    /// Calculates an update whose version item has `bytes` bytes beside its latest item.
     pub(super) fn of(bytes: u64, writing: Writing) -> Self {
+        let version_bytes = match writing.history {
+            HistoryTable::Same => bytes,
+            HistoryTable::Own => bytes.saturating_add(IMAGE_BYTES + IMAGE_ATTRIBUTES),
+        };
         let transacted =
             writing.mode == WriteMode::Transaction || matches!(writing.idempotency, Idempotency::Ledger(_));
         let factor = if transacted { 2.0 } else { 1.0 };
@@ -59,23 +79,25 @@ impl Units {
             (1.0 + map.rejections, 1.0 + map.rejections)
         };
         Self {
+            history: writing.history,
             latest_bytes: map.largest,
+            version_bytes,
             latest: factor * map.writes + rejected_first,
             version: match writing.mode {
-                WriteMode::Transaction => 2.0 * write_units(bytes),
-                WriteMode::Stream | WriteMode::Inline => write_units(bytes),
+                WriteMode::Transaction => 2.0 * write_units(version_bytes),
+                WriteMode::Stream | WriteMode::Inline => write_units(version_bytes),
             },
             marker: match writing.idempotency {
                 Idempotency::Ledger(_) => 2.0 * write_units(MARKER_BYTES),
                 Idempotency::Recent(_) => 0.0,
             },
             rejected: if writing.stream_behind && writing.mode != WriteMode::Stream {
-                write_units(bytes)
+                write_units(version_bytes)
             } else {
                 0.0
             },
             prune: if writing.pruned {
-                write_units(bytes.saturating_add(TTL_BYTES))
+                write_units(version_bytes.saturating_add(TTL_BYTES))
             } else {
                 0.0
             },
@@ -86,9 +108,27 @@ impl Units {
         }
     }
 
-    /// Returns all write units. They have the same partition key.
+    /// Returns all write units.
     pub(super) fn writes(&self) -> f64 {
         self.latest + self.version + self.marker + self.rejected + self.prune
+    }
+
+    /// Returns the write units in the table of latest items. They have the same partition key.
+    pub(super) fn latest_writes(&self) -> f64 {
+        self.writes() - self.history_writes()
+    }
+
+    /// Returns the write units in the history table, 0 without one. They have the same partition key.
+    pub(super) fn history_writes(&self) -> f64 {
+        match self.history {
+            HistoryTable::Same => 0.0,
+            HistoryTable::Own => self.version + self.rejected + self.prune,
+        }
+    }
+
+    /// Returns the write units in the partition that gets more of them.
+    pub(super) fn partition_writes(&self) -> f64 {
+        self.latest_writes().max(self.history_writes())
     }
 }
 
@@ -152,6 +192,7 @@ mod tests {
 
     fn writing(mode: &str, idempotency: &str) -> Writing {
         Writing {
+            history: HistoryTable::Same,
             mode: mode.parse().unwrap(),
             idempotency: match idempotency.parse() {
                 Ok(window) => Idempotency::Recent(window),
@@ -192,6 +233,29 @@ mod tests {
                 close,
                 "{bytes} {mode} {idempotency}: {measured:?} instead of {expected:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_history_table_takes_the_units_of_versions() {
+        for (bytes, mode, idempotency, latest, history) in [
+            (500, "stream", "16", 1.0 + 1.0 / 9.0, 1.0),
+            // The rejected put of stream-fn.
+            (500, "inline", "16", 1.0 + 1.0 / 9.0, 2.0),
+            (500, "transaction", "16", 2.0, 3.0),
+            (500, "stream", "ledger", 4.0, 1.0),
+            (500, "transaction", "ledger", 4.0, 3.0),
+            // The map `Image` takes 18 bytes: to the last byte of a KB, and past it.
+            (1006, "stream", "ledger", 6.0, 1.0),
+            (1007, "stream", "ledger", 6.0, 2.0),
+        ] {
+            let mut writing = writing(mode, idempotency);
+            writing.history = HistoryTable::Own;
+            let units = Units::of(bytes, writing);
+            let found = [units.latest_writes(), units.history_writes(), units.partition_writes()];
+            let expected = [latest, history, f64::max(latest, history)];
+            let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(close, "{bytes} {mode} {idempotency}: {found:?} instead of {expected:?}");
         }
     }
 

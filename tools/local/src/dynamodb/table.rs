@@ -1,4 +1,4 @@
-//! Creates the table of the template if it does not exist.
+//! Creates the tables of the template if they do not exist.
 
 use aws_sdk_dynamodb::Client;
 use shared::{
@@ -17,7 +17,23 @@ use thiserror::Error;
 use crate::template::Table;
 
 /// Creates the table if it does not exist, and returns the ARN of its stream.
-pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError> {
+pub async fn ensure_with_stream(client: &Client, table: &Table) -> Result<String, TableError> {
+    ensure(client, table).await?;
+    stream_of(client, &table.name).await
+}
+
+/// Returns the ARN of a table's stream.
+pub(crate) async fn stream_of(client: &Client, table: &str) -> Result<String, TableError> {
+    let described = client.describe_table().table_name(table).send().await;
+    let described = described.map_err(|error| TableError::Describe(Box::new(error.into())))?;
+    described
+        .table
+        .and_then(|table| table.latest_stream_arn)
+        .ok_or(TableError::NoStream)
+}
+
+/// Creates the table if it does not exist.
+pub async fn ensure(client: &Client, table: &Table) -> Result<(), TableError> {
     // A local table can be deleted, and emulators do not support the other two settings.
     let settings = TableSettings {
         deletion_protection: false,
@@ -26,24 +42,21 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<String, TableError
         ..table.settings.clone()
     };
     let store = Store::new(client.clone(), &table.name, VersionDigits::default());
-    let outcome = store.create_table(&settings).await?;
-    if let CreateOutcome::Created(not_applied) = outcome
-        && let Some(failed) = not_applied.into_iter().next()
-    {
-        return Err(TableError::Setting(failed.setting, failed.error));
+    match store.create_table(&settings).await? {
+        CreateOutcome::Created(not_applied) => match not_applied.into_iter().next() {
+            Some(failed) => Err(TableError::Setting(failed.setting, failed.error)),
+            None => Ok(()),
+        },
+        CreateOutcome::Exists => Ok(()),
     }
-    let described = client.describe_table().table_name(&table.name).send().await;
-    let described = described.map_err(|error| TableError::Describe(Box::new(error.into())))?;
-    described
-        .table
-        .and_then(|table| table.latest_stream_arn)
-        .ok_or(TableError::NoStream)
 }
 
 #[derive(Debug, Error)]
 pub enum TableError {
     #[error(transparent)]
     Create(#[from] CreateTableError),
+    #[error("cannot create the table")]
+    CreateAttached(#[source] Box<aws_sdk_dynamodb::Error>),
     #[error("the table was created without {0}")]
     Setting(&'static str, #[source] ServiceError),
     #[error("cannot describe the table")]

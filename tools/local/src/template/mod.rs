@@ -1,6 +1,7 @@
 //! `template.yaml`: the only source of the stack's settings.
 
 pub mod alarms;
+pub mod attach;
 mod error;
 mod parse;
 pub mod policies;

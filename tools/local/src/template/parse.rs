@@ -12,14 +12,22 @@ use super::{
     resolve::{Resolver, text},
     rules, yaml,
 };
+use crate::attach::Attachment;
 use crate::mapping::{
     filter::Filters,
     settings::{InvalidSettings, Settings, StartingPosition},
 };
 
+/// Environment variable of the functions with the name of the history table.
+const HISTORY: &str = "HISTORY_TABLE_NAME";
+
 #[derive(Debug, Clone)]
 pub struct Template {
     pub table: Table,
+    /// Table of history if it is not the table of latest items.
+    pub history: Option<Table>,
+    /// Definition of the table, if other programs write it.
+    pub attached: Option<Attachment>,
     pub functions: Vec<Function>,
     /// Binary of the function that processes the stream.
     pub stream_function: String,
@@ -113,8 +121,21 @@ impl Template {
             let (place, properties) = kinesis(resources, &resolver)?;
             (ChangeStream::Kinesis, mapping(properties, place, &resolver)?)
         };
+        // All functions have the environment of the globals.
+        let history = functions.iter().find_map(|function| function.environment.get(HISTORY));
+        let history = history.filter(|name| !name.is_empty() && **name != table);
+        let history = history.map(|name| table_settings(name, resources, &resolver));
+        let table = table_settings(&table, resources, &resolver)?;
+        if table.settings.stream.is_none() {
+            return Err(TemplateError::missing(
+                &table.name,
+                "StreamSpecification.StreamViewType",
+            ));
+        }
         Ok(Self {
-            table: table_settings(&table, resources, &resolver)?,
+            table,
+            history: history.transpose()?,
+            attached: None,
             stream_function: function.binary.clone(),
             change_stream,
             mapping,
@@ -191,7 +212,10 @@ fn table_of(
 }
 
 fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Result<Table, TemplateError> {
-    let properties = resolver.resolve(resources[id].get("Properties").unwrap_or(&Value::Null))?;
+    let resource = resources
+        .get(id)
+        .ok_or_else(|| TemplateError::missing(id, "Resources"))?;
+    let properties = resolver.resolve(resource.get("Properties").unwrap_or(&Value::Null))?;
     let pairs = |list: &'static str, first: &str, second: &str| -> Result<Vec<_>, TemplateError> {
         let entries = properties
             .get(list)
@@ -217,13 +241,12 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
     let mut keys = pairs("KeySchema", "AttributeName", "KeyType")?;
     keys.sort_by_key(|(_, role)| role != "HASH");
     let view = properties.pointer("/StreamSpecification/StreamViewType").map(text);
-    let view = view.ok_or_else(|| TemplateError::missing(id, "StreamSpecification.StreamViewType"))?;
     let is_true = |pointer: &str| properties.pointer(pointer).map(text).as_deref() == Some("true");
     Ok(Table {
         name: id.to_owned(),
         settings: TableSettings {
             keys: keys.iter().map(key).collect::<Result<_, TemplateError>>()?,
-            stream: StreamViewType::from(view.as_str()),
+            stream: view.as_deref().map(StreamViewType::from),
             ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
             deletion_protection: is_true("/DeletionProtectionEnabled"),
             point_in_time_recovery: is_true("/PointInTimeRecoverySpecification/PointInTimeRecoveryEnabled"),

@@ -1,4 +1,4 @@
-//! The IAM, queue and bucket policies of a template.
+//! The IAM, table, queue and bucket policies of a template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::{
     yaml,
 };
 
-/// A policy statement, and the logical id of its role or policy.
+/// A policy statement, and the logical id of its owner.
 #[derive(Debug, Clone)]
 pub struct Statement {
-    /// Logical id of the role, queue policy or bucket policy.
+    /// Logical id of the role, table, queue policy or bucket policy.
     pub owner: String,
     pub body: Value,
 }
@@ -38,32 +38,59 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
     let resolver = Resolver::new(&document, overrides)?;
     let mut found = Vec::new();
     for (id, resource) in object(document.get("Resources"), "Resources")? {
+        let condition = resource.get("Condition").and_then(Value::as_str);
+        if !condition.map_or(Ok(true), |condition| resolver.named_condition(condition))? {
+            continue;
+        }
         let properties = resource.get("Properties").cloned().unwrap_or_default();
+        let mut owners = vec![id.clone()];
         let policies = match resource["Type"].as_str() {
             Some("AWS::IAM::Role") => properties["Policies"].as_array().cloned().unwrap_or_default(),
+            Some("AWS::IAM::Policy") => {
+                let roles = resolver.resolve(&properties["Roles"])?;
+                owners = texts(&roles).into_iter().map(str::to_owned).collect();
+                vec![properties]
+            }
+            Some("AWS::DynamoDB::Table") => properties.get("ResourcePolicy").cloned().into_iter().collect(),
             Some("AWS::SQS::QueuePolicy" | "AWS::S3::BucketPolicy") => vec![properties],
             _ => Vec::new(),
         };
         for policy in policies {
             let policy = resolver.resolve(&policy["PolicyDocument"])?;
             let statements = policy["Statement"].as_array().cloned().unwrap_or_default();
-            found.extend(statements.into_iter().map(|body| Statement {
-                owner: id.clone(),
-                body,
-            }));
+            for owner in &owners {
+                found.extend(statements.iter().map(|body| Statement {
+                    owner: owner.clone(),
+                    body: body.clone(),
+                }));
+            }
         }
     }
     Ok(found)
 }
 
+/// Returns the actions that each role is allowed, with the logical ids of their tables: `dynamodb:GetItem History`. Other
+/// resources are not named.
 pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for statement in statements
         .iter()
         .filter(|statement| statement.owner.ends_with("Role") && statement.allows())
     {
-        let actions = statement.actions().into_iter().map(str::to_owned);
-        allowed.entry(statement.owner.clone()).or_default().extend(actions);
+        let actions: &mut BTreeSet<_> = allowed.entry(statement.owner.clone()).or_default();
+        for (action, resource) in statement.actions().into_iter().flat_map(|action| {
+            statement
+                .resources()
+                .into_iter()
+                .map(move |resource| (action, resource))
+        }) {
+            // A stream is a path, or an attribute.
+            let table = resource.rsplit(':').next().filter(|name| !name.contains(['/', '.']));
+            actions.insert(match table {
+                Some(table) if action.starts_with("dynamodb:") => format!("{action} {table}"),
+                _ => action.to_owned(),
+            });
+        }
     }
     allowed
 }
@@ -114,6 +141,23 @@ mod tests {
             );
             assert_ne!(statement.body["Principal"], "*", "{statement:?}");
         }
+    }
+
+    #[test]
+    fn a_policy_belongs_to_its_role_if_its_condition_holds() {
+        let own = [("HistoryTable".to_owned(), "own".to_owned())];
+        let insert = "dynamodb:PartiQLInsert".to_owned();
+        for (overrides, table) in [(&[][..], "VersionControl"), (&own, "History")] {
+            let allowed = allowed(&statements(TEMPLATE, overrides).unwrap());
+            let actions = &allowed["StreamRole"];
+            let inserts: Vec<_> = actions.iter().filter(|action| action.starts_with(&insert)).collect();
+            assert_eq!(inserts, [&format!("{insert} {table}")]);
+        }
+        let denials = |overrides: &[_]| {
+            let found = statements(TEMPLATE, overrides).unwrap();
+            found.iter().filter(|statement| statement.owner == "History").count()
+        };
+        assert_eq!((denials(&[]), denials(&own)), (0, 2));
     }
 
     #[test]
@@ -229,7 +273,7 @@ mod tests {
         };
         let (queues, buckets) = (properties("AWS::SQS::Queue"), properties("AWS::S3::Bucket"));
         let tables = properties("AWS::DynamoDB::Table");
-        assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 1));
+        assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 2));
         assert!(queues.iter().all(|queue| queue["SqsManagedSseEnabled"] == true));
         assert!(
             tables

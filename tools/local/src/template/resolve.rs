@@ -64,12 +64,11 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Returns `None` for `AWS::NoValue`, which removes the member.
+    /// Returns `None` for `AWS::NoValue`, also as the result of a condition: it removes the member.
     fn resolve_member(&self, value: &Value) -> Result<Option<Value>, Unresolved> {
-        if value.get("Ref").and_then(Value::as_str) == Some("AWS::NoValue") {
-            return Ok(None);
-        }
-        self.resolve(value).map(Some)
+        let resolved = self.resolve(value)?;
+        let is_removed = resolved.is_null() && !value.is_null();
+        Ok((!is_removed).then_some(resolved))
     }
 
     fn call(&self, name: &str, operand: &Value) -> Result<Value, Unresolved> {

@@ -15,7 +15,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, entity, mode, update, write};
+use testkit::database::{Database, delete_item, entity, mode, update, write};
 
 fn version(number: u64) -> Version {
     Version::new(number).unwrap()
@@ -77,8 +77,9 @@ async fn latest_items_are_filtered_by_key_prefix() {
                 let (found, read) = latest_items(&store, &filter, segments, limit).await;
                 let ids: Vec<_> = found.iter().map(|item| item.entity.as_str()).collect();
                 assert_eq!(ids, expected, "{prefix} {deleted:?} {segments} {limit:?}");
-                // Four latest items and seven version items: the one of the tombstone is not put here.
-                assert!(read >= 11, "{read}");
+                // Four latest items and, in the same table, seven version items: the one of the tombstone is not put here.
+                let items = if store.has_own_history() { 4 } else { 11 };
+                assert!(read >= items, "{read}");
             }
         }
         let (found, _) = latest_items(&store, &LatestFilter::default(), 1, None).await;
@@ -119,12 +120,8 @@ async fn a_run_contains_the_versions_that_exist() {
         let name = format!("Runs{digits}");
         let store = database.store(&name, digits).await;
         put(&store, "E", 120, "x").await;
-        let gone = database.client.delete_item().table_name(database.table_name(&name));
-        let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-        let gone = gone
-            .key("PK", key("E"))
-            .key("SK", key(&store.digits().version_key(version(98))));
-        gone.send().await.unwrap();
+        let gone = store.digits().version_key(version(98));
+        delete_item(&database.client, &database.table_name(&name), "E", &gone).await;
         for (from, to, first, last, missing) in [
             (96, 105, 96, 105, Some(98)),
             (1, 1, 1, 1, None),

@@ -11,7 +11,7 @@ use shared::{
         read::{
             history::HistoryQuery,
             query_items::Range,
-            table_config::WidthError,
+            table_config::{Layout, LayoutError},
             versions::{Lag, ReadError},
         },
         write::{WriteMode, WriteOutcome, restore::ChangeOptions},
@@ -333,29 +333,29 @@ async fn a_table_keeps_the_width_it_was_created_with() {
         database.table_name("Table"),
         VersionDigits::new(10).unwrap(),
     );
-    assert_eq!(two.stored_digits().await, Ok(None));
+    assert_eq!(two.stored_layout().await, Ok(Layout::default()));
     let one = Store::new(
         database.client.clone(),
         database.table_name("Table"),
         VersionDigits::default(),
     );
-    one.claim_width().await.unwrap();
+    one.claim_layout().await.unwrap();
     assert_eq!(
-        two.stored_digits().await,
-        Ok(None),
+        two.stored_layout().await,
+        Ok(Layout::default()),
         "a claim does not store the default"
     );
-    two.claim_width().await.unwrap();
-    two.claim_width().await.unwrap();
-    two.store_digits().await.unwrap();
-    assert_eq!(other.stored_digits().await, Ok(VersionDigits::new(2)));
-    let mismatch = Err(WidthError::Other {
+    two.claim_layout().await.unwrap();
+    two.claim_layout().await.unwrap();
+    two.store_layout().await.unwrap();
+    assert_eq!(other.stored_layout().await.unwrap().digits, VersionDigits::new(2));
+    let mismatch = Err(LayoutError::Width {
         stored: two.digits(),
         requested: other.digits(),
     });
-    assert_eq!(other.store_digits().await, mismatch);
-    assert_eq!(other.claim_width().await, mismatch);
-    assert!(one.claim_width().await.is_err());
+    assert_eq!(other.store_layout().await, mismatch);
+    assert_eq!(other.claim_layout().await.map(drop), mismatch);
+    assert!(one.claim_layout().await.is_err());
 
     // A table without a stored width has the default one.
     let narrow = database.store("Narrow", 1).await;
@@ -367,12 +367,12 @@ async fn a_table_keeps_the_width_it_was_created_with() {
         database.table_name("Narrow"),
         VersionDigits::new(10).unwrap(),
     );
-    let mismatch = Err(WidthError::Other {
+    let mismatch = Err(LayoutError::Width {
         stored: VersionDigits::default(),
         requested: wide.digits(),
     });
-    assert_eq!(wide.claim_width().await, mismatch);
-    narrow.claim_width().await.unwrap();
+    assert_eq!(wide.claim_layout().await.map(drop), mismatch);
+    narrow.claim_layout().await.unwrap();
 }
 
 /// With a width of 10, one Query returns the history in the order of its versions, without the latest item.

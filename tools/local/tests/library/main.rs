@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod attached;
 mod audit;
 mod browsing;
 mod conformance;
@@ -12,6 +13,7 @@ mod gaps;
 mod hedge;
 mod history_writer;
 mod idempotency;
+mod indexes;
 mod keys;
 mod limits;
 mod modes;

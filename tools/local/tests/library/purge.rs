@@ -61,6 +61,8 @@ async fn purge(store: &Store, second: u64) -> ItemCounts {
 fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2] {
     let settings = Config {
         table: database.table_name("Table"),
+        history: store.own_history().cloned(),
+        attached: None,
         digits: VersionDigits::default(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),

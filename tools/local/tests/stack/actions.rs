@@ -1,4 +1,4 @@
-//! Compares the actions that `template.yaml` allows each role with those that its requests need.
+//! Compares the actions that `template.yaml` allows each role, on which table, with those that its requests need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +45,9 @@ const BY_LAMBDA: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// The action for a race of two deliveries: an INSERT of one version finds its key taken, and reads the item.
+const RARE: (&str, &str) = ("StreamRole", "dynamodb:GetItem History");
+
 /// The access keys that stand for a role: that of the function, and that of the mapping, which uses the function's role.
 const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("StreamRole", &["streamfn", "mapping"])];
 
@@ -58,51 +61,52 @@ async fn each_role_is_allowed_exactly_the_actions_it_needs() {
     }
     for mode in ["stream", "inline", "transaction"] {
         for idempotency in ["recent", "ledger"] {
+            let own = [
+                ("HistoryTable", "own"),
+                ("WriteMode", mode),
+                ("Idempotency", idempotency),
+            ];
+            check(&own, &[Layout::None, Layout::Migrating]).await;
             for skip_unchanged in ["false", "true"] {
                 for digits in ["1", "10"] {
-                    check(&[
+                    let same = [
                         ("WriteMode", mode),
                         ("Idempotency", idempotency),
                         ("SkipUnchanged", skip_unchanged),
                         ("VersionDigits", digits),
-                    ])
-                    .await;
+                    ];
+                    check(&same, &[Layout::None]).await;
                 }
             }
         }
     }
 }
 
-async fn check(parameters: &[(&str, &str)]) {
-    let tap = Tap::embedded();
-    let stack = start(&tap, parameters).await;
-    // The stack has stored the width already. On AWS, writer-fn does so.
-    let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
-    let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
-    let forget = client.delete_item().table_name(&stack.table);
-    forget
-        .key("PK", key("#vzero"))
-        .key("SK", key("config"))
-        .send()
-        .await
-        .unwrap();
-    work(&stack).await;
-    // If the writer puts the version items, histories are complete before stream-fn reads the stream.
-    eventually("put by stream-fn", async || {
-        tap.actions_by_access_key().contains_key("streamfn").then_some(())
-    })
-    .await;
-    let by_key = tap.actions_by_access_key();
-    let asked = ACCESS_KEYS.map(|(role, keys)| {
-        let asked = keys.iter().filter_map(|key| by_key.get(*key)).flatten().cloned();
-        (role.to_owned(), asked.collect::<BTreeSet<_>>())
-    });
-    let mut asked = BTreeMap::from(asked);
+/// Layout that the table stores when the functions start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    None,
+    /// History is being moved to its own table: reads use both.
+    Migrating,
+}
+
+/// Compares what the requests need in these layouts with what the template allows.
+async fn check(parameters: &[(&str, &str)], layouts: &[Layout]) {
+    let mut asked = BTreeMap::<_, BTreeSet<_>>::new();
+    for layout in layouts {
+        for (role, actions) in needed(parameters, *layout).await {
+            asked.entry(role).or_default().extend(actions);
+        }
+    }
     for (role, actions) in BY_LAMBDA {
         for action in actions {
             let new = asked.entry(role.to_owned()).or_default().insert((*action).to_owned());
             assert!(new, "{role} does {action} itself");
         }
+    }
+    if parameters.contains(&("HistoryTable", "own")) {
+        let (role, action) = RARE;
+        asked.entry(role.to_owned()).or_default().insert(action.to_owned());
     }
     let text = std::fs::read_to_string(root().join("template.yaml")).unwrap();
     let owned: Vec<_> = parameters
@@ -111,6 +115,46 @@ async fn check(parameters: &[(&str, &str)]) {
         .collect();
     let allowed = policies::allowed(&policies::statements(&text, &owned).unwrap());
     assert_eq!(asked, allowed, "needed, and allowed, with {parameters:?}");
+}
+
+/// Returns the actions that the requests of a stack need, with their tables, by role.
+async fn needed(parameters: &[(&str, &str)], layout: Layout) -> BTreeMap<String, BTreeSet<String>> {
+    let tap = Tap::embedded();
+    let stack = start(&tap, parameters).await;
+    // The stack has stored the layout already. On AWS, writer-fn does so.
+    let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
+    let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
+    match layout {
+        Layout::None => {
+            let forget = client.delete_item().table_name(&stack.table);
+            let forget = forget.key("PK", key("#vzero")).key("SK", key("config"));
+            forget.send().await.unwrap();
+        }
+        Layout::Migrating => {
+            let migrate = client.update_item().table_name(&stack.table);
+            let migrate = migrate.key("PK", key("#vzero")).key("SK", key("config"));
+            let migrate = migrate.update_expression("SET Migrating = :true");
+            let migrating = aws_sdk_dynamodb::types::AttributeValue::Bool(true);
+            let migrate = migrate.expression_attribute_values(":true", migrating);
+            migrate.send().await.unwrap();
+        }
+    }
+    work(&stack).await;
+    // If the writer puts the version items, histories are complete before stream-fn reads the stream.
+    eventually("put by stream-fn", async || {
+        tap.actions_by_access_key().contains_key("streamfn").then_some(())
+    })
+    .await;
+    let by_key = tap.actions_by_access_key();
+    let asked = ACCESS_KEYS.map(|(role, keys)| {
+        let asked = keys.iter().filter_map(|key| by_key.get(*key)).flatten();
+        let asked = asked.map(|needed| match &needed.table {
+            Some(table) => format!("{} {table}", needed.action),
+            None => needed.action.clone(),
+        });
+        (role.to_owned(), asked.collect::<BTreeSet<_>>())
+    });
+    BTreeMap::from(asked)
 }
 
 async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
@@ -149,6 +193,10 @@ async fn work(stack: &Stack) {
     let again = json!({"ID": "G", "RequestSentAt": 0, "RequestId": "late", "N": 31});
     assert_eq!(write(again).await["Outcome"], "Written");
     settled(stack).await;
+    // Without its latest item, the floor of the history is read.
+    let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
+    testkit::database::delete_item(&client, &stack.table, "F", LATEST_KEY).await;
+    assert_eq!(write(json!({"ID": "F"})).await["errorType"], "Internal");
     // One record, and two in a batch that exist already the second time.
     let record = |entity: &str| {
         let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Reason to skip a test on another DynamoDB.
-const COMMAND: &str = "the command embeds a DynamoDB";
+pub(crate) const COMMAND: &str = "the command embeds a DynamoDB";
 
 pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     let path = folder.join(name);
@@ -292,25 +292,35 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
     if is_skipped("a_killed_stack_keeps_every_acknowledged_update", COMMAND) {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data").to_string_lossy().into_owned();
-    let feed = file(folder.path(), "feed.jsonl", &feed(2000, 25));
-    let mut acknowledged = 0;
-    for _ in 0..3 {
-        let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed]);
-        // While the feed is sent, the test sends updates whose responses it keeps.
-        for _ in 0..40 {
-            assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
-            acknowledged += 1;
+    for history in ["HistoryTable=same", "HistoryTable=own"] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data").to_string_lossy().into_owned();
+        let feed = file(folder.path(), "feed.jsonl", &feed(1000, 25));
+        let mut acknowledged = 0;
+        for _ in 0..3 {
+            let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed, "--parameter", history]);
+            // While the feed is sent, the test sends updates whose responses it keeps.
+            for _ in 0..40 {
+                assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
+                acknowledged += 1;
+            }
+            stack.kill();
         }
-        stack.kill();
+        let dump = folder.path().join("dump.jsonl");
+        let output = run(&[
+            "--once",
+            "--data-dir",
+            &data,
+            "--dump",
+            &dump.to_string_lossy(),
+            "--parameter",
+            history,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let versions = versions(&std::fs::read_to_string(dump).unwrap());
+        assert_eq!(versions["Ours#1"], acknowledged);
+        assert!(versions.len() > 1, "the feed was under way");
     }
-    let dump = folder.path().join("dump.jsonl");
-    let output = run(&["--once", "--data-dir", &data, "--dump", &dump.to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let versions = versions(&std::fs::read_to_string(dump).unwrap());
-    assert_eq!(versions["Ours#1"], acknowledged);
-    assert!(versions.len() > 1, "the feed was under way");
 }
 
 #[test]

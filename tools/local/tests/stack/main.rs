@@ -4,6 +4,7 @@
 
 mod access;
 mod actions;
+mod attach;
 mod bodies;
 mod command;
 mod deadline;

@@ -398,7 +398,7 @@ async fn a_writer_with_a_different_width_does_not_start() {
         .await;
     assert_eq!(write(&stack, json!({"ID": "E"})).await.0, "Runtime.ExitError");
     let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
-    assert!(logs.contains("10") && logs.contains("Other"), "{logs}");
+    assert!(logs.contains("10") && logs.contains("Width"), "{logs}");
     assert_eq!(item(&stack, "E", "v0").await, Value::Null);
     // With the stored width it starts, also with a width other than the default.
     let wide = start_with(template(&[("VersionDigits", "10")])).await;

@@ -34,7 +34,7 @@ pub(crate) fn silent_endpoint() -> String {
 pub(crate) async fn start_without_stream_fn(template: Template) -> RunningStack {
     let mut options = options(template, Some(PROGRAM));
     options.bootstraps.insert("stream-fn".to_owned(), "/bin/false".into());
-    RunningStack::start(options).await
+    Box::pin(RunningStack::start(options)).await
 }
 
 /// Checks that each v0 equals its newest version plus `Latest` and the recent requests, and returns the number of versions of each entity.

@@ -23,7 +23,8 @@ use crate::{
     progress::Progress,
 };
 
-/// Maximum number of documents that are processed concurrently. Each has many records.
+/// Maximum number of documents that are processed concurrently. Each has many records. Those of an attached table are processed in
+/// the order of their names, which begin with the shard and the time: the records of an item must be processed in their order.
 const CONCURRENCY: usize = 4;
 
 pub trait Sink {
@@ -74,13 +75,20 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
+    fn concurrency(&self) -> usize {
+        match self.connection.store.attached_table() {
+            Some(_) => 1,
+            None => CONCURRENCY,
+        }
+    }
+
     async fn path(&self, path: &Path, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         let taken = stream::iter(folder::files(path)?)
             .map(async |file| {
                 let name = file.display().to_string();
                 content(&name, folder::read(&file)?, sink).await
             })
-            .buffer_unordered(CONCURRENCY);
+            .buffer_unordered(self.concurrency());
         self.count(taken, tally).await
     }
 
@@ -102,7 +110,7 @@ impl<'a> Feed<'a> {
                 let bucket = bucket.to_owned();
                 self.object(&Object { bucket, key }, sink).await
             })
-            .buffer_unordered(CONCURRENCY);
+            .buffer_unordered(self.concurrency());
         self.count(taken, tally).await
     }
 
@@ -137,7 +145,8 @@ impl<'a> Feed<'a> {
         tally: &mut Tally,
     ) -> Result<(), OperationError> {
         while let Some(messages) = drain.next().await? {
-            let processed = match messages.iter().any(|message| message.deduplication_id.is_some()) {
+            let has_order = messages.iter().any(|message| message.deduplication_id.is_some());
+            let processed = match has_order || self.concurrency() == 1 {
                 true => self.in_order(&messages, resender, sink).await,
                 false => join_all(messages.iter().map(|message| self.message(message, resender, sink))).await,
             };

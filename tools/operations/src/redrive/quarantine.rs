@@ -12,6 +12,7 @@ use super::{
     tally::Tally,
 };
 use crate::{
+    connection::entity_of,
     error::OperationError,
     failures::document::{Context, Document},
     quarantine::QuarantinedEntities,
@@ -63,7 +64,10 @@ impl Feed<'_> {
     ) -> Result<QuarantinedEntities, OperationError> {
         let store = self.connection.store.clone();
         Ok(match (id, after) {
-            (Some(id), _) => QuarantinedEntities::named(store, [EntityId::new(id)?]),
+            (Some(id), _) => {
+                let entity = entity_of(&store, id)?;
+                QuarantinedEntities::named(store, [entity])
+            }
             (None, after) => {
                 let cursor = after.and_then(|record| {
                     let first = record.items().into_iter().next()?;

@@ -53,8 +53,10 @@ impl Sink for Replay {
         let mut tally = read.tally;
         let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
         if let Some((batch, fetched)) = read.fetched {
-            // The stream also contains records that the mapping filters out.
-            done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
+            // The stream also contains records that the mapping filters out. Those of an attached table are not read.
+            if self.store.attached_table().is_none() {
+                done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
+            }
             if !fetched.is_whole {
                 let lost = batch.size.saturating_sub(done.len() as u64).max(1);
                 tally.lose(&batch, fetched.first.as_ref(), lost);
@@ -89,6 +91,9 @@ impl Replay {
                 writer.process(records, Deadline::after(self.timeout)).await
             }
             Some(plan) => {
+                if let Some(tried) = self.preview_attached(&records).await {
+                    return tried;
+                }
                 let tried = stream::iter(records).map(|record| self.try_out(record, plan));
                 tried.buffered(READS).collect().await
             }
@@ -97,9 +102,20 @@ impl Replay {
 
     /// Returns the outcomes that a replay of these records would have, in their order.
     pub async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<ProcessedRecord> {
+        let raw: Vec<_> = records.iter().map(|record| &**record).collect();
+        if let Some(tried) = self.preview_attached(&raw).await {
+            return tried;
+        }
         let plan = Plan::default();
         let tried = stream::iter(records).map(|record| self.try_out(record, &plan));
         tried.buffered(READS).collect().await
+    }
+
+    /// Returns the outcomes that records of an attached table would have. A record in two documents counts in both. `None` for
+    /// another table.
+    async fn preview_attached(&self, records: &[&RawValue]) -> Option<Vec<ProcessedRecord>> {
+        let writer = HistoryWriter::from_store(self.store.clone());
+        writer.preview_attached(records, Deadline::after(self.timeout)).await
     }
 
     async fn try_out(&self, raw: &RawValue, plan: &Plan) -> ProcessedRecord {

@@ -8,7 +8,7 @@ use aws_sdk_dynamodbstreams::{
     types::{self, ShardIteratorType},
 };
 use serde_json::{Value, json, value::RawValue};
-use shared::domain::{Item, keys::LATEST_KEY, names, sequence::SequenceNumber};
+use shared::domain::{Item, attached::selection::Selection, keys::LATEST_KEY, names, sequence::SequenceNumber};
 
 use crate::{
     connection::Connection,
@@ -30,7 +30,12 @@ const GONE: [&str; 3] = [
 ];
 
 #[derive(Debug, Clone)]
-pub struct TableStream(Client);
+pub struct TableStream {
+    client: Client,
+    /// Records that the mapping of an attached table delivers. `None` for another table, of which those of latest items are
+    /// delivered.
+    attached: Option<Selection>,
+}
 
 /// Records of a batch that the stream still has.
 #[derive(Debug, Default)]
@@ -49,13 +54,18 @@ impl TableStream {
         if let Some(url) = &connection.endpoint_url {
             config = config.endpoint_url(url);
         }
-        Self(Client::from_conf(config.build()))
+        Self {
+            client: Client::from_conf(config.build()),
+            attached: connection.store.attached_table().map(Selection::new),
+        }
     }
 
     pub async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
         let mut fetched = Fetched::default();
         if let Some(iterator) = self.start(batch).await? {
-            self.records(iterator, |record| fetched.take(record, batch)).await?;
+            let attached = self.attached.as_ref();
+            self.records(iterator, |record| fetched.take(record, batch, attached))
+                .await?;
         }
         Ok(fetched)
     }
@@ -65,7 +75,11 @@ impl TableStream {
         let name = TableId::of_arn(table).map_or_else(|| table.to_owned(), |table| table.name);
         for stream_arn in self.streams(&name).await? {
             for shard in self.shards(&stream_arn).await? {
-                let request = self.0.get_shard_iterator().stream_arn(&stream_arn).shard_id(&shard);
+                let request = self
+                    .client
+                    .get_shard_iterator()
+                    .stream_arn(&stream_arn)
+                    .shard_id(&shard);
                 let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
                 if let Some(iterator) = iterator(horizon).await? {
                     self.records(iterator, |record| {
@@ -108,7 +122,7 @@ impl TableStream {
         let mut start = None;
         loop {
             let request = self
-                .0
+                .client
                 .list_streams()
                 .table_name(table)
                 .set_exclusive_start_stream_arn(start);
@@ -134,7 +148,7 @@ impl TableStream {
         let mut start = None;
         loop {
             let request = self
-                .0
+                .client
                 .describe_stream()
                 .stream_arn(stream_arn)
                 .set_exclusive_start_shard_id(start);
@@ -163,7 +177,7 @@ impl TableStream {
     /// shard.
     async fn start(&self, batch: &Batch) -> Result<Option<String>, OperationError> {
         let request = self
-            .0
+            .client
             .get_shard_iterator()
             .stream_arn(&batch.stream_arn)
             .shard_id(&batch.shard);
@@ -179,7 +193,7 @@ impl TableStream {
 
     /// Returns the next records and the next iterator, or `None` if they were trimmed in the meantime.
     async fn page(&self, iterator: &str) -> Result<Option<(Vec<types::Record>, Option<String>)>, OperationError> {
-        match self.0.get_records().shard_iterator(iterator).send().await {
+        match self.client.get_records().shard_iterator(iterator).send().await {
             Ok(page) => Ok(Some((page.records.unwrap_or_default(), page.next_shard_iterator))),
             Err(error) => {
                 let error = RequestError::new("GetRecords", &error);
@@ -208,7 +222,7 @@ async fn iterator(request: GetShardIteratorFluentBuilder) -> Result<Option<Strin
 
 impl Fetched {
     /// Adds a record if it belongs to the batch. Returns `true` at the end of the batch.
-    fn take(&mut self, record: types::Record, batch: &Batch) -> bool {
+    fn take(&mut self, record: types::Record, batch: &Batch, attached: Option<&Selection>) -> bool {
         let number = record
             .dynamodb
             .as_ref()
@@ -227,8 +241,12 @@ impl Fetched {
             }
             self.first.get_or_insert_with(|| number.clone());
             self.is_whole = number == batch.last && self.first.as_ref() == Some(&batch.first);
-            if !is_of_other_item(&record) {
-                self.records.extend(delivered(record, &batch.stream_arn));
+            match attached {
+                Some(selection) => self
+                    .records
+                    .extend(delivered_whole(record, &batch.stream_arn, selection)),
+                None if is_of_other_item(&record) => {}
+                None => self.records.extend(delivered(record, &batch.stream_arn)),
             }
         }
         number == batch.last
@@ -259,112 +277,49 @@ fn delivered(record: types::Record, stream_arn: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_string()).ok()
 }
 
+/// Returns a record of an attached table as functions receive it. `None` if the mapping does not deliver it.
+fn delivered_whole(record: types::Record, stream_arn: &str, selection: &Selection) -> Option<Box<RawValue>> {
+    let change = record.dynamodb?;
+    let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
+    let images = [
+        ("Keys", change.keys),
+        ("OldImage", change.old_image),
+        ("NewImage", change.new_image),
+    ];
+    for (name, image) in images {
+        if let Some(image) = image {
+            dynamodb[name] = json_of(image);
+        }
+    }
+    if let Some(created) = change.approximate_creation_date_time {
+        dynamodb["ApproximateCreationDateTime"] = json!(created.secs());
+    }
+    if let Some(view) = change.stream_view_type {
+        dynamodb["StreamViewType"] = json!(view.as_str());
+    }
+    if let Some(bytes) = change.size_bytes {
+        dynamodb["SizeBytes"] = json!(bytes);
+    }
+    let mut json = json!({
+        "eventID": record.event_id,
+        "eventName": record.event_name.map(|name| name.as_str().to_owned()),
+        "eventVersion": record.event_version,
+        "eventSource": record.event_source,
+        "awsRegion": record.aws_region,
+        "dynamodb": dynamodb,
+        "eventSourceARN": stream_arn,
+    });
+    if let Some(identity) = record.user_identity {
+        json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
+    }
+    let raw = selection.has_record(&json).then(|| json.to_string())?;
+    RawValue::from_string(raw).ok()
+}
+
 fn json_of(image: HashMap<String, types::AttributeValue>) -> Value {
     // Attribute values always have a JSON form.
     serde_json::to_value(Item::from(image)).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use aws_sdk_dynamodbstreams::config::{
-        BehaviorVersion, Config, Credentials, Region,
-        http::{HttpRequest, HttpResponse},
-    };
-    use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
-
-    use super::*;
-    use crate::error::Kind;
-
-    fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, StaticReplayClient) {
-        let events = responses.into_iter().map(|body| {
-            let status: u16 = if body["__type"].is_null() { 200 } else { 400 };
-            let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
-            ReplayEvent::new(HttpRequest::empty(), response)
-        });
-        let http = StaticReplayClient::new(events.collect());
-        let config = Config::builder()
-            .behavior_version(BehaviorVersion::v2026_01_12())
-            .region(Region::new("eu-central-1"))
-            .credentials_provider(Credentials::for_tests())
-            .http_client(http.clone())
-            .build();
-        (TableStream(Client::from_conf(config)), http)
-    }
-
-    fn number(number: u64) -> SequenceNumber {
-        SequenceNumber::new(number.to_string()).unwrap()
-    }
-
-    fn error(code: &str) -> Value {
-        json!({"__type": code})
-    }
-
-    fn iterator() -> Value {
-        json!({"ShardIterator": "iterator"})
-    }
-
-    fn page(numbers: &[u64]) -> Value {
-        let record = |n: &u64| json!({"eventName": "INSERT", "dynamodb": {"SequenceNumber": n.to_string()}});
-        json!({"Records": numbers.iter().map(record).collect::<Vec<_>>(), "NextShardIterator": "next"})
-    }
-
-    /// Number of records of a batch from 8 to 11, the first of them, `true` if it is complete, and the number of requests.
-    async fn fetched(responses: impl IntoIterator<Item = Value>) -> (usize, Option<SequenceNumber>, bool, usize) {
-        let (stream, http) = responding(responses);
-        let batch = Batch {
-            stream_arn: "arn:aws:dynamodb:eu-central-1:1:table/T/stream/1".to_owned(),
-            shard: "shard-1".to_owned(),
-            first: number(8),
-            last: number(11),
-            size: 3,
-        };
-        let fetched = stream.fetch(&batch).await.unwrap();
-        let requests = http.actual_requests().count();
-        (fetched.records.len(), fetched.first, fetched.is_whole, requests)
-    }
-
-    #[tokio::test]
-    async fn trimmed_records_are_distinguished_from_existing_ones() {
-        let (trimmed, gone) = ("TrimmedDataAccessException", "ResourceNotFoundException");
-        let whole = [iterator(), page(&[]), page(&[8, 9]), page(&[]), page(&[11, 12])];
-        assert_eq!(fetched(whole).await, (3, Some(number(8)), true, 5));
-        // The oldest remaining record belongs to the batch, or follows it.
-        let half = [error(trimmed), iterator(), page(&[10, 11])];
-        assert_eq!(fetched(half).await, (2, Some(number(10)), false, 3));
-        let after = [error(trimmed), iterator(), page(&[12])];
-        assert_eq!(fetched(after).await, (0, None, false, 3));
-        assert_eq!(fetched([error(trimmed), error(trimmed)]).await, (0, None, false, 2));
-        assert_eq!(fetched([error(gone), error(gone)]).await, (0, None, false, 2));
-        assert_eq!(fetched([iterator(), error(trimmed)]).await, (0, None, false, 2));
-        // The end of the shard, and one that has none.
-        let closed = [iterator(), json!({"Records": []})];
-        assert_eq!(fetched(closed).await, (0, None, false, 2));
-        let endless = std::iter::once(iterator()).chain((0..200).map(|_| page(&[])));
-        assert_eq!(fetched(endless).await, (0, None, false, 51));
-    }
-
-    #[tokio::test]
-    async fn records_are_not_lost_after_an_unexpected_error() {
-        let batch = Batch {
-            stream_arn: String::new(),
-            shard: "shard-1".to_owned(),
-            first: number(8),
-            last: number(8),
-            size: 1,
-        };
-        let refused = error("AccessDeniedException");
-        for responses in [
-            vec![refused.clone()],
-            vec![iterator(), refused.clone()],
-            vec![error(GONE[0]), refused],
-        ] {
-            let (stream, _) = responding(responses);
-            let error = stream.fetch(&batch).await.unwrap_err();
-            assert_eq!(error.kind(), Kind::Unavailable, "{error}");
-            assert!(
-                error.to_string().ends_with("failed with AccessDeniedException"),
-                "{error}"
-            );
-        }
-    }
-}
+mod tests;

@@ -41,6 +41,10 @@ pub(crate) enum Mutation {
     Guard,
     /// The condition on the ledger's marker
     Ledger,
+    /// The record that a version of an attached table comes from, as stream-fn reads it: an earlier one
+    AttachedRecord,
+    /// The old image of a change to an attached table: there is none
+    AttachedOldImage,
     /// The conditions on the put of a version item, and the rule that a statement does not overwrite
     Condition,
     /// The put into quarantine: the record is stored under another key

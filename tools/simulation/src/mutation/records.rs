@@ -15,6 +15,13 @@ pub(super) fn change(mutation: Mutation, record: &mut Value) {
                 *key = json!({"S": LATEST_KEY});
             }
         }
+        Mutation::AttachedOldImage => {
+            if record.pointer("/dynamodb/Keys/PK").is_none()
+                && let Some(change) = record["dynamodb"].as_object_mut()
+            {
+                change.remove("OldImage");
+            }
+        }
         Mutation::OwnVersion => {
             if let Some(image) = record.pointer_mut("/dynamodb/NewImage")
                 && image.get("RecordedVersion").is_some()

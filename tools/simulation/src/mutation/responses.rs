@@ -8,7 +8,10 @@ use shared::domain::{
 };
 
 use super::{Mutation, expressions::remove};
-use crate::{caller::Caller, schedule::TABLE};
+use crate::{
+    caller::Caller,
+    schedule::{HISTORY, TABLE},
+};
 
 /// Time of a purge marker that covers no version.
 const LONG_AGO: &str = "1970-01-01T00:00:00.000000000Z";
@@ -27,9 +30,17 @@ pub(super) fn change(
                 remove(item, "RequestId");
             }
         }
+        (Mutation::AttachedRecord, "Query") => {
+            for item in read_items(response)
+                .into_iter()
+                .filter(|item| item.get("Stream").is_some())
+            {
+                item["RequestId"] = json!({"S": "1"});
+            }
+        }
         (Mutation::HistoryWait, "BatchGetItem") if is_writer => {
             let keys = keys(request);
-            if let Some(found) = response["Responses"][TABLE].as_array_mut() {
+            if let Some(found) = of_history(response) {
                 let is_missing = |key: &&Value| !found.iter().any(|item| item["SK"] == key["SK"]);
                 let missing: Vec<_> = keys.iter().filter(is_missing).cloned().collect();
                 found.extend(missing);
@@ -65,7 +76,7 @@ pub(super) fn change(
             }
         }
         (Mutation::PurgeMarker, "BatchGetItem") if caller.is_some_and(Caller::is_stream_function) => {
-            if let Some(found) = response["Responses"][TABLE].as_array_mut() {
+            if let Some(found) = of_history(response) {
                 found.retain(|item| item["SK"]["S"] != purge_marker::SORT_KEY);
             }
         }
@@ -90,6 +101,13 @@ pub(super) fn change(
     }
 }
 
+/// Returns the items that a read of several keys returned from the table of history.
+fn of_history(response: &mut Value) -> Option<&mut Vec<Value>> {
+    let tables = response["Responses"].as_object_mut()?;
+    let table = if tables.contains_key(HISTORY) { HISTORY } else { TABLE };
+    tables.get_mut(table)?.as_array_mut()
+}
+
 /// Returns the items of a read.
 fn read_items(response: &mut Value) -> Vec<&mut Value> {
     let Some(members) = response.as_object_mut() else {
@@ -100,7 +118,10 @@ fn read_items(response: &mut Value) -> Vec<&mut Value> {
         match name.as_str() {
             "Item" => items.push(value),
             "Items" => items.extend(value.as_array_mut().into_iter().flatten()),
-            "Responses" => items.extend(value.get_mut(TABLE).and_then(Value::as_array_mut).into_iter().flatten()),
+            "Responses" => {
+                let tables = value.as_object_mut().into_iter().flat_map(|tables| tables.values_mut());
+                items.extend(tables.filter_map(Value::as_array_mut).flatten());
+            }
             _ => {}
         }
     }
@@ -108,8 +129,15 @@ fn read_items(response: &mut Value) -> Vec<&mut Value> {
 }
 
 fn keys(request: &Value) -> Vec<Value> {
-    let keys = request["RequestItems"][TABLE]["Keys"].as_array();
-    keys.cloned().unwrap_or_default()
+    let tables = request["RequestItems"]
+        .as_object()
+        .into_iter()
+        .flat_map(|tables| tables.values());
+    tables
+        .filter_map(|table| table["Keys"].as_array())
+        .flatten()
+        .cloned()
+        .collect()
 }
 
 /// Returns the first sort key of a query.

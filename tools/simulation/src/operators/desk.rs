@@ -1,6 +1,6 @@
 //! The operators of a run, with the queues of the table.
 
-use shared::domain::keys::VersionDigits;
+use shared::{domain::keys::VersionDigits, dynamodb::HistoryTable};
 
 use super::{Operators, queues::MemoryQueues, services::ExternalServices};
 use crate::{clock::Clock, connector::Connector};
@@ -15,10 +15,15 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(connector: &Connector, clock: Clock, digits: VersionDigits) -> Self {
+    pub(crate) fn new(
+        connector: &Connector,
+        clock: Clock,
+        digits: VersionDigits,
+        history: Option<HistoryTable>,
+    ) -> Self {
         let queues = MemoryQueues::new(clock, [(DEAD_LETTERS.to_owned(), vec![UPDATES.to_owned()])]);
         let services = ExternalServices::new(queues.clone());
-        let operators = Operators::new(connector, clock.shifted(0), digits, services);
+        let operators = Operators::new(connector, clock.shifted(0), digits, services).with_history(history);
         Self { operators, queues }
     }
 }

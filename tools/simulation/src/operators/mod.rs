@@ -34,6 +34,7 @@ use shared::{
     clock::Clock,
     domain::keys::VersionDigits,
     dynamodb::{
+        HistoryTable,
         client::ClientSettings,
         maintain::rate_limit::{Limits, RateLimiter},
     },
@@ -97,6 +98,13 @@ impl Operators {
     #[must_use]
     pub(crate) fn with_checkpoints(mut self, folder: PathBuf) -> Self {
         self.checkpoints = Some(folder);
+        self
+    }
+
+    /// Uses this table of history, if any.
+    #[must_use]
+    pub(crate) fn with_history(mut self, history: Option<HistoryTable>) -> Self {
+        self.connection = self.connection.with_history(history);
         self
     }
 

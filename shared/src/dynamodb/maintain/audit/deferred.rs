@@ -15,6 +15,8 @@ pub enum DeferredCheck {
     Missing(MissingVersions),
     /// Counter that does not fit the versions.
     Counter(DoubtfulCounter),
+    /// Item of an attached table that differs from its history.
+    Item(DifferentItem),
 }
 
 /// Missing versions of an entity, which may still arrive.
@@ -39,8 +41,21 @@ pub struct DoubtfulCounter {
     pub(super) rounds: u32,
 }
 
+/// Item of an attached table that differs from its newest state in history. The record of its change may still arrive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct DifferentItem {
+    #[serde(rename = "ID")]
+    pub(crate) id: String,
+    /// Newest version when the item was first compared.
+    pub(crate) first: Version,
+    /// Newest version when the item was compared last.
+    pub(crate) newest: Version,
+    pub(crate) rounds: u32,
+}
+
 /// Returns the entity of a deferred check. Its id was valid when the check was deferred.
-pub(super) fn entity_of(id: &str) -> Result<EntityId, ServiceError> {
+pub(crate) fn entity_of(id: &str) -> Result<EntityId, ServiceError> {
     EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))
 }
 
@@ -66,7 +81,13 @@ mod tests {
                 rounds: 2,
             })
         };
-        for check in [missing.clone(), counter(None), counter(Some(Version::FIRST))] {
+        let item = DeferredCheck::Item(DifferentItem {
+            id: "E".to_owned(),
+            first: Version::FIRST,
+            newest: Version::FIRST,
+            rounds: 2,
+        });
+        for check in [missing.clone(), counter(None), counter(Some(Version::FIRST)), item] {
             let text = serde_json::to_string(&check).unwrap();
             assert_eq!(serde_json::from_str::<DeferredCheck>(&text).unwrap(), check, "{text}");
         }

@@ -1,7 +1,7 @@
 //! Strongly consistent reads of the items that an audit compares, at the rate of its limiter.
 
 use crate::{
-    domain::{audit::Collection, entity::EntityId, version_set::VersionSet},
+    domain::{audit::Collection, entity::EntityId, keys::LATEST_KEY, version_set::VersionSet},
     dynamodb::{
         client::error::ServiceError,
         maintain::audit::Auditor,
@@ -58,6 +58,9 @@ impl Auditor {
     }
 
     pub(super) async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
+        if self.store.has_own_history() {
+            self.read_item(entity, LATEST_KEY, into).await?;
+        }
         let range = Range::all_versions(self.limiter.page_limit());
         let mut cursor = None;
         loop {

@@ -173,6 +173,7 @@ impl Backfill {
 impl Store {
     /// Sets `Latest` of an existing latest item to 1, and returns the item, `None` if it has `Latest`.
     async fn adopt(&self, entity: &EntityId, request_id: &RequestId) -> Result<Option<Item>, ServiceError> {
+        self.check_writable("UpdateItem")?;
         let now = self.now();
         let request = request(entity, request_id, now, &self.table);
         match request.send_with(&self.client).await {

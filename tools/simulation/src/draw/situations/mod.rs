@@ -24,6 +24,7 @@ pub(super) fn draw(rng: &mut Rng, situation: Situation, seed: u64, settings: Set
         updates: Vec::new(),
         steps: Vec::new(),
         faults: Vec::new(),
+        attached: Vec::new(),
     };
     situation(rng, &mut schedule);
     schedule.steps.sort_by_key(|step| step.at);

@@ -52,6 +52,14 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
     let version =
         json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}});
     match mutation {
+        M::AttachedRecord => vec![Response(
+            Sender::Stream,
+            "attached_tail",
+            json!({"Items": [{"RequestId": {"S": "7"}, "Stream": {"S": "2026"}}]}),
+        )],
+        M::AttachedOldImage => vec![Record(
+            json!({"dynamodb": {"Keys": {"id": {"S": "i"}}, "OldImage": {"id": {"S": "i"}}}}),
+        )],
         M::Guard => vec![
             Request("write_stream", "#request = :request)"),
             Request(

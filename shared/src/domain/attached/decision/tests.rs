@@ -1,0 +1,289 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::domain::{
+    attached::{
+        change::Principal,
+        definition::{KeyAttribute, KeyType, Parts},
+    },
+    entity::EntityId,
+    recorded_at::RecordedAt,
+};
+
+const STREAM: &str = "2026-01-01T00:00:00.000";
+
+fn table() -> AttachedTable {
+    AttachedTable::new(Parts {
+        table: "Orders".to_owned(),
+        history_table: None,
+        partition_key: KeyAttribute {
+            name: "id".to_owned(),
+            kind: KeyType::S,
+        },
+        sort_key: None,
+        version_attribute: None,
+        ignored: ["seen".to_owned()].into(),
+        filter: None,
+    })
+    .unwrap()
+}
+
+/// An item with this state; a state of two letters has the second one in an ignored attribute.
+fn item(state: &str) -> Item {
+    let mut item = json!({"id": {"S": "a"}, "state": {"S": &state[..1]}, "n": {"N": "1.0"}, "set": {"SS": ["x", "y"]}});
+    if state.len() > 1 {
+        item["seen"] = json!({"S": &state[1..]});
+        (item["n"], item["set"]) = (json!({"N": "1"}), json!({"SS": ["y", "x"]}));
+    }
+    serde_json::from_value(item).unwrap()
+}
+
+/// A change from a state to a state, `-` if the item does not exist, `?` if the stream has no old images.
+fn change(number: u64, from: &str, to: &str) -> Change {
+    Change {
+        entity: EntityId::new("E").unwrap(),
+        place: Place::parse(STREAM, &number.to_string()).unwrap(),
+        created_micros: None,
+        key: serde_json::from_value(json!({"id": {"S": "a"}})).unwrap(),
+        has_old_images: from != "?",
+        old: (!"-?".contains(from)).then(|| item(from)),
+        new: match to {
+            "-" => NewState::Deleted(None),
+            to => NewState::Item(item(to)),
+        },
+    }
+}
+
+/// Versions, the newest first: `v2:7#old=a` is version 2, from record 7's old image, with state a; `+` marks a late one.
+fn tail(versions: &[&str], is_complete: bool) -> Tail {
+    let version = |text: &&str| {
+        let is_late = text.ends_with('+');
+        let (version, rest) = text[1..].trim_end_matches('+').split_once(':').unwrap();
+        let (id, state) = rest.split_once('=').unwrap();
+        Recorded {
+            version: Version::new(version.parse().unwrap()).unwrap(),
+            place: Place::parse(STREAM, id),
+            is_late,
+            backfilled_at: None,
+            state: (state != "-").then(|| item(state)),
+        }
+    };
+    Tail {
+        versions: versions.iter().map(version).collect(),
+        is_complete,
+    }
+}
+
+/// Returns a decision as text, such as `Missed 7#old=b, Record 7=c`.
+fn decided(change: &Change, tail: &Tail) -> String {
+    match decide(&table(), change, tail) {
+        Decision::Append(states) => {
+            let text = |state: &State| {
+                let letter = match (state.is_deleted, state.image.get("state")) {
+                    (true, None) => "-",
+                    (false, Some(AttributeValue::S(letter))) => letter,
+                    _ => "invalid",
+                };
+                format!("{:?} {}={letter}", state.origin, state.place.request_id())
+            };
+            states.iter().map(text).collect::<Vec<_>>().join(", ")
+        }
+        decision => format!("{decision:?}"),
+    }
+}
+
+#[test]
+fn new_changes() {
+    for (from, to, versions, expected) in [
+        // History begins.
+        ("-", "a", vec![], "Record 7=a"),
+        ("a", "b", vec![], "Baseline 7#old=a, Record 7=b"),
+        ("a", "-", vec![], "Baseline 7#old=a, Record 7=-"),
+        ("a", "ax", vec![], "Baseline 7#old=a"),
+        ("?", "a", vec![], "Record 7=a"),
+        ("?", "-", vec![], "Record 7=-"),
+        // It continues.
+        ("a", "b", vec!["v1:5=a"], "Record 7=b"),
+        ("a", "-", vec!["v1:5=a"], "Record 7=-"),
+        ("-", "a", vec!["v1:5=-"], "Record 7=a"),
+        ("ax", "ay", vec!["v1:5=a"], "Unchanged"),
+        ("a", "a", vec!["v1:5=a"], "Unchanged"),
+        // A record is missing.
+        ("b", "c", vec!["v1:5=a"], "Missed 7#old=b, Record 7=c"),
+        ("b", "bx", vec!["v1:5=a"], "Missed 7#old=b"),
+        ("b", "-", vec!["v1:5=a"], "Missed 7#old=b, Record 7=-"),
+        ("b", "c", vec!["v1:5=-"], "Missed 7#old=b, Record 7=c"),
+        ("-", "b", vec!["v1:5=a"], "Missed 7#old=-, Record 7=b"),
+        ("-", "a", vec!["v1:5=a"], "Missed 7#old=-, Record 7=a"),
+        ("-", "-", vec!["v1:5=a"], "Record 7=-"),
+        // It was interrupted after the old state.
+        ("b", "c", vec!["v2:7#old=b", "v1:5=a"], "Record 7=c"),
+        ("-", "c", vec!["v2:7#old=-", "v1:5=a"], "Record 7=c"),
+        ("a", "-", vec!["v1:7#old=a"], "Record 7=-"),
+        // Late versions do not count.
+        ("a", "b", vec!["v2:3=z+", "v1:5=a"], "Record 7=b"),
+        // No old images.
+        ("?", "ax", vec!["v1:5=a"], "Unchanged"),
+        ("?", "b", vec!["v1:5=a"], "Record 7=b"),
+        ("?", "a", vec!["v1:5=-"], "Record 7=a"),
+        ("?", "-", vec!["v1:5=-"], "Record 7=-"),
+        // A version of another program has no place.
+        ("a", "b", vec!["v1:r-1=a"], "Record 7=b"),
+    ] {
+        let change = change(7, from, to);
+        assert_eq!(
+            decided(&change, &tail(&versions, true)),
+            expected,
+            "{from} -> {to} {versions:?}"
+        );
+        // The last version in order is sufficient.
+        let incomplete = if versions.is_empty() { "ReadMore" } else { expected };
+        assert_eq!(
+            decided(&change, &tail(&versions, false)),
+            incomplete,
+            "{from} -> {to} {versions:?}"
+        );
+    }
+}
+
+#[test]
+fn changes_at_or_before_the_last_version() {
+    let history = ["v5:9=d", "v4:3=z+", "v3:8#old=c", "v2:5=b", "v1:1=a"];
+    for (number, from, to, read, expected) in [
+        (9, "c", "d", 1, "AlreadyRecorded"),
+        (5, "a", "b", 4, "AlreadyRecorded"),
+        (3, "y", "z", 2, "AlreadyRecorded"),
+        (1, "-", "a", 5, "AlreadyRecorded"),
+        // It is searched until a version with a lower place.
+        (8, "c", "e", 1, "ReadMore"),
+        (8, "c", "e", 2, "ReadMore"),
+        (8, "c", "e", 3, "Late 8=e"),
+        (8, "c", "-", 3, "Late 8=-"),
+        (6, "b", "c", 3, "ReadMore"),
+        (6, "b", "c", 4, "Late 6=c"),
+        (2, "a", "b", 4, "ReadMore"),
+        (2, "a", "b", 5, "Late 2=b"),
+        // A change that made no version is not late.
+        (6, "b", "bx", 4, "Unchanged"),
+        (6, "?", "bx", 4, "Unchanged"),
+        (6, "?", "c", 4, "Late 6=c"),
+    ] {
+        let tail = tail(&history[..read], read == history.len());
+        assert_eq!(decided(&change(number, from, to), &tail), expected, "{number} {read}");
+    }
+    // Before all versions.
+    assert_eq!(decided(&change(1, "-", "a"), &tail(&["v1:5=b"], true)), "Late 1=a");
+    assert_eq!(decided(&change(1, "-", "a"), &tail(&["v2:5=b"], false)), "ReadMore");
+}
+
+#[test]
+fn a_later_stream_continues_history() {
+    let mut change = change(1, "a", "b");
+    change.place.stream = "2026-01-02T00:00:00.000".to_owned();
+    assert_eq!(decided(&change, &tail(&["v1:9=a"], false)), "Record 1=b");
+}
+
+#[test]
+fn only_the_tombstone_of_the_record_has_its_principal() {
+    let mut deletion = change(7, "b", "-");
+    deletion.new = NewState::Deleted(Some(Principal::new(None, "p".to_owned())));
+    let Decision::Append(states) = decide(&table(), &deletion, &tail(&["v1:5=a"], true)) else {
+        panic!("no states");
+    };
+    let principals: Vec<_> = states.iter().map(|state| state.deleted_by.is_some()).collect();
+    assert_eq!(principals, [false, true]);
+}
+
+#[test]
+fn versions_are_dense() {
+    let next = |versions: &[&str]| tail(versions, true).next().unwrap().get();
+    assert_eq!((next(&[]), next(&["v7:3=z+", "v6:5=a"])), (1, 8));
+}
+
+#[test]
+fn an_item_is_compared_with_the_last_version_in_order() {
+    for (versions, state, expected) in [
+        (&[][..], "a", Agreement::Missing),
+        (&["v1:7=a"], "a", Agreement::Same),
+        // Ignored attributes, the form of numbers and the order of sets do not count.
+        (&["v1:7=a"], "ab", Agreement::Same),
+        (&["v1:7=a"], "b", Agreement::Differs),
+        (&["v1:7=a"], "-", Agreement::Differs),
+        (&["v2:8=-", "v1:7=a"], "-", Agreement::Same),
+        (&["v2:8=-", "v1:7=a"], "a", Agreement::Differs),
+        // A late version is older than the one before it.
+        (&["v2:6=b+", "v1:7=a"], "a", Agreement::Same),
+        (&["v2:6=b+", "v1:7=a"], "b", Agreement::Differs),
+        (&["v1:6=b+"], "b", Agreement::Missing),
+    ] {
+        let current = (state != "-").then(|| item(state));
+        let found = compare(&table(), current.as_ref(), &tail(versions, true));
+        assert_eq!(found, expected, "{versions:?} {state}");
+    }
+}
+
+/// The baseline of a backfill that read this state at second 1000.
+fn backfilled(state: &str) -> Recorded {
+    Recorded {
+        version: Version::FIRST,
+        place: None,
+        is_late: false,
+        backfilled_at: Some(RecordedAt::since_epoch(Duration::from_secs(1000))),
+        state: Some(item(state)),
+    }
+}
+
+fn at_second(second: i64, change: Change) -> Change {
+    Change {
+        created_micros: Some(second * 1_000_000),
+        ..change
+    }
+}
+
+#[test]
+fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
+    let baseline = Tail {
+        versions: vec![backfilled("s")],
+        is_complete: true,
+    };
+    for (second, from, to, expected) in [
+        // Before the backfill, up to the tolerance of the clocks.
+        (900, "a", "b", "Unchanged"),
+        (900, "a", "s", "Unchanged"),
+        (1010, "a", "s", "Unchanged"),
+        (900, "-", "s", "Unchanged"),
+        (900, "a", "-", "Unchanged"),
+        // The old image is the baseline: this is the next change, or a state that came back.
+        (900, "s", "b", "Record 7=b"),
+        (1001, "s", "b", "Record 7=b"),
+        (2000, "sx", "b", "Record 7=b"),
+        (1001, "s", "-", "Record 7=-"),
+        (1001, "s", "sx", "Unchanged"),
+        // After the backfill, and a record is missing.
+        (1011, "b", "c", "Missed 7#old=b, Record 7=c"),
+        (1011, "-", "c", "Missed 7#old=-, Record 7=c"),
+        // Without old images, a change near the backfill is recorded.
+        (989, "?", "b", "Unchanged"),
+        (990, "?", "b", "Record 7=b"),
+        (990, "?", "s", "Unchanged"),
+    ] {
+        let change = at_second(second, change(7, from, to));
+        assert_eq!(decided(&change, &baseline), expected, "{second} {from} {to}");
+    }
+    // Without a time, the record is not known to be older.
+    assert_eq!(decided(&change(7, "a", "b"), &baseline), "Missed 7#old=a, Record 7=b");
+}
+
+#[test]
+fn such_a_change_makes_no_version_when_it_comes_again_later() {
+    let mut later = tail(&["v2:9=t"], false);
+    assert_eq!(decided(&at_second(900, change(7, "a", "s")), &later), "ReadMore");
+    later.versions.push(backfilled("s"));
+    later.is_complete = true;
+    assert_eq!(decided(&at_second(900, change(7, "a", "s")), &later), "Unchanged");
+    // A change after the backfill that was not delivered.
+    assert_eq!(decided(&at_second(1002, change(8, "s", "b")), &later), "Late 8=b");
+    assert_eq!(decided(&at_second(2000, change(8, "b", "c")), &later), "Late 8=c");
+}

@@ -1,0 +1,216 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::{
+    attached::definition::{KeyAttribute, KeyType, Parts},
+    marks,
+    view::VersionView,
+};
+
+fn item(json: Value) -> Item {
+    serde_json::from_value(json).unwrap()
+}
+
+fn table() -> AttachedTable {
+    AttachedTable::new(Parts {
+        table: "Orders".to_owned(),
+        history_table: None,
+        partition_key: KeyAttribute {
+            name: "id".to_owned(),
+            kind: KeyType::S,
+        },
+        sort_key: None,
+        version_attribute: Some("rev".to_owned()),
+        ignored: BTreeSet::new(),
+        filter: None,
+    })
+    .unwrap()
+}
+
+fn state(image: Value) -> State {
+    State {
+        place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
+        created_micros: Some(1_795_328_688_000_000),
+        image: item(image),
+        is_deleted: false,
+        deleted_by: None,
+        origin: StateOrigin::Record,
+    }
+}
+
+fn stored_json(number: u64, state: State) -> Value {
+    let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
+    let stored = stored(&table(), &entity, Version::new(number).unwrap(), state).unwrap();
+    serde_json::to_value(stored).unwrap()
+}
+
+#[test]
+fn a_state_is_stored_with_its_record_around_the_image() {
+    let image = json!({"id": {"S": "a"}, "rev": {"S": "r7"}, "TTL": {"N": "1"}, "Pinned": {"BOOL": true}});
+    let around = json!({
+        "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": "v0000000012"}, "RequestId": {"S": "300000000000000000042"},
+        "Stream": {"S": "2026-11-22T06:24:48.123"}, "RecordedBy": {"S": "stream"},
+        "RecordedAt": {"S": "2026-11-22T06:24:48.000012000Z"},
+    });
+    let with = |more: Value| {
+        let mut expected = around.clone();
+        expected
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        expected
+    };
+    let expected = with(json!({"ItemVersion": {"S": "r7"}, "Image": {"M": image}}));
+    assert_eq!(stored_json(12, state(image.clone())), expected);
+    for (origin, name) in [
+        (StateOrigin::Baseline, "Baseline"),
+        (StateOrigin::Missed, "Missed"),
+        (StateOrigin::Late, "Late"),
+    ] {
+        let of_old = State {
+            origin,
+            place: state(json!({})).place.of_old(),
+            ..state(json!({"id": {"S": "a"}}))
+        };
+        let mut expected = with(json!({"Image": {"M": {"id": {"S": "a"}}}}));
+        (expected[name], expected["RequestId"]) = (json!({"BOOL": true}), json!({"S": "300000000000000000042#old"}));
+        assert_eq!(stored_json(12, of_old), expected);
+    }
+    for (id, reason) in [("dynamodb.amazonaws.com", Some("TTL")), ("other.amazonaws.com", None)] {
+        let deleted = State {
+            is_deleted: true,
+            deleted_by: Some(Principal::new(Some("Service"), id.to_owned())),
+            ..state(json!({"id": {"S": "a"}}))
+        };
+        let mut expected = with(json!({"Deleted": {"BOOL": true}, "Image": {"M": {"id": {"S": "a"}}}}));
+        expected["Actor"] = json!({"S": id});
+        if let Some(reason) = reason {
+            expected["Reason"] = json!({"S": reason});
+        }
+        assert_eq!(stored_json(12, deleted), expected);
+    }
+    let untimed = State {
+        created_micros: None,
+        ..state(json!({"id": {"S": "a"}}))
+    };
+    assert!(stored_json(1, untimed).get("RecordedAt").is_none());
+}
+
+#[test]
+fn a_deep_image_is_text() {
+    let nested = |levels: usize| (1..levels).fold(json!({"S": "x"}), |inner, _| json!({"L": [inner]}));
+    for (levels, name) in [(31, "Image"), (32, "ImageJson")] {
+        let image = json!({"id": {"S": "a"}, "deep": nested(levels), "no": {"N": "1.50"}});
+        let stored = stored_json(1, state(image.clone()));
+        assert!(stored.get(name).is_some(), "{levels}");
+        let recorded = Recorded::of(item(stored.clone())).unwrap();
+        assert_eq!(recorded.state, Some(item(image.clone())));
+        let flat = serde_json::to_value(flat(item(stored))).unwrap();
+        assert_eq!((&flat["deep"], &flat["no"]), (&image["deep"], &image["no"]));
+    }
+}
+
+#[test]
+fn attributes_of_the_user_are_never_ours() {
+    let names = OURS.iter().copied().chain(["item:PK", "item:", "status", "Time"]);
+    let image: Value = names
+        .clone()
+        .map(|name| (name.to_owned(), json!({"S": "user"})))
+        .collect();
+    let mut image = image;
+    (image["TTL"], image["Deleted"]) = (json!({"N": "1"}), json!({"BOOL": true}));
+    (image["Late"], image["Latest"]) = (json!({"BOOL": true}), json!({"N": "99"}));
+    let stored = item(stored_json(3, state(image.clone())));
+    let recorded = Recorded::of(stored.clone()).unwrap();
+    assert_eq!((recorded.version.get(), recorded.is_late), (3, false));
+    assert_eq!(recorded.state, Some(item(image.clone())));
+    let flat = flat(stored);
+    assert!(!is_deleted(&flat) && !marks::is_marked(&flat) && !marks::is_pinned(&flat));
+    for name in names {
+        let is_ours = OURS.contains(&name) || name.starts_with("item:");
+        let shown = if is_ours {
+            format!("item:{name}")
+        } else {
+            name.to_owned()
+        };
+        assert_eq!(serde_json::to_value(&flat[&shown]).unwrap(), image[name], "{name}");
+    }
+    assert_eq!(text(&flat, "PK"), Some(r#"{"id":"a"}"#));
+    assert_eq!(text(&flat, "RequestId"), Some("300000000000000000042"));
+    // A mark of an operator is outside of the image.
+    let mut marked = item(stored_json(3, state(json!({"TTL": {"S": "user"}}))));
+    marked.insert("TTL".to_owned(), AttributeValue::N("5".to_owned()));
+    let marked = super::flat(marked);
+    assert_eq!(marked["TTL"], AttributeValue::N("5".to_owned()));
+    assert_eq!(text(&marked, "item:TTL"), Some("user"));
+}
+
+#[test]
+fn the_latest_item_is_a_version_with_a_number() {
+    let mut stored = item(stored_json(3, state(json!({"id": {"S": "a"}, "TTL": {"N": "1"}}))));
+    stored.insert("Pinned".to_owned(), AttributeValue::Bool(true));
+    let latest = latest(flat(stored), Version::new(5).unwrap());
+    assert_eq!(text(&latest, "SK"), Some("v0"));
+    assert!(!marks::is_marked(&latest) && !marks::is_pinned(&latest));
+    let version = crate::domain::version_item::latest_of(&latest).unwrap();
+    assert_eq!(version.get(), 5);
+    let view = VersionView::new(EntityId::new("E").unwrap(), version, latest);
+    assert_eq!(view.recorded_at.unwrap().to_string(), "2026-11-22T06:24:48.000003000Z");
+    assert_eq!(view.attributes["item:TTL"], AttributeValue::N("1".to_owned()));
+}
+
+#[test]
+fn an_item_of_another_program_has_no_place() {
+    for (request_id, stream) in [
+        (json!({"S": "r-1"}), json!({"S": "s"})),
+        (json!({"S": "7"}), json!({"N": "1"})),
+    ] {
+        let other =
+            item(json!({"PK": {"S": "E"}, "SK": {"S": "v0000000001"}, "RequestId": request_id, "Stream": stream}));
+        let recorded = Recorded::of(other.clone()).unwrap();
+        assert_eq!((recorded.place, recorded.state), (None, Some(Item::default())));
+        assert_eq!(flat(other.clone()), other);
+    }
+    assert!(Recorded::of(item(json!({"PK": {"S": "E"}, "SK": {"S": "floor"}}))).is_none());
+}
+
+#[test]
+fn a_baseline_of_a_backfill_has_no_place() {
+    let parts = serde_json::json!({
+        "TableName": "Orders", "VersionAttribute": "rev", "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+    });
+    let table = AttachedTable::parse(&parts.to_string()).unwrap();
+    let image: Item = serde_json::from_value(serde_json::json!({
+        "id": {"S": "a"}, "rev": {"N": "4"}, "Stream": {"S": "of the user"}, "item:Stream": {"S": "too"},
+    }))
+    .unwrap();
+    let entity = EntityId::new("{}").unwrap();
+    let read_at = RecordedAt::parse("2026-11-22T06:24:48.5Z").unwrap();
+    let stored = baseline(&table, &entity, image.clone(), read_at).unwrap();
+    let json = serde_json::to_value(&stored).unwrap();
+    for (name, text) in [
+        ("RequestId", "backfill#2026-11-22T06:24:48.500000000Z"),
+        ("Stream", "backfill"),
+        ("RecordedBy", "backfill"),
+        ("RecordedAt", "2026-11-22T06:24:48.500000000Z"),
+        ("SK", "v0000000001"),
+    ] {
+        assert_eq!(json[name]["S"], text, "{name}");
+    }
+    assert_eq!(
+        (&json["Baseline"]["BOOL"], &json["ItemVersion"]["N"]),
+        (&true.into(), &"4".into())
+    );
+    let expected = Recorded {
+        version: Version::FIRST,
+        place: None,
+        is_late: false,
+        backfilled_at: Some(read_at),
+        state: Some(image),
+    };
+    assert_eq!(Recorded::of(stored.clone()), Some(expected.clone()));
+    assert_eq!(Recorded::of_flat(flat(stored)), Some(expected));
+}

@@ -1,0 +1,87 @@
+//! Purge of the history of an attached table's item. The item itself belongs to other programs, and stays.
+//!
+//! ```text
+//! purge marker ─▶ delete history ─▶ wait ─▶ delete the versions from before the purge that arrived
+//! ```
+//!
+//! The writers of the table need not stop. A change after the purge begins a new history, with the state before it as its
+//! baseline. If versions from before the purge came first, history begins after them: their numbers are below the floor.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{
+    domain::{
+        entity::EntityId,
+        keys::{ItemKind, sort_key_of},
+        purge_marker::PurgeMarker,
+        version::Version,
+        version_set::VersionSet,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        maintain::purge::{ItemCounts, MAX_DELETIONS},
+        read::query_items::Range,
+    },
+};
+
+impl Store {
+    /// As [`Self::purge`], for an attached table.
+    pub(crate) async fn purge_attached(
+        &self,
+        entity: &EntityId,
+        wait: Duration,
+        on_wait: impl FnOnce(Duration),
+        deleted: &mut ItemCounts,
+    ) -> Result<(), ServiceError> {
+        let marker = PurgeMarker::new(None, self.now());
+        self.mark_purged(entity, marker).await?;
+        let end = Instant::now() + wait;
+        self.delete_others(entity, None, deleted).await?;
+        if wait.is_zero() {
+            return Ok(());
+        }
+        on_wait(end.saturating_duration_since(Instant::now()));
+        tokio::time::sleep_until(end).await;
+        self.delete_covered(entity, marker, deleted).await
+    }
+
+    /// Deletes the versions from before a purge. If later ones exist, history begins with them.
+    async fn delete_covered(
+        &self,
+        entity: &EntityId,
+        marker: PurgeMarker,
+        deleted: &mut ItemCounts,
+    ) -> Result<(), ServiceError> {
+        let (mut covered, mut later) = (Vec::new(), VersionSet::default());
+        let range = Range::all_versions(None);
+        let mut cursor = None;
+        loop {
+            let (items, next) = self.query_page(entity, &range, cursor).await?;
+            for item in items {
+                let Some(version) = self.digits.version_of_item(&item) else {
+                    continue;
+                };
+                match marker.covers_item(&item) {
+                    true => covered.extend(sort_key_of(&item).map(str::to_owned)),
+                    false => later.insert(version.get()),
+                }
+            }
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let first = later.ranges().next().and_then(|(first, _)| Version::new(first));
+        if let Some(first) = first.filter(|first| *first > Version::FIRST) {
+            self.raise_floor(entity, first).await?;
+        }
+        for keys in covered.chunks(MAX_DELETIONS) {
+            self.batch_delete(entity, keys, self.history_table()).await?;
+            *deleted.entry(ItemKind::Version).or_default() += keys.len() as u64;
+        }
+        Ok(())
+    }
+}

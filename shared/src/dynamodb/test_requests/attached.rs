@@ -1,0 +1,151 @@
+use serde_json::json;
+
+use super::{item, sent};
+use crate::{
+    clock::Deadline,
+    domain::{
+        attached::{
+            AttachedTable,
+            change::Place,
+            item::{State, StateOrigin},
+            key, restore,
+        },
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        attached::restore::ItemRestore,
+        maintain::enable_stream,
+        put::append::Append,
+        read::{sample_items, tail},
+    },
+};
+
+fn orders() -> AttachedTable {
+    let definition = json!({
+        "TableName": "Orders", "VersionAttribute": "rev",
+        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}, {"AttributeName": "no", "KeyType": "RANGE"}],
+        "AttributeDefinitions": [
+            {"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
+        ],
+    });
+    AttachedTable::parse(&definition.to_string()).unwrap()
+}
+
+#[tokio::test]
+async fn attached_tail() {
+    let entity = key::parse(&orders(), r#"{"id": "a", "no": 7}"#).unwrap();
+    for (name, below, consistent) in [
+        ("attached_tail", None, false),
+        ("attached_tail_next", Version::new(12), true),
+    ] {
+        let request = tail::request(&entity, below, consistent, "Orders-history");
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
+}
+
+/// One version with attribute names that need quotes, or are reserved, and one that is nested too deeply for a map.
+#[tokio::test]
+async fn attached_insert() {
+    let nested = |levels: usize| (1..levels).fold(json!({"S": "x"}), |inner, _| json!({"L": [inner]}));
+    let mut appends = Vec::new();
+    for (no, deep) in [(7, nested(31)), (8, nested(32))] {
+        let image = json!({
+            "id": {"S": "a"}, "no": {"N": no.to_string()}, "rev": {"N": "3"}, "it's \"quoted\"": {"S": "x"},
+            "PK": {"S": "user"}, "TTL": {"N": "1"}, "deep": deep,
+        });
+        let entity = key::of_item(&orders(), &item(image.clone())).unwrap();
+        let state = State {
+            place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
+            created_micros: Some(1_795_328_688_000_000),
+            image: item(image),
+            is_deleted: false,
+            deleted_by: None,
+            origin: StateOrigin::Record,
+        };
+        appends.push(Append::new(&orders(), &entity, Version::FIRST, state).unwrap());
+    }
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    let send = async |client| {
+        let store = Store::attached(client, orders());
+        store.append_versions(&appends, deadline).await
+    };
+    let mut body = sent(send).await;
+    // The members of the text are in any order.
+    for statement in body["DynamoDB_20120810.BatchExecuteStatement"]["Statements"]
+        .as_array_mut()
+        .unwrap()
+    {
+        for parameter in statement["Parameters"].as_array_mut().unwrap() {
+            if let Some(text) = parameter["S"].as_str()
+                && let Ok(mut image) = serde_json::from_str::<serde_json::Value>(text)
+                && image.get("deep").is_some()
+            {
+                image.sort_all_objects();
+                parameter["S"] = image.to_string().into();
+            }
+        }
+    }
+    insta::assert_json_snapshot!("attached_insert", body);
+}
+
+#[tokio::test]
+async fn attachment() {
+    let sample = sample_items::request("Orders", 100);
+    insta::assert_json_snapshot!(
+        "attachment_sample",
+        sent(async |client| sample.send_with(&client).await).await
+    );
+    let enable = enable_stream::request("Orders").unwrap();
+    insta::assert_json_snapshot!(
+        "attachment_stream",
+        sent(async |client| enable.send_with(&client).await).await
+    );
+    let read = item(json!({"id": {"S": "a"}, "no": {"N": "7"}, "status": {"S": "open"}}));
+    let again = async |client| {
+        let store = Store::new(client, "Orders", crate::domain::keys::VersionDigits::default());
+        store.read_again(&orders(), &[&read]).await
+    };
+    insta::assert_json_snapshot!("attachment_again", sent(again).await);
+}
+
+/// The restore of an item sends the read and one conditional request.
+#[tokio::test]
+async fn attached_item() {
+    let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
+    let request = crate::dynamodb::attached::items::request(&key, "Orders");
+    insta::assert_json_snapshot!(
+        "attached_item",
+        sent(async |client| request.send_with(&client).await).await
+    );
+}
+
+/// One request, on condition that no attribute that was read has changed: of an existing item, of a deleted one, and a deletion.
+#[tokio::test]
+async fn attached_restore() {
+    let keys = json!({"id": {"S": "a"}, "no": {"N": "7"}});
+    let with = |more: serde_json::Value| {
+        let mut members = keys.clone();
+        members
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        item(members)
+    };
+    let old = with(json!({"status": {"S": "open"}, "rev": {"N": "3"}, "note": {"S": "x"}}));
+    let now = with(json!({"status": {"S": "shut"}, "rev": {"N": "5"}, "extra": {"SS": ["y"]}}));
+    let last = with(json!({"rev": {"N": "6"}}));
+    for (name, old, now, last) in [
+        ("attached_restore_update", Some(&old), Some(&now), None),
+        ("attached_restore_create", Some(&old), None, Some(&last)),
+        ("attached_restore_delete", None, Some(&now), None),
+    ] {
+        let restore = ItemRestore {
+            key: item(keys.clone()),
+            item: now.cloned(),
+            change: restore::plan(&orders(), old, now, last),
+        };
+        let send = async |client| Store::attached(client, orders()).restore_item(&restore).await;
+        insta::assert_json_snapshot!(name, sent(send).await);
+    }
+}

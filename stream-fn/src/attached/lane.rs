@@ -1,0 +1,214 @@
+//! The records of one item in a batch, which are processed in their order.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+use shared::{
+    clock::Deadline,
+    domain::{
+        attached::{
+            AttachedTable,
+            change::Change,
+            decision::{Decision, Tail, decide},
+            item::{Recorded, State, StateOrigin},
+        },
+        entity::EntityId,
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        put::{
+            append::{Append, Appended},
+            put_version::PutError,
+        },
+    },
+};
+use tokio::time::timeout_at;
+
+use super::record::{self, Header};
+use crate::{error::RecordFailure, response::Outcome};
+
+/// Maximum number of times that the number of a record's version is taken by another writer.
+const MAX_TAKEN: u32 = 5;
+
+/// The batch of a lane.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a> {
+    pub(super) store: &'a Store,
+    pub(super) table: &'a AttachedTable,
+    pub(super) records: &'a [&'a RawValue],
+    pub(super) headers: &'a [Header],
+    pub(super) deadline: Deadline,
+    /// `true` if versions count as written, but are not.
+    pub(super) is_dry: bool,
+}
+
+/// Records of one item that are not processed yet.
+pub(super) struct Lane {
+    entity: EntityId,
+    /// Indexes of the records.
+    records: VecDeque<usize>,
+    /// Outcomes of records by their indexes.
+    pub(super) outcomes: Vec<(usize, Outcome)>,
+    /// Newest versions, `None` if they are not known.
+    tail: Option<Tail>,
+    /// `true` if history is read with strongly consistent reads: an older state of it was read before.
+    consistent: bool,
+    /// States that the first record adds, and the version of the first of them.
+    pending: Option<(Version, VecDeque<State>)>,
+    /// Number of times that another writer took the version of the first record.
+    taken: u32,
+}
+
+impl Lane {
+    pub(super) fn new(entity: EntityId) -> Self {
+        Self {
+            entity,
+            records: VecDeque::new(),
+            outcomes: Vec::new(),
+            tail: None,
+            consistent: false,
+            pending: None,
+            taken: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, index: usize) {
+        self.records.push_back(index);
+    }
+
+    /// Processes records until one of them adds a version, and returns that version. `None` if no record is left.
+    pub(super) async fn next_append(&mut self, batch: Batch<'_>) -> Option<Append> {
+        loop {
+            let index = *self.records.front()?;
+            if self.pending.is_none() {
+                match self.decide(index, batch).await {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => {
+                        self.finish(outcome);
+                        continue;
+                    }
+                    Err(failure) => {
+                        self.fail(failure);
+                        continue;
+                    }
+                }
+            }
+            let (version, state) = match &self.pending {
+                Some((version, states)) => (*version, states.front().cloned()?),
+                None => continue,
+            };
+            match Append::new(batch.table, &self.entity, version, state) {
+                Ok(append) => return Some(append),
+                Err(error) => self.fail(error.into()),
+            }
+        }
+    }
+
+    /// Applies the outcome of the version that [`Self::next_append`] returned.
+    pub(super) fn settle(&mut self, appended: Appended) {
+        match appended {
+            Appended::Recorded => self.recorded(),
+            Appended::Taken => {
+                (self.pending, self.tail, self.consistent) = (None, None, true);
+                self.taken += 1;
+                if self.taken >= MAX_TAKEN {
+                    self.fail(RecordFailure::Contended);
+                }
+            }
+            Appended::NotReached => self.fail(RecordFailure::NotReached),
+            Appended::Failed(error) => self.fail(error.into()),
+        }
+    }
+
+    /// Decides about a record. Without an outcome, `pending` has its states.
+    async fn decide(&mut self, index: usize, batch: Batch<'_>) -> Result<Option<Outcome>, RecordFailure> {
+        let change = self.change(index, batch)?;
+        let mut tail = self.tail.take().unwrap_or_default();
+        loop {
+            match decide(batch.table, &change, &tail) {
+                Decision::AlreadyRecorded => {
+                    self.tail = Some(tail);
+                    return Ok(Some(Outcome::AlreadyRecorded));
+                }
+                Decision::Unchanged => {
+                    self.tail = Some(tail);
+                    return Ok(Some(Outcome::Skipped));
+                }
+                Decision::Append(states) => {
+                    // The last state is not needed any more, and can be large.
+                    self.pending = tail.next().map(|version| (version, states));
+                    return match self.pending {
+                        Some(_) => Ok(None),
+                        None => Err(RecordFailure::Conflict),
+                    };
+                }
+                Decision::ReadMore => self.read(&mut tail, batch).await?,
+            }
+        }
+    }
+
+    fn change(&self, index: usize, batch: Batch<'_>) -> Result<Change, RecordFailure> {
+        let header = &batch.headers[index];
+        match &header.content {
+            Ok((place, key)) => Ok(record::change(
+                batch.records[index],
+                self.entity.clone(),
+                header.created_micros,
+                (place.clone(), key.clone()),
+            )?),
+            // A lane has no such record.
+            Err(_) => Err(RecordFailure::NotReached),
+        }
+    }
+
+    async fn read(&self, tail: &mut Tail, batch: Batch<'_>) -> Result<(), RecordFailure> {
+        if !batch.deadline.allows_start() {
+            return Err(RecordFailure::NotReached);
+        }
+        let read = batch.store.extend_tail(&self.entity, tail, self.consistent);
+        match timeout_at(batch.deadline.finish_by, read).await {
+            Ok(read) => read.map_err(|error| RecordFailure::of_read(PutError(error))),
+            Err(_) => Err(RecordFailure::NotReached),
+        }
+    }
+
+    fn recorded(&mut self) {
+        let Some((version, mut states)) = self.pending.take() else {
+            return;
+        };
+        let state = states.pop_front();
+        if !states.is_empty() {
+            match Version::new(version.get() + 1) {
+                Some(next) => self.pending = Some((next, states)),
+                None => self.fail(RecordFailure::Conflict),
+            }
+            return;
+        }
+        // The state before a late version is not known here.
+        let state = state.filter(|state| state.origin != StateOrigin::Late);
+        self.tail = state.map(|state| Tail {
+            versions: vec![Recorded::of_state(version, state)],
+            is_complete: version == Version::FIRST,
+        });
+        self.finish(Outcome::Recorded);
+    }
+
+    /// Ends the first record.
+    fn finish(&mut self, outcome: Outcome) {
+        (self.pending, self.taken) = (None, 0);
+        self.outcomes
+            .extend(self.records.pop_front().map(|index| (index, outcome)));
+    }
+
+    /// Ends the first record with a failure. A failure that a retry can remedy ends the later records too, so that their order
+    /// holds.
+    fn fail(&mut self, failure: RecordFailure) {
+        let is_permanent = failure.is_permanent();
+        self.tail = None;
+        self.finish(failure.into());
+        while !is_permanent && !self.records.is_empty() {
+            self.finish(RecordFailure::NotReached.into());
+        }
+    }
+}

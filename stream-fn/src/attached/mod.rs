@@ -1,0 +1,196 @@
+//! Writes the changes of an attached table to its history.
+//!
+//! ```text
+//! batch ─> headers ─> lanes, one for each item ─┬─> wave: read, decide ─> up to 25 versions in a request ─┬─> outcomes
+//!                                               └────────────────────<────────────────────────────────────┘
+//! ```
+//!
+//! The number of a version follows from the newest version in history, so the records of an item are processed one after the
+//! other, and a record that fails ends the later records of its item. Different items are processed in parallel: each wave has at
+//! most one version of each item. A record that is delivered again finds its version in history.
+//!
+//! The images of a record are parsed when it is processed, and at most [`MAX_ACTIVE`] items are processed at a time, to limit
+//! memory.
+
+mod lane;
+mod record;
+
+use std::collections::{HashMap, VecDeque};
+
+use futures::{StreamExt as _, stream};
+use serde_json::value::RawValue;
+use shared::{
+    clock::Deadline,
+    domain::{attached::AttachedTable, entity::EntityId},
+    dynamodb::{
+        Store,
+        put::append::{self, Append},
+    },
+};
+
+use self::{
+    lane::{Batch, Lane},
+    record::Header,
+};
+use crate::{
+    error::RecordFailure,
+    purged::{self, Origin},
+    record::created_millis,
+    response::{Outcome, ProcessedRecord},
+};
+
+/// Maximum number of items processed concurrently.
+const MAX_ACTIVE: usize = 100;
+const MAX_CONCURRENT_READS: usize = 16;
+const MAX_CONCURRENT_WRITES: usize = 8;
+
+/// Writes the versions of these stream records, and returns the outcome of each record, in their order. A dry run returns the
+/// outcomes that the records would have now, and writes nothing.
+pub(crate) async fn write(
+    store: &Store,
+    table: &AttachedTable,
+    records: &[&RawValue],
+    origin: Origin,
+    deadline: Deadline,
+    is_dry: bool,
+) -> Vec<ProcessedRecord> {
+    let headers: Vec<_> = records.iter().map(|raw| record::header(table, raw)).collect();
+    let mut outcomes = purged(store, &headers, origin, deadline).await;
+    let batch = Batch {
+        store,
+        table,
+        records,
+        headers: &headers,
+        deadline,
+        is_dry,
+    };
+    let lanes = lanes(&headers, &mut outcomes);
+    for (index, outcome) in process(batch, lanes).await {
+        outcomes[index] = Some(outcome);
+    }
+    let processed = headers
+        .into_iter()
+        .zip(outcomes)
+        .map(|(header, outcome)| ProcessedRecord {
+            sequence_number: header.sequence_number,
+            created: header.created_micros.map(created_millis),
+            entity: header.entity,
+            request: None,
+            outcome: match (header.content, outcome) {
+                (_, Some(outcome)) => outcome,
+                (Err(malformed), None) => RecordFailure::from(malformed).into(),
+                (Ok(_), None) => RecordFailure::NotReached.into(),
+            },
+        });
+    processed.collect()
+}
+
+/// Returns, for each record, the outcome of one that is not processed: its item was purged, or the marker could not be read.
+async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
+    let now = store.clock().now();
+    let created = |header: &Header| header.created_micros.map(created_millis);
+    let doubtful: Vec<_> = headers
+        .iter()
+        .map(|header| {
+            header
+                .entity
+                .as_ref()
+                .filter(|_| origin.is_checked(created(header), now))
+        })
+        .collect();
+    let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
+    if entities.is_empty() {
+        return headers.iter().map(|_| None).collect();
+    }
+    let markers = purged::markers(store, &entities, deadline).await;
+    let outcome = |(header, entity): (&Header, Option<&EntityId>)| match (&markers, entity?) {
+        (Ok(markers), entity) => {
+            let is_purged = markers.of(entity)?.covers_record(created(header));
+            is_purged.then_some(Outcome::Purged)
+        }
+        (Err(None), _) => Some(RecordFailure::NotReached.into()),
+        (Err(Some(error)), _) => Some(RecordFailure::of_read(error.clone()).into()),
+    };
+    headers.iter().zip(doubtful).map(outcome).collect()
+}
+
+/// Returns the lanes of the records that are processed, in the order of their first records. Records after one that failed are not
+/// reached.
+fn lanes(headers: &[Header], outcomes: &mut [Option<Outcome>]) -> VecDeque<Lane> {
+    let mut lanes: Vec<Lane> = Vec::new();
+    let mut by_entity: HashMap<&EntityId, Option<usize>> = HashMap::new();
+    for (index, (header, outcome)) in headers.iter().zip(outcomes).enumerate() {
+        let (Some(entity), Ok(_)) = (&header.entity, &header.content) else {
+            continue;
+        };
+        match outcome {
+            Some(Outcome::Failed { .. }) => {
+                by_entity.insert(entity, None);
+            }
+            Some(_) => {}
+            None => {
+                let lane = by_entity.entry(entity).or_insert_with(|| {
+                    lanes.push(Lane::new(entity.clone()));
+                    Some(lanes.len() - 1)
+                });
+                match lane.and_then(|lane| lanes.get_mut(lane)) {
+                    Some(lane) => lane.push(index),
+                    None => *outcome = Some(RecordFailure::NotReached.into()),
+                }
+            }
+        }
+    }
+    lanes.into()
+}
+
+/// Processes the lanes in waves, and returns the outcomes by the indexes of the records.
+async fn process(batch: Batch<'_>, mut waiting: VecDeque<Lane>) -> Vec<(usize, Outcome)> {
+    let (mut active, mut outcomes): (Vec<Lane>, _) = (Vec::new(), Vec::new());
+    loop {
+        let free = MAX_ACTIVE.saturating_sub(active.len()).min(waiting.len());
+        active.extend(waiting.drain(..free));
+        if active.is_empty() {
+            return outcomes;
+        }
+        let advanced: Vec<_> = stream::iter(active)
+            .map(async |mut lane| {
+                let append = Box::pin(lane.next_append(batch)).await;
+                (lane, append)
+            })
+            .buffered(MAX_CONCURRENT_READS)
+            .collect()
+            .await;
+        let (mut lanes, mut appends) = (Vec::new(), Vec::new());
+        for (mut lane, append) in advanced {
+            outcomes.append(&mut lane.outcomes);
+            if let Some(append) = append {
+                lanes.push(lane);
+                appends.push(append);
+            }
+        }
+        let appended = append(batch, &appends).await;
+        for (lane, appended) in lanes.iter_mut().zip(appended) {
+            lane.settle(appended);
+        }
+        active = lanes;
+    }
+}
+
+async fn append(batch: Batch<'_>, appends: &[Append]) -> Vec<append::Appended> {
+    if batch.is_dry {
+        return vec![append::Appended::Recorded; appends.len()];
+    }
+    let ends = append::batch_ends(appends);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let ranges: Vec<_> = starts.zip(ends.iter().copied()).collect();
+    // By index: the future must be `Send` for each lifetime of the slices.
+    let appended: Vec<_> = stream::iter(0..ranges.len())
+        .map(|index| {
+            let (start, end) = ranges[index];
+            batch.store.append_versions(&appends[start..end], batch.deadline)
+        })
+        .buffered(MAX_CONCURRENT_WRITES)
+        .collect()
+        .await;
+    appended.into_iter().flatten().collect()
+}

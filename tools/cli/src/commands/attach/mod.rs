@@ -1,0 +1,240 @@
+//! `vzero attach`.
+
+mod report;
+mod write_rate;
+
+use std::{path::PathBuf, time::Duration};
+
+use aws_sdk_dynamodb::types::TableClass;
+use operations::{
+    attach::{
+        self, Options,
+        check::{self, Counts},
+    },
+    connection::Connection,
+};
+use serde_json::{Value, json};
+use shared::{
+    clock::since_epoch,
+    domain::{attached::AttachedTable, keys::VersionDigits},
+    dynamodb::{
+        Store, client::error::ErrorKind, maintain::enable_stream::EnableStreamError,
+        read::attachable_table::AttachableTable,
+    },
+};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    plan::attached::{self as cost, Attached},
+};
+use report::Report;
+
+/// Size of an item in bytes if the table has none.
+const DEFAULT_ITEM_BYTES: u64 = 1_024;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Attach {
+    /// Name of the table whose history is to be stored
+    #[arg(value_name = "TABLE")]
+    name: String,
+    /// Name of the history table [default: TABLE-history]
+    #[arg(long, value_name = "NAME")]
+    history_table: Option<String>,
+    /// Table class of the history table [default: standard]
+    #[arg(long, value_enum, value_name = "CLASS", conflicts_with = "check")]
+    history_class: Option<HistoryClass>,
+    /// Attribute in which the writers keep a version number of their own
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
+    version_attribute: Option<String>,
+    /// Attribute whose change alone makes no version; can be repeated
+    #[arg(long, value_name = "NAME")]
+    ignore: Vec<String>,
+    /// Items that get a history: attributes with rules in JSON, or a pattern of the event source mapping
+    #[arg(long, value_name = "JSON", conflicts_with = "check")]
+    filter: Option<String>,
+    /// Changes per second, for the cost [default: the measured rate of the last 14 days]
+    #[arg(long, value_name = "R", value_parser = cost::changes_per_second, conflicts_with = "check")]
+    updates_per_second: Option<f64>,
+    /// Write the definition of the attached table to this file
+    #[arg(long, value_name = "FILE", conflicts_with = "check")]
+    write: Option<PathBuf>,
+    /// Enable the stream of the table, with new and old images, if it has none
+    #[arg(long, conflicts_with = "check")]
+    enable_stream: bool,
+    /// Compare items of the table with their history
+    #[arg(long)]
+    check: bool,
+    /// Maximum number of items to compare, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000), requires = "check")]
+    sample: u16,
+    /// Seconds to wait for versions that may still be in the stream, if an item differs
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "check")]
+    lag: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum HistoryClass {
+    Standard,
+    InfrequentAccess,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vzero attach Orders
+  vzero attach Orders --enable-stream --ignore lastSeen --write orders.json
+  vzero attach Orders --filter '{\"status\": [\"open\"]}'
+  vzero attach Orders --check
+The command inspects the table, and prints the commands that deploy tools/attach/template.yaml for it. It changes nothing, except
+for the stream with --enable-stream. Exit code 4 if the table has to change before it can be attached, or if --check finds items
+that differ from their history; 3 if there is no such table.";
+
+impl Attach {
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let store = Store::new(connection.client.clone(), &self.name, VersionDigits::default());
+        let described = store.attachable_table().await;
+        let described = described.map_err(|error| match error.kind {
+            ErrorKind::Rejected => CliError::usage("TABLE", error),
+            _ => error.into(),
+        })?;
+        let mut table = described.ok_or_else(|| CliError::NotFound(format!("there is no table {}", self.name)))?;
+        let defined = attach::definition(&table, &self.options()?);
+        let (definition, attached) = defined.map_err(|error| CliError::usage("the attachment", error))?;
+        if self.check {
+            return self.check(connection, &attached, output).await;
+        }
+        let mut notes = Vec::new();
+        if self.enable_stream {
+            match &table.stream {
+                Some(stream) => notes.push(format!(
+                    "the table has a stream, {}, which was not changed",
+                    stream.view
+                )),
+                None => table = store.enable_stream().await.map_err(not_enabled)?,
+            }
+        }
+        if let Some(path) = &self.write {
+            let text = serde_json::to_string_pretty(&definition).map_err(|error| CliError::usage("--write", error))?;
+            std::fs::write(path, text + "\n").map_err(|error| CliError::usage(&path.display().to_string(), error))?;
+        }
+        let rate = self.changes_per_second(connection, &table).await;
+        let rate = rate
+            .inspect_err(|reason| {
+                notes.push(format!(
+                    "the write rate is not known, so there is no cost: {reason}; pass --updates-per-second"
+                ));
+            })
+            .ok();
+        let required = attach::required_changes(&table);
+        let class = self.history_class.map(HistoryClass::name);
+        let deploy = attach::deploy::commands(&table, &attached, class.as_deref()).filter(|_| required.is_empty());
+        if required.is_empty() && deploy.is_none() {
+            notes.push(
+                "the SAM CLI cannot read a name with a backslash before a quote or at its end: deploy the template with other tools"
+                    .to_owned(),
+            );
+        }
+        notes.extend(attach::notes(&table));
+        let report = Report {
+            definition: &definition,
+            attached: &attached,
+            rate,
+            cost: rate.map(|rate| self.cost(&table, rate)),
+            required: &required,
+            notes: &notes,
+            readers: attach::readers_command(&table),
+            deploy: deploy.unwrap_or_default(),
+            table: &table,
+        };
+        report.print(output)?;
+        match required.is_empty() {
+            true => Ok(()),
+            false => Err(CliError::Conflict(format!("{} cannot be attached as it is", self.name))),
+        }
+    }
+
+    fn options(&self) -> Result<Options, CliError> {
+        let filter = self.filter.as_deref().map(serde_json::from_str).transpose();
+        // The message of the parser contains no part of the text.
+        let filter: Option<Value> = filter.map_err(|error| CliError::usage("--filter", error))?;
+        Ok(Options {
+            history_table: self.history_table.clone(),
+            version_attribute: self.version_attribute.clone(),
+            ignored: self.ignore.clone(),
+            filter,
+        })
+    }
+
+    /// Returns the changes per second: those of the option, or those that the consumed write units stand for.
+    async fn changes_per_second(&self, connection: &Connection, table: &AttachableTable) -> Result<f64, String> {
+        if let Some(rate) = self.updates_per_second {
+            return Ok(rate);
+        }
+        if connection.endpoint_url.is_some() {
+            return Err("CloudWatch does not measure a table at another endpoint".to_owned());
+        }
+        let units = write_rate::write_units(&connection.sdk, &table.name, table.created, since_epoch()).await?;
+        Ok(units / cost::write_units(item_bytes(table)))
+    }
+
+    fn cost(&self, table: &AttachableTable, changes_per_second: f64) -> Value {
+        cost::monthly_cost(Attached {
+            changes_per_second,
+            item_bytes: item_bytes(table),
+            is_infrequent: self.history_class == Some(HistoryClass::InfrequentAccess),
+        })
+    }
+
+    async fn check(&self, connection: &Connection, table: &AttachedTable, output: &Output) -> Result<(), CliError> {
+        let lag = Duration::from_secs(self.lag);
+        let waiting = |different| {
+            let note = format!("{different} items differ: waiting {} s for the stream", self.lag);
+            output::note(&note);
+        };
+        let checked = check::check(&connection.client, table, self.sample, lag, waiting).await?;
+        let (counts, differences) = checked;
+        for difference in &differences {
+            output.object(&json!({
+                "ID": difference.entity.as_str(), "Finding": "Differs", "Version": difference.version,
+            }))?;
+        }
+        let Counts {
+            checked,
+            following,
+            behind,
+            missing,
+            differs,
+        } = counts;
+        output.object(&json!({
+            "Checked": checked, "Following": following, "Behind": behind, "Missing": missing, "Differs": differs,
+        }))?;
+        match differs {
+            0 => Ok(()),
+            differs => Err(CliError::Conflict(format!("{differs} items differ from their history"))),
+        }
+    }
+}
+
+impl HistoryClass {
+    /// Returns the name of the class in AWS.
+    fn name(self) -> String {
+        let class = match self {
+            Self::Standard => TableClass::Standard,
+            Self::InfrequentAccess => TableClass::StandardInfrequentAccess,
+        };
+        class.as_str().to_owned()
+    }
+}
+
+/// Returns the average size of an item.
+fn item_bytes(table: &AttachableTable) -> u64 {
+    table.bytes.checked_div(table.items).unwrap_or(DEFAULT_ITEM_BYTES)
+}
+
+fn not_enabled(error: EnableStreamError) -> CliError {
+    match error {
+        EnableStreamError::Service(error) => error.into(),
+        error @ EnableStreamError::NotEnabled => operations::error::OperationError::Retryable(error.to_string()).into(),
+    }
+}

@@ -1,0 +1,46 @@
+//! `vzero --attached FILE purge`.
+
+use serde_json::json;
+use shared::clock::{Clock, since_epoch};
+use testkit::attached::{Orders, state};
+
+use crate::orders;
+
+#[test]
+fn a_purge_deletes_the_history_and_keeps_the_item() {
+    let orders = orders();
+    let key = Orders::key(1);
+    for text in ["a", "b", "c"] {
+        orders.put(1, &state(text));
+        orders.put(2, &state(text));
+    }
+    orders.deliver_all();
+    orders.json(&["prune", &key, "--keep", "2", "--grace", "1d"], 0);
+    let planned = orders.json(&["purge", &key, "--dry-run"], 0);
+    assert_eq!(planned["WouldDelete"], json!({"versions": 3, "floor": 1}));
+    assert_eq!(orders.run(&["purge", &key]).code, 2);
+    let purged = orders.json(&["purge", &key, "--yes", "--wait", "1s"], 0);
+    assert_eq!(purged["Deleted"], json!({"versions": 3, "floor": 1}));
+    assert!(orders.stored(1).is_empty());
+    assert_eq!((orders.item(1), orders.versions(2).len()), (state("c"), 3));
+    assert_eq!(orders.run(&["purge", &key, "--yes"]).code, 3);
+
+    // The records from before the purge are not stored again, those of failure documents neither.
+    let records = orders.records();
+    let of_item: Vec<_> = records.iter().step_by(2).cloned().collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("document");
+    std::fs::write(&path, orders.document(&of_item).body.to_string()).unwrap();
+    let redriven = orders.json(&["redrive", path.to_str().unwrap()], 0);
+    assert_eq!(redriven["Purged"], 3);
+    let later = Clock::new(|| since_epoch() + std::time::Duration::from_secs(60));
+    let writer = orders.writer().with_clock(later);
+    let raw: Vec<_> = of_item
+        .iter()
+        .map(|record| serde_json::value::to_raw_value(record.json()).unwrap())
+        .collect();
+    let raw: Vec<_> = raw.iter().map(|record| &**record).collect();
+    let deadline = shared::clock::Deadline::after(std::time::Duration::from_secs(60));
+    orders.runtime.block_on(writer.process(raw, deadline));
+    assert!(orders.stored(1).is_empty());
+}

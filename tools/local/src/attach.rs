@@ -1,0 +1,133 @@
+//! A table that other programs write, with its history: the stream function and the event source mapping of the template, without
+//! the writer and its queue.
+//!
+//! The definition is the JSON of `aws dynamodb create-table --cli-input-json`, see [`shared::domain::attached::definition`]. The
+//! table is created from this JSON as it is, with indexes, and with a stream of both images.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use aws_sdk_dynamodb::{Client, operation::create_table::CreateTableError};
+use aws_smithy_types::body::SdkBody;
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::attached::{self, AttachedTable, definition::InvalidDefinition, filter::Filter},
+    dynamodb::maintain::table_settings::TableSettings,
+};
+use thiserror::Error;
+
+use crate::{
+    dynamodb::table::{self, TableError},
+    mapping::filter::{Filters, InvalidFilter},
+    template::{ChangeStream, Table, Template},
+};
+
+/// Members of a definition that are not parameters of `CreateTable`.
+const OWN_MEMBERS: [&str; 4] = ["HistoryTable", "VersionAttribute", "IgnoreAttributes", "Filter"];
+
+/// Definition of an attached table.
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    pub table: AttachedTable,
+    /// Parameters of `CreateTable`.
+    create: Map<String, Value>,
+}
+
+impl Attachment {
+    /// Reads the file of a definition.
+    pub fn read(path: &Path) -> Result<Self, AttachError> {
+        let text = std::fs::read_to_string(path).map_err(|error| AttachError::Read(path.to_owned(), error))?;
+        let invalid = |error| AttachError::Invalid(path.to_owned(), error);
+        let table = AttachedTable::parse(&text).map_err(invalid)?;
+        let mut create: Map<String, Value> =
+            serde_json::from_str(&text).map_err(|_| invalid(InvalidDefinition::NotAnObject))?;
+        create.retain(|name, _| !OWN_MEMBERS.contains(&name.as_str()));
+        create.insert(
+            "StreamSpecification".to_owned(),
+            json!({"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"}),
+        );
+        Ok(Self { table, create })
+    }
+
+    /// Attaches the stream function of a template to the table.
+    pub fn attach(self, template: &mut Template) -> Result<(), AttachError> {
+        if template.change_stream == ChangeStream::Kinesis {
+            return Err(AttachError::Kinesis);
+        }
+        let stream_function = &template.stream_function;
+        template
+            .functions
+            .retain(|function| function.binary == *stream_function);
+        for function in &mut template.functions {
+            function.environment.extend(self.environment());
+            function
+                .environment
+                .insert("VERSION_DIGITS".to_owned(), attached::DIGITS.to_string());
+        }
+        template.queue = None;
+        self.table.table().clone_into(&mut template.table.name);
+        template.history = Some(Table {
+            name: self.table.history_table().to_owned(),
+            settings: TableSettings::of_history(),
+        });
+        let patterns = self.table.filter().map(Filter::patterns).unwrap_or_default();
+        template.mapping.filters = Filters::parse(patterns.iter().map(String::as_str))?;
+        template.attached = Some(self);
+        Ok(())
+    }
+
+    /// Returns the environment variables of the stream function.
+    fn environment(&self) -> Vec<(String, String)> {
+        let names = |key, kind| [format!("ATTACHED_{key}"), format!("ATTACHED_{key}_{kind}")];
+        let mut variables = vec![
+            ("TABLE_NAME".to_owned(), self.table.table().to_owned()),
+            ("HISTORY_TABLE_NAME".to_owned(), self.table.history_table().to_owned()),
+            (
+                "VERSION_ATTRIBUTE".to_owned(),
+                self.table.version_attribute().unwrap_or_default().to_owned(),
+            ),
+            ("IGNORE_ATTRIBUTES".to_owned(), json!(self.table.ignored()).to_string()),
+        ];
+        for (role, key) in ["PARTITION_KEY", "SORT_KEY"].into_iter().zip(self.table.keys()) {
+            let [name, kind] = names(role, "TYPE");
+            variables.extend([(name, key.name.clone()), (kind, key.kind.to_string())]);
+        }
+        variables
+    }
+
+    /// Creates the table if it does not exist, and returns the ARN of its stream.
+    pub(crate) async fn ensure(&self, client: &Client) -> Result<String, TableError> {
+        let body = Value::Object(self.create.clone()).to_string();
+        // The definition can have parameters that this version of the SDK does not know.
+        let created = client
+            .create_table()
+            .table_name(self.table.table())
+            .customize()
+            .mutate_request(move |request| {
+                request.headers_mut().insert("content-length", body.len().to_string());
+                *request.body_mut() = SdkBody::from(body.as_str());
+            });
+        match created.send().await {
+            Ok(_) => {}
+            Err(error) => match error.as_service_error() {
+                Some(CreateTableError::ResourceInUseException(_)) => {}
+                _ => return Err(TableError::CreateAttached(Box::new(error.into()))),
+            },
+        }
+        table::stream_of(client, self.table.table()).await
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum AttachError {
+    #[error("{0} cannot be read")]
+    Read(PathBuf, #[source] io::Error),
+    #[error("{0} does not define a table")]
+    Invalid(PathBuf, #[source] InvalidDefinition),
+    #[error("the mapping does not support the filter")]
+    Filter(#[from] InvalidFilter),
+    #[error("a table can only be attached with ChangeStream=DynamoDBStreams")]
+    Kinesis,
+}

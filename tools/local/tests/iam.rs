@@ -1,0 +1,239 @@
+//! Permissions of the functions with a history table, decided by an independent evaluator of IAM policies.
+//!
+//! Requires `tools/local/tests/with-iam`.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::collections::BTreeSet;
+
+use local::{
+    dynamodb::{endpoint::Dynamodb, sdk_config},
+    stack::Stack,
+    template::policies::{self, Statement},
+};
+use serde_json::{Value, json};
+use testkit::{
+    database,
+    iam::{ACCOUNT, Decision, Simulation, decide, policy, table_arn},
+    pages::root,
+    stack::{invoke, options, settled, template},
+    tap::{Needed, Tap},
+    wait::eventually,
+};
+
+const STREAM: &str = "StreamRole";
+const WRITER: &str = "WriterRole";
+const LATEST: &str = "VersionControl";
+const HISTORY: &str = "History";
+
+/// Actions that change or delete an item, and those that would allow them.
+const CHANGES: [&str; 8] = [
+    "UpdateItem",
+    "DeleteItem",
+    "BatchWriteItem",
+    "PartiQLUpdate",
+    "PartiQLDelete",
+    "PutItem",
+    "PutResourcePolicy",
+    "DeleteResourcePolicy",
+];
+const OTHERS: [&str; 8] = [
+    "PartiQLInsert",
+    "GetItem",
+    "BatchGetItem",
+    "Query",
+    "Scan",
+    "PartiQLSelect",
+    "ConditionCheckItem",
+    "DescribeTable",
+];
+
+/// Returns the statements of the template, with the ARNs that its resources have on AWS.
+fn statements(mode: &str) -> Vec<Statement> {
+    let text = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let parameters = [("HistoryTable", "own"), ("WriteMode", mode)];
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let statements = policies::statements(&text, &parameters).unwrap().into_iter();
+    let with_arns = statements.map(|mut statement| {
+        let mut body = statement.body.to_string();
+        let local = |id: &str| format!("arn:aws:local:us-east-1:{ACCOUNT}:{id}");
+        let stream = format!("{}/stream/2026-11-22T00:00:00.000", table_arn(LATEST));
+        for (from, to) in [
+            (local(LATEST), table_arn(LATEST)),
+            (local(HISTORY), table_arn(HISTORY)),
+            (local(STREAM), role_arn(STREAM)),
+            (local(WRITER), role_arn(WRITER)),
+            (format!("{LATEST}.StreamArn"), stream),
+        ] {
+            body = body.replace(&from, &to);
+        }
+        statement.body = serde_json::from_str(&body).unwrap();
+        statement
+    });
+    let is_for_tables = |statement: &Statement| statement.actions()[0].starts_with("dynamodb:");
+    with_arns.filter(is_for_tables).collect()
+}
+
+fn role_arn(role: &str) -> String {
+    format!("arn:aws:iam::{ACCOUNT}:role/{role}")
+}
+
+/// Returns the policy of a role or table.
+fn policy_of(statements: &[Statement], owner: &str) -> Option<Value> {
+    let of_owner = statements.iter().filter(|statement| statement.owner == owner);
+    let bodies: Vec<_> = of_owner.map(|statement| statement.body.clone()).collect();
+    (!bodies.is_empty()).then(|| policy(bodies))
+}
+
+/// A request of a role for a table, with these policies beside those of the template.
+fn request(statements: &[Statement], role: &str, action: &str, table: &str, added: &[Value]) -> Simulation {
+    let mut identity = vec![policy_of(statements, role).unwrap()];
+    identity.extend_from_slice(added);
+    Simulation {
+        principal: role_arn(role),
+        action: format!("dynamodb:{action}"),
+        resource: table_arn(table),
+        account: ACCOUNT.to_owned(),
+        identity,
+        resource_policy: policy_of(statements, table),
+        context: json!({}),
+    }
+}
+
+/// Returns the actions for which the evaluator decides so.
+fn decided(requests: &[Simulation], decision: Decision) -> BTreeSet<String> {
+    let decisions = decide(requests);
+    let matching = requests
+        .iter()
+        .zip(decisions)
+        .filter(|(_, decided)| *decided == decision);
+    let names = matching.map(|(request, _)| request.action.trim_start_matches("dynamodb:").to_owned());
+    names.collect()
+}
+
+fn set(actions: &[&str]) -> BTreeSet<String> {
+    actions.iter().map(|action| (*action).to_owned()).collect()
+}
+
+#[test]
+fn no_function_can_change_a_version() {
+    for mode in ["stream", "inline", "transaction"] {
+        let statements = statements(mode);
+        let writes = match mode {
+            "stream" => &[][..],
+            "inline" => &["PartiQLInsert"],
+            // A transaction cannot contain statements beside other writes: only the condition of the put protects history.
+            _ => &["PutItem"],
+        };
+        let reads: &[&str] = &["GetItem", "BatchGetItem", "Query"];
+        for (role, table, actions) in [
+            (STREAM, HISTORY, &["PartiQLInsert", "GetItem", "BatchGetItem"][..]),
+            (STREAM, LATEST, &["GetItem", "BatchGetItem"]),
+            (WRITER, HISTORY, &[reads, writes].concat()),
+            (WRITER, LATEST, &[reads, &["UpdateItem", "Scan"]].concat()),
+        ] {
+            let all = CHANGES.iter().chain(&OTHERS);
+            let mut requests: Vec<_> = all
+                .map(|action| request(&statements, role, action, table, &[]))
+                .collect();
+            let allowed = decided(&requests, Decision::Allowed);
+            assert_eq!(allowed, set(actions), "{mode}: {role} on {table}");
+            // The policies of the role suffice.
+            for request in &mut requests {
+                request.resource_policy = None;
+            }
+            let allowed = decided(&requests, Decision::Allowed);
+            assert_eq!(
+                allowed,
+                set(actions),
+                "{mode}: {role} on {table}, without the policy of the table"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_policy_of_the_history_table_denies_changes_that_a_role_allows() {
+    let everything = policy(vec![
+        json!({"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"}),
+    ]);
+    for mode in ["stream", "inline", "transaction"] {
+        let statements = statements(mode);
+        for role in [STREAM, WRITER] {
+            let all = CHANGES.iter().chain(&OTHERS);
+            let added = std::slice::from_ref(&everything);
+            let requests: Vec<_> = all
+                .map(|action| request(&statements, role, action, HISTORY, added))
+                .collect();
+            let mut denied = set(&CHANGES);
+            if (mode, role) == ("transaction", WRITER) {
+                denied.remove("PutItem");
+            }
+            assert_eq!(decided(&requests, Decision::Denied), denied, "{mode}: {role}");
+            let mut allowed = set(&OTHERS);
+            allowed.extend(set(&CHANGES).difference(&denied).cloned());
+            assert_eq!(decided(&requests, Decision::Allowed), allowed, "{mode}: {role}");
+        }
+    }
+}
+
+/// Writes versions, delivers records again, and puts one record into quarantine. Returns the requests of both functions.
+async fn recorded(mode: &str) -> Vec<(&'static str, Needed)> {
+    let tap = Tap::embedded();
+    let parameters = [("HistoryTable", "own"), ("WriteMode", mode)];
+    let options = options(template(&parameters), Some(env!("CARGO_BIN_EXE_local")));
+    let stack = Stack::start_on(options, Some(Dynamodb::At(tap.endpoint.clone())));
+    let stack = stack.await.unwrap();
+    for number in 1..=3 {
+        let update = json!({"ID": "E", "RequestId": number.to_string(), "N": number});
+        assert_eq!(invoke(&stack, "writer-fn", &update).await["Outcome"], "Written");
+    }
+    settled(&stack).await;
+    // A version item that another client put: the record of the next version can never be stored.
+    let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
+    let other = json!({"PK": {"S": "Q"}, "SK": {"S": "v1"}, "Image": {"M": {"N": {"N": "0"}}}});
+    database::put_item(&client, HISTORY, other).await;
+    let keys = json!({"PK": {"S": "Q"}, "SK": {"S": "v0"}});
+    let image = json!({"PK": {"S": "Q"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "N": {"N": "1"}});
+    let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "100000000000000000001"});
+    let conflict = json!({"Records": [{"eventName": "INSERT", "dynamodb": change}]});
+    assert_eq!(
+        invoke(&stack, "stream-fn", &conflict).await,
+        json!({"batchItemFailures": []})
+    );
+    let entity = database::entity("Q");
+    eventually("quarantine", async || {
+        let found = stack.store.quarantined(&entity).await.unwrap();
+        (found.len() == 1).then_some(())
+    })
+    .await;
+    let by_key = tap.actions_by_access_key();
+    let roles = [("writerfn", WRITER), ("streamfn", STREAM)];
+    let of_role = |(key, role)| by_key[key].iter().map(move |needed| (role, needed.clone()));
+    roles.into_iter().flat_map(of_role).collect()
+}
+
+#[tokio::test]
+async fn the_requests_of_the_functions_need_no_other_action() {
+    for mode in ["stream", "inline", "transaction"] {
+        let statements = statements(mode);
+        let recorded = recorded(mode).await;
+        let inserts = |(role, needed): &&(&str, Needed)| *role == STREAM && needed.action == "dynamodb:PartiQLInsert";
+        let tables: Vec<_> = recorded
+            .iter()
+            .filter(inserts)
+            .map(|(_, needed)| &needed.table)
+            .collect();
+        assert_eq!(tables, [&Some(HISTORY.to_owned())]);
+        let requests: Vec<_> = recorded
+            .iter()
+            .map(|(role, needed)| {
+                let action = needed.action.trim_start_matches("dynamodb:");
+                request(&statements, role, action, needed.table.as_deref().unwrap(), &[])
+            })
+            .collect();
+        for (decision, recorded) in decide(&requests).into_iter().zip(recorded) {
+            assert_eq!(decision, Decision::Allowed, "{mode}: {recorded:?}");
+        }
+    }
+}

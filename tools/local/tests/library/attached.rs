@@ -1,0 +1,196 @@
+//! History of an attached table on a real table.
+
+mod operations;
+mod properties;
+mod records;
+
+use std::{collections::BTreeMap, sync::atomic::AtomicU64, time::Duration};
+
+use aws_sdk_dynamodb::{
+    Client,
+    types::{AttributeValue, ScalarAttributeType},
+};
+use serde_json::{Value, json, value::RawValue};
+use shared::{
+    clock::Deadline,
+    config::Config,
+    domain::{
+        Item,
+        attached::{AttachedTable, key},
+        entity::EntityId,
+    },
+    dynamodb::Store,
+};
+use stream_fn::HistoryWriter;
+use testkit::database::Database;
+
+const HISTORY: &str = "Orders-history";
+const LABEL: &str = "2026-11-22T06:24:48.123";
+
+/// Item: its state, and the value of an ignored attribute.
+type State = Option<(u8, u32)>;
+
+/// Stream record, with what it means.
+#[derive(Debug, Clone)]
+struct Change {
+    item: usize,
+    number: String,
+    old: State,
+    new: State,
+    is_ttl: bool,
+}
+
+/// A version in a form to compare: `RequestId`, the state, and the marks.
+type Version = (String, Option<u8>, &'static str);
+
+struct Orders {
+    database: Database,
+    /// Separates the items of test cases in one table.
+    case: AtomicU64,
+}
+
+impl Orders {
+    async fn new() -> Self {
+        let database = Database::start().await;
+        let keys = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
+        database.table(HISTORY, &keys).await;
+        Self {
+            database,
+            case: AtomicU64::new(1),
+        }
+    }
+
+    fn config(&self) -> Config {
+        let variables = BTreeMap::from([
+            ("TABLE_NAME", "Orders".to_owned()),
+            ("HISTORY_TABLE_NAME", self.database.table_name(HISTORY)),
+            ("ATTACHED_PARTITION_KEY", "customer".to_owned()),
+            ("ATTACHED_PARTITION_KEY_TYPE", "S".to_owned()),
+            ("ATTACHED_SORT_KEY", "no".to_owned()),
+            ("ATTACHED_SORT_KEY_TYPE", "N".to_owned()),
+            ("VERSION_ATTRIBUTE", "rev".to_owned()),
+            ("IGNORE_ATTRIBUTES", "seen, other".to_owned()),
+        ]);
+        Config::from_variables(|name| variables.get(name).cloned()).unwrap()
+    }
+
+    fn table(&self) -> AttachedTable {
+        self.config().attached.unwrap()
+    }
+
+    fn writer(&self, client: Client) -> HistoryWriter {
+        HistoryWriter::new(client, &self.config())
+    }
+
+    fn store(&self) -> Store {
+        Store::attached(self.database.client.clone(), self.table())
+    }
+
+    fn entity(&self, keys: &Value) -> EntityId {
+        key::of_item(&self.table(), &serde_json::from_value(keys.clone()).unwrap()).unwrap()
+    }
+
+    /// Returns the stored items of an entity, in the order of their sort keys.
+    async fn stored(&self, entity: &EntityId) -> Vec<Value> {
+        let client = &self.database.client;
+        let request = client
+            .query()
+            .table_name(self.database.table_name(HISTORY))
+            .key_condition_expression("PK = :pk")
+            .expression_attribute_values(":pk", AttributeValue::S(entity.as_str().to_owned()))
+            .consistent_read(true);
+        let items = request
+            .into_paginator()
+            .items()
+            .send()
+            .collect::<Result<Vec<_>, _>>()
+            .await;
+        let items = items.unwrap().into_iter();
+        items
+            .map(|item| serde_json::to_value(Item::from(item)).unwrap())
+            .collect()
+    }
+
+    /// Returns the versions of an item of a case, which must be dense.
+    async fn versions(&self, case: u64, item: usize) -> Vec<Version> {
+        let stored = self.stored(&self.entity(&keys(case, item))).await;
+        let numbers: Vec<_> = stored
+            .iter()
+            .map(|stored| stored["SK"]["S"].as_str().unwrap())
+            .collect();
+        let dense: Vec<_> = (1..=stored.len()).map(|number| format!("v{number:010}")).collect();
+        assert_eq!(numbers, dense);
+        stored.iter().map(version).collect()
+    }
+}
+
+fn keys(case: u64, item: usize) -> Value {
+    json!({"customer": {"S": format!("c{case}")}, "no": {"N": item.to_string()}})
+}
+
+fn version(stored: &Value) -> Version {
+    let is = |name: &str| stored[name]["BOOL"] == true;
+    let image = &stored["Image"]["M"];
+    let state = image["state"]["N"].as_str().map(|state| state.parse().unwrap());
+    assert_eq!(state.is_none(), is("Deleted"), "{stored}");
+    assert_eq!(stored["Stream"]["S"], LABEL);
+    let mark = match (is("Baseline"), is("Missed"), is("Late"), stored["Reason"]["S"].as_str()) {
+        (false, false, false, None) => "",
+        (false, false, false, Some("TTL")) => "TTL",
+        (true, false, false, None) => "Baseline",
+        (false, true, false, None) => "Missed",
+        (false, false, true, _) => "Late",
+        other => panic!("{other:?}"),
+    };
+    (stored["RequestId"]["S"].as_str().unwrap().to_owned(), state, mark)
+}
+
+fn image(case: u64, item: usize, (state, seen): (u8, u32)) -> Value {
+    let mut image = keys(case, item);
+    (image["state"], image["seen"]) = (json!({"N": state.to_string()}), json!({"N": seen.to_string()}));
+    // Attributes of the user with our names.
+    for name in ["PK", "SK", "RequestId", "Image", "Stream", "Version"] {
+        image[name] = json!({"S": "user"});
+    }
+    (image["TTL"], image["Deleted"]) = (json!({"N": "1"}), json!({"BOOL": true}));
+    image
+}
+
+/// Returns a stream record in JSON.
+fn record(case: u64, change: &Change) -> Value {
+    let event = match (change.old, change.new) {
+        (None, _) => "INSERT",
+        (_, Some(_)) => "MODIFY",
+        (_, None) => "REMOVE",
+    };
+    let mut dynamodb = json!({
+        "Keys": keys(case, change.item), "SequenceNumber": change.number, "StreamViewType": "NEW_AND_OLD_IMAGES",
+        "ApproximateCreationDateTime": shared::clock::since_epoch().as_secs(),
+    });
+    for (name, state) in [("OldImage", change.old), ("NewImage", change.new)] {
+        if let Some(state) = state {
+            dynamodb[name] = image(case, change.item, state);
+        }
+    }
+    let arn = format!("arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/{LABEL}");
+    let mut record = json!({"eventName": event, "eventSourceARN": arn, "dynamodb": dynamodb});
+    if change.is_ttl {
+        record["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
+    }
+    record
+}
+
+fn deadline() -> Deadline {
+    Deadline::after(Duration::from_secs(600))
+}
+
+fn batch(records: &[Value]) -> Box<RawValue> {
+    RawValue::from_string(json!({"Records": records}).to_string()).unwrap()
+}
+
+/// Handles a batch, and returns the sequence numbers of the failed records.
+async fn handle(writer: &HistoryWriter, records: &[Value]) -> Vec<String> {
+    let response = writer.handle(&batch(records), "lambda", deadline()).await.unwrap();
+    let failures = response.batch_item_failures.into_iter();
+    failures.map(|failure| failure.item_identifier.unwrap()).collect()
+}

@@ -1,0 +1,152 @@
+//! The command `local --attach`: a table that other programs write.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        Item,
+        attached::{AttachedTable, key},
+    },
+    dynamodb::{Store, read::history::HistoryQuery},
+};
+use testkit::{endpoint::is_skipped, wait::eventually};
+
+use crate::{
+    command::{COMMAND, file},
+    serving::{Serving, run, text},
+};
+
+const ITEMS: u64 = 5;
+
+fn definition() -> Value {
+    json!({
+        "TableName": "Orders", "BillingMode": "PAY_PER_REQUEST",
+        "KeySchema": [
+            {"AttributeName": "customerId", "KeyType": "HASH"}, {"AttributeName": "orderNo", "KeyType": "RANGE"},
+        ],
+        "AttributeDefinitions": [
+            {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
+        ],
+        "IgnoreAttributes": ["seen"], "Filter": {"customerId": [{"prefix": "c"}]},
+    })
+}
+
+fn order(customer: &str, number: u64, state: Option<u64>) -> Item {
+    let mut item = json!({"customerId": {"S": customer}, "orderNo": {"N": number.to_string()}});
+    if let Some(state) = state {
+        // Its type and names are those of attributes of a version item.
+        item["Image"] = json!({"M": {"State": {"N": state.to_string()}}});
+        item["RequestId"] = json!({"S": "of the client"});
+    }
+    serde_json::from_value(item).unwrap()
+}
+
+/// Returns the states of an order, oldest first, `None` for a deletion.
+async fn states(store: &Store, customer: &str, number: u64) -> Vec<Option<u64>> {
+    let entity = key::of_item(store.attached_table().unwrap(), &order(customer, number, None)).unwrap();
+    let query = HistoryQuery {
+        oldest_first: true,
+        consistent: true,
+        ..HistoryQuery::default()
+    };
+    let Some(history) = store.history(&entity, query).await.unwrap() else {
+        return Vec::new();
+    };
+    let views = history.collect().await.unwrap();
+    let state = |attributes: &Item| {
+        let json = serde_json::to_value(attributes).unwrap();
+        json["Image"]["M"]["State"]["N"]
+            .as_str()
+            .map(|state| state.parse().unwrap())
+    };
+    (1..)
+        .zip(views)
+        .map(|(number, view)| {
+            assert_eq!(view.version.get(), number);
+            let state = state(&view.attributes);
+            assert_eq!(state.is_none(), view.deleted);
+            state
+        })
+        .collect()
+}
+
+/// The stack is killed at any time, with its functions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_stack_follows_each_change_of_an_attached_table() {
+    if is_skipped("a_killed_stack_follows_each_change_of_an_attached_table", COMMAND) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    let definition = definition().to_string();
+    let path = file(folder.path(), "orders.json", &definition);
+    let mut expected = vec![Vec::new(); usize::try_from(ITEMS).unwrap()];
+    for start in 0..4 {
+        let mut stack = Serving::start(&["--attach", &path, "--data-dir", &data]);
+        let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
+        let client = aws_sdk_dynamodb::Client::new(&config);
+        if start == 3 {
+            let store = Store::attached(client, AttachedTable::parse(&definition).unwrap());
+            for (number, expected) in (0..).zip(&expected) {
+                let complete = async || {
+                    let found = states(&store, "c", number).await;
+                    (found.len() >= expected.len()).then_some(found)
+                };
+                assert_eq!(eventually("a complete history", complete).await, *expected);
+                assert!(
+                    states(&store, "other", number).await.is_empty(),
+                    "the filter excludes it"
+                );
+            }
+            break;
+        }
+        for step in 0..60 {
+            let number = step % ITEMS;
+            let state = (step % 7 != 6).then_some(start * 1000 + step);
+            for customer in ["c", "other"] {
+                let item = order(customer, number, state);
+                let sent = if state.is_some() {
+                    let put = client.put_item().table_name("Orders").set_item(Some(item.into()));
+                    put.send().await.map(drop).map_err(|error| format!("{error:?}"))
+                } else {
+                    let delete = client.delete_item().table_name("Orders").set_key(Some(item.into()));
+                    delete.send().await.map(drop).map_err(|error| format!("{error:?}"))
+                };
+                sent.unwrap();
+            }
+            let states = &mut expected[usize::try_from(number).unwrap()];
+            // A deletion of an item that does not exist changes nothing.
+            if state.is_some() || states.last().is_some_and(Option::is_some) {
+                states.push(state);
+            }
+        }
+        stack.kill();
+    }
+}
+
+#[test]
+fn an_invalid_definition_is_an_error_that_names_the_mistake() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut without_type = definition();
+    without_type["AttributeDefinitions"] = json!([{"AttributeName": "customerId", "AttributeType": "S"}]);
+    let mut filter = definition();
+    filter["Filter"] = json!({"customerId": [{"suffixx": "c"}]});
+    for (content, message) in [
+        ("{".to_owned(), "it is not JSON: line 1, column 1"),
+        (
+            without_type.to_string(),
+            "AttributeDefinitions has no type of the key attribute orderNo",
+        ),
+        (filter.to_string(), "Filter is invalid"),
+    ] {
+        let path = file(folder.path(), "orders.json", &content);
+        let output = run(&["--once", "--attach", &path]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+    let output = run(&["--once", "--attach", "missing.json"]);
+    assert!(
+        text(&output.stderr).contains("missing.json cannot be read"),
+        "{}",
+        text(&output.stderr)
+    );
+}

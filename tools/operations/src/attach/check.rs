@@ -1,0 +1,219 @@
+//! Verifies that history follows an attached table: compares a sample of items with the newest version of each.
+//!
+//! ```text
+//! scan a page ─> newest versions ─> equal: Following, none: Missing
+//!                      └─ different ─> wait for the lag ─> read the item and its versions again
+//!                                          ├─ equal: Following
+//!                                          ├─ history has a newer version than before: Behind
+//!                                          └─ otherwise: Differs
+//! ```
+//!
+//! The writers of the table go on in the meantime. An item that changes all the time can differ at every moment, but its history then
+//! grows. An item whose history does not follow differs, and its history does not grow.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use shared::{
+    domain::{
+        Item,
+        attached::{
+            self, AttachedTable,
+            decision::{Agreement, Tail, compare},
+            key,
+        },
+        entity::EntityId,
+    },
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+use crate::error::OperationError;
+
+const CONCURRENCY: usize = 16;
+
+/// Number of items by the state of their history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub checked: u64,
+    /// The newest version is the item.
+    pub following: u64,
+    /// The newest version is an older state, but history got versions of the item during the check.
+    pub behind: u64,
+    /// There is no version: the item did not change since the attachment.
+    pub missing: u64,
+    /// The newest version is another state, also after the lag.
+    pub differs: u64,
+}
+
+/// Item whose newest version differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Partition key of the item's history.
+    pub entity: EntityId,
+    /// Number of the newest version.
+    pub version: u64,
+}
+
+/// Compares this many items with their history. `waiting` is called with the number of items that differ, before the wait.
+///
+/// # Errors
+///
+/// Returns [`OperationError::NoTable`] if there is no history table, and the error of another request that fails.
+pub async fn check(
+    client: &Client,
+    table: &AttachedTable,
+    sample: u16,
+    lag: Duration,
+    waiting: impl FnOnce(usize),
+) -> Result<(Counts, Vec<Difference>), OperationError> {
+    let history = Store::new(client.clone(), table.history_table(), attached::digits());
+    if history.attachable_table().await?.is_none() {
+        return Err(OperationError::NoTable(table.history_table().to_owned()));
+    }
+    let store = &Store::attached(client.clone(), table.clone());
+    let items = store.sample_items(sample).await?;
+    let mut counts = Counts {
+        checked: items.len() as u64,
+        ..Counts::default()
+    };
+    let keyed = items
+        .iter()
+        .filter_map(|item| Some((key::of_item(table, item).ok()?, item)));
+    let mut different = Vec::new();
+    for (entity, item, tail) in tails(store, keyed).await? {
+        match compare(table, Some(item), &tail) {
+            Agreement::Same => counts.following += 1,
+            Agreement::Missing => counts.missing += 1,
+            Agreement::Differs => different.push((entity, item, tail.newest())),
+        }
+    }
+    if different.is_empty() {
+        return Ok((counts, Vec::new()));
+    }
+    waiting(different.len());
+    tokio::time::sleep(lag).await;
+    let keys: Vec<_> = different.iter().map(|(_, item, _)| *item).collect();
+    // The item first: a version that is stored in between is not taken for a difference.
+    let again = store.read_again(table, &keys).await?;
+    let again: Vec<_> = again
+        .iter()
+        .filter_map(|item| Some((key::of_item(table, item).ok()?, item)))
+        .collect();
+    let keyed = different.iter().map(|(entity, item, _)| (entity.clone(), *item));
+    let tails = tails(store, keyed).await?;
+    let mut differences = Vec::new();
+    for ((entity, _, before), (_, _, tail)) in different.into_iter().zip(tails) {
+        let item = again.iter().find(|(found, _)| *found == entity).map(|(_, item)| *item);
+        match compare(table, item, &tail) {
+            Agreement::Same => counts.following += 1,
+            _ if tail.newest() > before => counts.behind += 1,
+            _ => {
+                counts.differs += 1;
+                differences.push(Difference {
+                    entity,
+                    version: tail.newest(),
+                });
+            }
+        }
+    }
+    Ok((counts, differences))
+}
+
+/// Reads the newest versions of items, in their order.
+async fn tails<'a>(
+    store: &Store,
+    items: impl Iterator<Item = (EntityId, &'a Item)>,
+) -> Result<Vec<(EntityId, &'a Item, Tail)>, ServiceError> {
+    let reads = stream::iter(items.map(async |(entity, item)| {
+        let tail = store.tail_in_order(&entity, true).await?;
+        Ok((entity, item, tail))
+    }));
+    reads.buffered(CONCURRENCY).try_collect().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use aws_sdk_dynamodb::types::StreamViewType;
+    use serde_json::{Value, json};
+    use testkit::scripted::{Reply, Scripted};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::attach::{Options, definition, tests::table};
+
+    const LAG: Duration = Duration::from_secs(60);
+
+    fn item(state: &str) -> Value {
+        json!({"customerId": {"S": "c"}, "orderNo": {"N": "7"}, "state": {"S": state}})
+    }
+
+    /// Checks one item. The states of the item, then the newest versions with their states, are those of each read; `-` is none.
+    async fn checked(items: [&'static str; 2], versions: [(u64, &'static str); 2]) -> (Counts, Duration, usize) {
+        let reads = AtomicUsize::new(0);
+        let scripted = Scripted::new(move |operation, _| {
+            let state = |state: &str| (state != "-").then(|| item(state));
+            Reply::now(match operation {
+                "DescribeTable" => json!({"Table": {"TableStatus": "ACTIVE"}}),
+                "Scan" => json!({"Items": [state(items[0])]}),
+                "BatchGetItem" => json!({"Responses": {"Orders": Vec::from_iter(state(items[1]))}}),
+                _ => {
+                    let (number, state) = versions[reads.fetch_add(1, Ordering::Relaxed)];
+                    let version = json!({
+                        "PK": {"S": "P"}, "SK": {"S": format!("v{number:010}")}, "Image": {"M": item(state)},
+                        "Deleted": {"BOOL": state == "-"},
+                    });
+                    json!({"Items": if number == 0 { vec![] } else { vec![version] }})
+                }
+            })
+        });
+        let waited = Arc::new(AtomicUsize::new(0));
+        let (_, table) = definition(&table(Some(StreamViewType::NewImage)), &Options::default()).unwrap();
+        let started = Instant::now();
+        let waiting = |different| waited.store(different, Ordering::Relaxed);
+        let client = testkit::replay::client(scripted);
+        let (counts, differences) = check(&client, &table, 100, LAG, waiting).await.unwrap();
+        assert_eq!(differences.len() as u64, counts.differs);
+        (counts, started.elapsed(), waited.load(Ordering::Relaxed))
+    }
+
+    fn one(edit: impl FnOnce(&mut Counts)) -> Counts {
+        let mut counts = Counts {
+            checked: 1,
+            ..Counts::default()
+        };
+        edit(&mut counts);
+        counts
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_difference_waits_for_the_lag() {
+        let none = Duration::ZERO;
+        let following = one(|counts| counts.following = 1);
+        assert_eq!(checked(["a", ""], [(1, "a"), (0, "")]).await, (following, none, 0));
+        let missing = one(|counts| counts.missing = 1);
+        assert_eq!(checked(["a", ""], [(0, ""), (0, "")]).await, (missing, none, 0));
+        // History arrives.
+        assert_eq!(checked(["b", "b"], [(1, "a"), (2, "b")]).await, (following, LAG, 1));
+        // The item was read before a change, and its history afterwards.
+        assert_eq!(checked(["a", "b"], [(2, "b"), (2, "b")]).await, (following, LAG, 1));
+        // It was deleted.
+        assert_eq!(checked(["a", "-"], [(2, "-"), (2, "-")]).await, (following, LAG, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_the_lag_history_that_does_not_grow_differs() {
+        let differs = one(|counts| counts.differs = 1);
+        let behind = one(|counts| counts.behind = 1);
+        assert_eq!(checked(["b", "b"], [(1, "a"), (1, "a")]).await.0, differs);
+        assert_eq!(checked(["b", "c"], [(1, "a"), (2, "b")]).await.0, behind);
+        assert_eq!(checked(["b", "-"], [(1, "a"), (1, "a")]).await.0, differs);
+        // The item changes, and its history does not.
+        assert_eq!(checked(["b", "c"], [(1, "a"), (1, "a")]).await.0, differs);
+    }
+}

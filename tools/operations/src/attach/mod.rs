@@ -1,0 +1,246 @@
+//! Attaches a table that other programs write: inspects it, and prepares the deployment that stores its history.
+//!
+//! | module | contents |
+//! |---|---|
+//! | this one | the definition of the attached table, what has to change first, and notes |
+//! | [`deploy`] | commands that deploy `tools/attach/template.yaml` |
+//! | [`check`] | comparison of a sample of items with their history |
+//!
+//! Nothing here writes to the table. Only `Store::enable_stream` changes it, for the caller who asked for that.
+
+pub mod check;
+pub mod deploy;
+
+use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
+use serde_json::{Map, Value, json};
+use shared::{
+    domain::attached::{AttachedTable, definition::InvalidDefinition},
+    dynamodb::read::attachable_table::AttachableTable,
+};
+
+/// Settings of the attachment, which are optional members of its definition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    pub history_table: Option<String>,
+    pub version_attribute: Option<String>,
+    pub ignored: Vec<String>,
+    /// Filter in a form of `shared::domain::attached::filter`.
+    pub filter: Option<Value>,
+}
+
+/// Returns the definition of the table: the JSON of `create-table` with the members for its history, and what it means.
+///
+/// # Errors
+///
+/// Returns [`InvalidDefinition`] if an option does not fit to the table.
+pub fn definition(table: &AttachableTable, options: &Options) -> Result<(Value, AttachedTable), InvalidDefinition> {
+    let roles = ["HASH", "RANGE"];
+    let keys = table.keys.iter().zip(roles);
+    let keys: Vec<_> = keys
+        .map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}))
+        .collect();
+    let types = table.keys.iter();
+    let types: Vec<_> = types
+        .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}))
+        .collect();
+    let members = [
+        ("TableName", Some(json!(table.name))),
+        ("KeySchema", Some(json!(keys))),
+        ("AttributeDefinitions", Some(json!(types))),
+        ("HistoryTable", options.history_table.as_ref().map(|name| json!(name))),
+        (
+            "VersionAttribute",
+            options.version_attribute.as_ref().map(|name| json!(name)),
+        ),
+        (
+            "IgnoreAttributes",
+            (!options.ignored.is_empty()).then(|| json!(options.ignored)),
+        ),
+        ("Filter", options.filter.clone()),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let definition = Value::Object(members.collect::<Map<_, _>>());
+    let parsed = AttachedTable::parse(&definition.to_string())?;
+    Ok((definition, parsed))
+}
+
+/// Returns what has to change before the table can be attached, in sentences.
+pub fn required_changes(table: &AttachableTable) -> Vec<String> {
+    let mut required = Vec::new();
+    if !matches!(table.status, TableStatus::Active | TableStatus::Updating) {
+        required.push(format!("the status of the table is {}, not ACTIVE", table.status));
+    }
+    match table.stream.as_ref().map(|stream| &stream.view) {
+        None => required.push("the table has no stream: enable one with --enable-stream".to_owned()),
+        Some(StreamViewType::NewAndOldImages | StreamViewType::NewImage) => {}
+        Some(view) => required.push(format!(
+            "the stream has the view type {view}, without new images: disable it, then enable it with NEW_AND_OLD_IMAGES. The new \
+             stream has another ARN; the old one stays readable for 24 hours, for its other readers"
+        )),
+    }
+    required
+}
+
+/// Returns facts about the table that limit its history, or that need attention, in sentences.
+pub fn notes(table: &AttachableTable) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_global = !table.replicas.is_empty();
+    match table.stream.as_ref().map(|stream| &stream.view) {
+        Some(StreamViewType::NewAndOldImages) => notes.push(
+            "an item that exists already gets its first version, a baseline, when it changes for the first time".to_owned(),
+        ),
+        Some(StreamViewType::NewImage) => notes.push(
+            "with the view type NEW_IMAGE, history has no state from before the attachment, and a missing record is not noticed; \
+             NEW_AND_OLD_IMAGES is recommended, and needs a new stream"
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    if is_global {
+        notes.push(format!(
+            "the table is a global table, with replicas in {}: attach it in one Region only. Its view type cannot be changed",
+            table.replicas.join(", ")
+        ));
+    }
+    if table.stream.is_some() {
+        let readers = if is_global { "one reader" } else { "two readers" };
+        notes.push(format!(
+            "at most {readers} of a stream are advised, and this history is one; the AWS CLI lists the event source mappings among them"
+        ));
+    }
+    notes
+}
+
+/// Returns the AWS CLI command that lists the event source mappings of the stream. Other readers are not listed anywhere.
+pub fn readers_command(table: &AttachableTable) -> Option<String> {
+    let stream = table.stream.as_ref()?;
+    let arn = deploy::shell_word(&stream.arn);
+    let region = deploy::region(table).map_or(String::new(), |region| {
+        format!(" --region {}", deploy::shell_word(region))
+    });
+    Some(format!(
+        "aws lambda list-event-source-mappings --event-source-arn {arn}{region}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::ScalarAttributeType;
+    use shared::dynamodb::read::attachable_table::Stream;
+
+    use super::*;
+
+    pub(super) fn table(view: Option<StreamViewType>) -> AttachableTable {
+        let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders";
+        AttachableTable {
+            name: "Orders".to_owned(),
+            arn: arn.to_owned(),
+            status: TableStatus::Active,
+            keys: vec![
+                ("customerId".to_owned(), ScalarAttributeType::S),
+                ("orderNo".to_owned(), ScalarAttributeType::N),
+            ],
+            stream: view.map(|view| Stream {
+                arn: format!("{arn}/stream/2026-11-22T06:24:48.123"),
+                view,
+            }),
+            replicas: Vec::new(),
+            items: 0,
+            bytes: 0,
+            created: None,
+        }
+    }
+
+    #[test]
+    fn only_streams_with_new_images_can_be_attached() {
+        for (view, change) in [
+            (None, Some("the table has no stream: enable one with --enable-stream")),
+            (Some(StreamViewType::NewAndOldImages), None),
+            (Some(StreamViewType::NewImage), None),
+            (
+                Some(StreamViewType::KeysOnly),
+                Some("the stream has the view type KEYS_ONLY, without new images"),
+            ),
+            (
+                Some(StreamViewType::OldImage),
+                Some("the stream has the view type OLD_IMAGE, without new images"),
+            ),
+        ] {
+            let required = required_changes(&table(view));
+            assert_eq!(required.len(), usize::from(change.is_some()));
+            assert!(
+                required.iter().all(|found| found.starts_with(change.unwrap())),
+                "{required:?}"
+            );
+        }
+        let mut creating = table(Some(StreamViewType::NewImage));
+        creating.status = TableStatus::Creating;
+        assert_eq!(
+            required_changes(&creating),
+            ["the status of the table is CREATING, not ACTIVE"]
+        );
+        creating.status = TableStatus::Updating;
+        assert!(required_changes(&creating).is_empty());
+    }
+
+    #[test]
+    fn notes_name_the_limits_of_the_stream() {
+        let mut global = table(Some(StreamViewType::NewAndOldImages));
+        assert!(notes(&global).iter().any(|note| note.contains("a baseline")));
+        assert!(notes(&global).iter().any(|note| note.contains("at most two readers")));
+        global.replicas = vec!["us-east-1".to_owned(), "eu-north-1".to_owned()];
+        let found = notes(&global);
+        assert!(
+            found
+                .iter()
+                .any(|note| note.contains("replicas in us-east-1, eu-north-1: attach it in one Region only"))
+        );
+        assert!(found.iter().any(|note| note.contains("at most one reader")));
+        let found = notes(&table(Some(StreamViewType::NewImage)));
+        assert!(found[0].contains("a missing record is not noticed"));
+        assert!(notes(&table(None)).is_empty());
+    }
+
+    #[test]
+    fn the_definition_has_the_options() {
+        let table = table(None);
+        let (plain, parsed) = definition(&table, &Options::default()).unwrap();
+        assert_eq!(parsed.history_table(), "Orders-history");
+        let expected = json!({
+            "TableName": "Orders",
+            "KeySchema": [
+                {"AttributeName": "customerId", "KeyType": "HASH"}, {"AttributeName": "orderNo", "KeyType": "RANGE"},
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
+            ],
+        });
+        assert_eq!(plain, expected);
+        let options = Options {
+            history_table: Some("Log".to_owned()),
+            version_attribute: Some("rev".to_owned()),
+            ignored: vec!["seen".to_owned(), "a,b".to_owned()],
+            filter: Some(json!({"status": ["open"]})),
+        };
+        let (full, parsed) = definition(&table, &options).unwrap();
+        assert_eq!(
+            (parsed.history_table(), parsed.version_attribute()),
+            ("Log", Some("rev"))
+        );
+        assert_eq!(
+            (parsed.ignored().len(), parsed.filter().unwrap().patterns().len()),
+            (2, 2)
+        );
+        assert_eq!(full["IgnoreAttributes"], json!(["seen", "a,b"]));
+        let options = Options {
+            ignored: vec!["orderNo".to_owned()],
+            ..Options::default()
+        };
+        assert_eq!(
+            definition(&table, &options),
+            Err(InvalidDefinition::IgnoredKey("orderNo".to_owned()))
+        );
+    }
+}

@@ -1,0 +1,136 @@
+use aws_sdk_dynamodbstreams::config::{
+    BehaviorVersion, Config, Credentials, Region,
+    http::{HttpRequest, HttpResponse},
+};
+use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+
+use super::*;
+use crate::error::Kind;
+
+fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, StaticReplayClient) {
+    let events = responses.into_iter().map(|body| {
+        let status: u16 = if body["__type"].is_null() { 200 } else { 400 };
+        let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
+        ReplayEvent::new(HttpRequest::empty(), response)
+    });
+    let http = StaticReplayClient::new(events.collect());
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::for_tests())
+        .http_client(http.clone())
+        .build();
+    let stream = TableStream {
+        client: Client::from_conf(config),
+        attached: None,
+    };
+    (stream, http)
+}
+
+fn number(number: u64) -> SequenceNumber {
+    SequenceNumber::new(number.to_string()).unwrap()
+}
+
+fn error(code: &str) -> Value {
+    json!({"__type": code})
+}
+
+fn iterator() -> Value {
+    json!({"ShardIterator": "iterator"})
+}
+
+fn page(numbers: &[u64]) -> Value {
+    let record = |n: &u64| json!({"eventName": "INSERT", "dynamodb": {"SequenceNumber": n.to_string()}});
+    json!({"Records": numbers.iter().map(record).collect::<Vec<_>>(), "NextShardIterator": "next"})
+}
+
+/// Number of records of a batch from 8 to 11, the first of them, `true` if it is complete, and the number of requests.
+async fn fetched(responses: impl IntoIterator<Item = Value>) -> (usize, Option<SequenceNumber>, bool, usize) {
+    let (stream, http) = responding(responses);
+    let batch = Batch {
+        stream_arn: "arn:aws:dynamodb:eu-central-1:1:table/T/stream/1".to_owned(),
+        shard: "shard-1".to_owned(),
+        first: number(8),
+        last: number(11),
+        size: 3,
+    };
+    let fetched = stream.fetch(&batch).await.unwrap();
+    let requests = http.actual_requests().count();
+    (fetched.records.len(), fetched.first, fetched.is_whole, requests)
+}
+
+#[tokio::test]
+async fn trimmed_records_are_distinguished_from_existing_ones() {
+    let (trimmed, gone) = ("TrimmedDataAccessException", "ResourceNotFoundException");
+    let whole = [iterator(), page(&[]), page(&[8, 9]), page(&[]), page(&[11, 12])];
+    assert_eq!(fetched(whole).await, (3, Some(number(8)), true, 5));
+    // The oldest remaining record belongs to the batch, or follows it.
+    let half = [error(trimmed), iterator(), page(&[10, 11])];
+    assert_eq!(fetched(half).await, (2, Some(number(10)), false, 3));
+    let after = [error(trimmed), iterator(), page(&[12])];
+    assert_eq!(fetched(after).await, (0, None, false, 3));
+    assert_eq!(fetched([error(trimmed), error(trimmed)]).await, (0, None, false, 2));
+    assert_eq!(fetched([error(gone), error(gone)]).await, (0, None, false, 2));
+    assert_eq!(fetched([iterator(), error(trimmed)]).await, (0, None, false, 2));
+    // The end of the shard, and one that has none.
+    let closed = [iterator(), json!({"Records": []})];
+    assert_eq!(fetched(closed).await, (0, None, false, 2));
+    let endless = std::iter::once(iterator()).chain((0..200).map(|_| page(&[])));
+    assert_eq!(fetched(endless).await, (0, None, false, 51));
+}
+
+#[tokio::test]
+async fn records_of_an_attached_table_are_whole() {
+    let record = json!({
+        "eventID": "e", "eventName": "REMOVE", "eventVersion": "1.1", "eventSource": "aws:dynamodb", "awsRegion": "r",
+        "userIdentity": {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"},
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_795_328_688.0, "Keys": {"id": {"S": "a"}}, "SequenceNumber": "8", "SizeBytes": 7,
+            "OldImage": {"id": {"S": "a"}, "n": {"N": "1"}}, "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    });
+    let responses = [iterator(), json!({"Records": [record]})];
+    let (mut stream, _) = responding(responses);
+    stream.attached = Some(Selection::default());
+    let batch = Batch {
+        stream_arn: "arn".to_owned(),
+        shard: "shard-1".to_owned(),
+        first: number(8),
+        last: number(8),
+        size: 1,
+    };
+    let fetched = stream.fetch(&batch).await.unwrap();
+    let mut expected = record;
+    (
+        expected["eventSourceARN"],
+        expected["dynamodb"]["ApproximateCreationDateTime"],
+    ) = (json!("arn"), json!(1_795_328_688));
+    expected["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
+    let found: Value = serde_json::from_str(fetched.records[0].get()).unwrap();
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn records_are_not_lost_after_an_unexpected_error() {
+    let batch = Batch {
+        stream_arn: String::new(),
+        shard: "shard-1".to_owned(),
+        first: number(8),
+        last: number(8),
+        size: 1,
+    };
+    let refused = error("AccessDeniedException");
+    for responses in [
+        vec![refused.clone()],
+        vec![iterator(), refused.clone()],
+        vec![error(GONE[0]), refused],
+    ] {
+        let (stream, _) = responding(responses);
+        let error = stream.fetch(&batch).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+        assert!(
+            error.to_string().ends_with("failed with AccessDeniedException"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! Generates the changes of clients to an attached table.
+
+use fastrand::Rng;
+
+use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point};
+
+const STATES: u8 = 3;
+
+/// Draws changes, and the faults of stream-fn beside them.
+pub(crate) fn draw(rng: &mut Rng) -> (Vec<ClientChange>, Vec<Fault>) {
+    let items = rng.u8(1..=4);
+    // Most changes come close together, so that an invocation has several of an item.
+    let pause = [50, 400, 3000][rng.usize(..3)];
+    let mut at = 0;
+    let changes = (0..rng.usize(4..50)).map(|_| {
+        at += rng.u64(0..pause);
+        let state = rng.u8(..STATES);
+        let kind = match rng.u8(..12) {
+            0..=2 => ChangeKind::Put(state),
+            3..=6 => ChangeKind::Update(state),
+            7 | 8 => ChangeKind::Touch(state),
+            9 | 10 => ChangeKind::Delete,
+            _ if rng.u8(..4) == 0 => ChangeKind::Split,
+            _ => ChangeKind::Put(state),
+        };
+        let item = rng.u8(..items);
+        ClientChange { at, item, kind }
+    });
+    let changes = changes.collect();
+    (changes, (0..rng.usize(0..=5)).map(|_| fault(rng)).collect())
+}
+
+fn fault(rng: &mut Rng) -> Fault {
+    const PUTS: [FaultKind; 12] = [
+        FaultKind::Throttled,
+        FaultKind::ErrorBefore,
+        FaultKind::ErrorAfter,
+        FaultKind::ResponseDropped,
+        FaultKind::TimeOut,
+        FaultKind::Hang,
+        FaultKind::Panic,
+        FaultKind::KilledBefore,
+        FaultKind::KilledAfter,
+        FaultKind::Delayed,
+        FaultKind::StatementsThrottled,
+        FaultKind::StatementsApplied,
+    ];
+    const INVOCATIONS: [FaultKind; 5] = [
+        FaultKind::NotInvoked,
+        FaultKind::FunctionTimeOut,
+        FaultKind::Redelivered,
+        FaultKind::RedeliveredInPart,
+        FaultKind::RedeliveredOutOfOrder,
+    ];
+    let on = [
+        Point::Put,
+        Point::Put,
+        Point::Invoke,
+        Point::Invoke,
+        Point::Read,
+        Point::Poll,
+    ][rng.usize(..6)];
+    let kind = match on {
+        Point::Put => PUTS[rng.usize(..PUTS.len())],
+        Point::Invoke => INVOCATIONS[rng.usize(..INVOCATIONS.len())],
+        Point::Read => PUTS[rng.usize(..9)],
+        _ => [FaultKind::Throttled, FaultKind::IteratorExpired][rng.usize(..2)],
+    };
+    Fault {
+        on,
+        nth: rng.u32(..20),
+        times: [1, 1, 2, 3, 12][rng.usize(..5)],
+        kind,
+    }
+}

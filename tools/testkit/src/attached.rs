@@ -1,0 +1,303 @@
+//! A table that other programs write, with its history: stream-fn's own code on its stream, and the command `vzero` on it.
+//!
+//! A test changes items with the client, and decides which stream records are delivered, when, and in which order.
+
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::{
+    Client,
+    types::{
+        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, StreamSpecification,
+        StreamViewType,
+    },
+};
+use local::{
+    dynamodb::stream::TableStream,
+    mapping::{position::Position, source::Source as _},
+};
+use serde_json::{Value, json, value::RawValue};
+use shared::{
+    clock::Deadline,
+    config::Config,
+    domain::{
+        Item,
+        attached::{AttachedTable, key, selection::Selection},
+        entity::EntityId,
+    },
+    dynamodb::Store,
+};
+use stream_fn::HistoryWriter;
+
+use crate::{
+    command::Run,
+    database,
+    endpoint::Endpoint,
+    table::{self, Document, Record},
+};
+
+/// Orders with the keys `customer` (S) and `no` (N), the version attribute `rev`, and the ignored attribute `seen`.
+pub struct Orders {
+    pub endpoint: Endpoint,
+    pub client: Client,
+    /// Runtime for requests of the test itself.
+    pub runtime: tokio::runtime::Runtime,
+    /// Name of the table.
+    pub table: String,
+    /// Name of the history table.
+    pub history: String,
+    stream_arn: String,
+    definition: AttachedTable,
+    file: tempfile::NamedTempFile,
+    stream: TableStream,
+    vzero: &'static str,
+}
+
+impl Orders {
+    /// Creates both tables. `vzero` is the path of the command: `env!("CARGO_BIN_EXE_vzero")`.
+    pub fn new(vzero: &'static str) -> Self {
+        Self::with(vzero, &json!({}))
+    }
+
+    /// Creates both tables, with more members in the definition, such as a filter.
+    pub fn with(vzero: &'static str, more: &Value) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let endpoint = runtime.block_on(Endpoint::open());
+        let (table, history) = (endpoint.table("Orders"), endpoint.table("Orders-log"));
+        let client = Client::new(&endpoint.config);
+        let stream_arn = runtime.block_on(create(&client, &table));
+        runtime.block_on(table::create_history(&client, &history)).unwrap();
+        let mut json = json!({
+            "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
+            "KeySchema": [
+                {"AttributeName": "customer", "KeyType": "HASH"}, {"AttributeName": "no", "KeyType": "RANGE"},
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": "customer", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
+            ],
+        });
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "{json}").unwrap();
+        let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
+        Self {
+            definition: AttachedTable::parse(&json.to_string()).unwrap(),
+            stream: TableStream::new(streams, stream_arn.clone()),
+            endpoint,
+            client,
+            runtime,
+            table,
+            history,
+            stream_arn,
+            file,
+            vzero,
+        }
+    }
+
+    /// Returns the store that the command uses.
+    pub fn store(&self) -> Store {
+        Store::attached(self.client.clone(), self.definition.clone())
+    }
+
+    /// Returns stream-fn, as an invocation runs it.
+    pub fn writer(&self) -> HistoryWriter {
+        let variables = BTreeMap::from([
+            ("TABLE_NAME", self.table.as_str()),
+            ("HISTORY_TABLE_NAME", &self.history),
+            ("ATTACHED_PARTITION_KEY", "customer"),
+            ("ATTACHED_PARTITION_KEY_TYPE", "S"),
+            ("ATTACHED_SORT_KEY", "no"),
+            ("ATTACHED_SORT_KEY_TYPE", "N"),
+            ("VERSION_ATTRIBUTE", "rev"),
+            ("IGNORE_ATTRIBUTES", "seen"),
+        ]);
+        let config = Config::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()));
+        HistoryWriter::new(self.client.clone(), &config.unwrap())
+    }
+
+    /// Puts the order with this number, with these other attributes in DynamoDB JSON.
+    pub fn put(&self, no: u64, attributes: &Value) {
+        let mut item = key_attributes(no);
+        item.as_object_mut()
+            .unwrap()
+            .extend(attributes.as_object().unwrap().clone());
+        self.runtime
+            .block_on(database::put_into(&self.client, &self.table, item));
+    }
+
+    /// Deletes an order.
+    pub fn delete(&self, no: u64) {
+        let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
+        let request = self.client.delete_item().table_name(&self.table);
+        self.runtime.block_on(request.set_key(Some(key.into())).send()).unwrap();
+    }
+
+    /// Returns an order in DynamoDB JSON without its keys, null if it does not exist.
+    pub fn item(&self, no: u64) -> Value {
+        let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
+        let request = self.client.get_item().table_name(&self.table).consistent_read(true);
+        let found = self.runtime.block_on(request.set_key(Some(key.into())).send()).unwrap();
+        let Some(item) = found.item else { return Value::Null };
+        let mut item = serde_json::to_value(Item::from(item)).unwrap();
+        item.as_object_mut()
+            .unwrap()
+            .retain(|name, _| !["customer", "no"].contains(&name.as_str()));
+        item
+    }
+
+    /// Returns the key of an order as a user writes it.
+    pub fn key(no: u64) -> String {
+        json!({"customer": "c", "no": no}).to_string()
+    }
+
+    /// Returns the partition key of the history of an order.
+    pub fn entity(&self, no: u64) -> EntityId {
+        key::parse(&self.definition, &Self::key(no)).unwrap()
+    }
+
+    /// Returns the stored items of an order's history.
+    pub fn stored(&self, no: u64) -> Vec<Value> {
+        let id = self.entity(no);
+        let items = self.runtime.block_on(database::items(&self.client, &self.history));
+        let mut items: Vec<_> = items
+            .into_iter()
+            .filter(|item| item["PK"]["S"] == id.as_str())
+            .collect();
+        items.sort_by_key(|item| item["SK"]["S"].as_str().map(str::to_owned));
+        items
+    }
+
+    /// Returns the versions of an order: the sort key without zeros, the mark, and the attribute `state`.
+    pub fn versions(&self, no: u64) -> Vec<String> {
+        let versions = self.stored(no).into_iter().filter(|item| item.get("Image").is_some());
+        let text = |item: Value| {
+            let number: u64 = item["SK"]["S"].as_str().unwrap()[1..].parse().unwrap();
+            let marks = ["Baseline", "Missed", "Late", "Deleted", "TTL", "Pinned"];
+            let marks: Vec<_> = marks.into_iter().filter(|mark| item.get(*mark).is_some()).collect();
+            let state = item["Image"]["M"]["state"]["S"].as_str().unwrap_or("-").to_owned();
+            [&[format!("v{number}").as_str(), state.as_str()][..], &marks]
+                .concat()
+                .join(" ")
+        };
+        versions.map(text).collect()
+    }
+
+    /// Returns all stream records that the mapping delivers, oldest first.
+    pub fn records(&self) -> Vec<Record> {
+        let selection = Selection::new(&self.definition);
+        let read = async {
+            let mut records = Vec::new();
+            for shard in self.stream.shards().await.unwrap() {
+                let mut iterator = self.stream.iterator(&shard.id, &Position::TrimHorizon).await.unwrap();
+                loop {
+                    let page = self.stream.read(&iterator).await.unwrap();
+                    if page.records.is_empty() {
+                        break;
+                    }
+                    records.extend(page.records);
+                    let Some(next) = page.next else { break };
+                    iterator = next;
+                }
+            }
+            records
+        };
+        let mut records = self.runtime.block_on(read);
+        records.retain(|record| selection.has_record(record.json()));
+        records
+    }
+
+    /// Invokes stream-fn with these records. None may fail.
+    pub fn deliver(&self, records: &[Record]) {
+        let records: Vec<_> = records.iter().map(Record::json).collect();
+        let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
+        let writer = self.writer();
+        let handled = writer.handle(&event, "lambda", Deadline::after(Duration::from_secs(600)));
+        let response = self.runtime.block_on(handled).unwrap();
+        assert!(response.batch_item_failures.is_empty(), "{response:?}");
+    }
+
+    /// Invokes stream-fn with all records so far.
+    pub fn deliver_all(&self) {
+        self.deliver(&self.records());
+    }
+
+    /// Returns the failure document that the mapping writes for these records.
+    pub fn document(&self, records: &[Record]) -> Document {
+        let shards = self.runtime.block_on(self.stream.shards()).unwrap();
+        table::document(&self.stream_arn, &shards[0].id, records)
+    }
+
+    /// Returns the command with `--attached` and these arguments, without standard input and with piped output.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
+        let mut command = Command::new(self.vzero);
+        command
+            .env_clear()
+            .envs(environment)
+            .args(options)
+            .arg("--attached")
+            .arg(self.file.path())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        Run::wait(self.command(arguments).spawn().unwrap())
+    }
+
+    /// Runs the command, expects this exit code, and returns the lines.
+    pub fn lines(&self, arguments: &[&str], code: i32) -> Vec<Value> {
+        let run = self.run(arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
+        run.lines
+    }
+
+    /// Runs the command, expects this exit code, and returns the only line.
+    pub fn json(&self, arguments: &[&str], code: i32) -> Value {
+        let mut lines = self.lines(arguments, code);
+        assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
+        lines.remove(0)
+    }
+}
+
+/// Returns the key attributes of an order in DynamoDB JSON.
+pub fn key_attributes(no: u64) -> Value {
+    json!({"customer": {"S": "c"}, "no": {"N": no.to_string()}})
+}
+
+/// Returns the attribute `state`, a text, in DynamoDB JSON.
+pub fn state(state: &str) -> Value {
+    json!({"state": {"S": state}})
+}
+
+/// Creates the table with its stream, and returns the ARN of the stream.
+async fn create(client: &Client, table: &str) -> String {
+    let keys = [
+        ("customer", ScalarAttributeType::S, KeyType::Hash),
+        ("no", ScalarAttributeType::N, KeyType::Range),
+    ];
+    let stream = StreamSpecification::builder()
+        .stream_enabled(true)
+        .stream_view_type(StreamViewType::NewAndOldImages);
+    let mut request = client
+        .create_table()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .stream_specification(stream.build().unwrap());
+    for (name, kind, role) in keys {
+        let definition = AttributeDefinition::builder().attribute_name(name).attribute_type(kind);
+        let element = KeySchemaElement::builder().attribute_name(name).key_type(role);
+        request = request
+            .attribute_definitions(definition.build().unwrap())
+            .key_schema(element.build().unwrap());
+    }
+    let created = request.send().await.unwrap().table_description.unwrap();
+    created.latest_stream_arn.unwrap()
+}
