@@ -215,7 +215,10 @@ async fn measured_costs_match_the_documentation() {
     }
     let database = Database::start().await;
     let mut rows = Vec::new();
-    for own in [false, true] {
+    // Versions are inserted by statements, whose units DynamoDB Local does not count as AWS does.
+    let test = "the cost of statements";
+    let is_metered = !database.endpoint.differs(test, &["statement-units", "large-statement-units"]);
+    for own in if is_metered { vec![false, true] } else { vec![false] } {
         for mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
             rows.push(measured(&database, own, mode).await);
         }
@@ -235,5 +238,6 @@ async fn measured_costs_match_the_documentation() {
         .unwrap();
     let consumed = database.consumed();
     rows.push(("state".to_owned(), units(&consumed, false), 0.0, units(&consumed, true)));
-    assert_eq!(rows, documented());
+    let is_measured = |row: &Row| is_metered || !row.0.ends_with(", own");
+    assert_eq!(rows, documented().into_iter().filter(is_measured).collect::<Vec<_>>());
 }

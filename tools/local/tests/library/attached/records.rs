@@ -29,6 +29,11 @@ fn change(item: usize, number: u64, old: State, new: State) -> Change {
 #[tokio::test]
 async fn one_request_inserts_a_version_of_each_of_25_items() {
     let orders = Orders::new().await;
+    let is_metered = {
+        let test = "the cost of 25 versions of an attached table";
+        let endpoint = &orders.database.endpoint;
+        !endpoint.differs(test, &["statement-units", "large-statement-units"])
+    };
     let writer = orders.writer(orders.database.client.clone());
     let insert = |item| change(item, item as u64, None, Some((1, 0)));
     let update = |item| change(item, 100 + item as u64, Some((1, 0)), Some((2, 0)));
@@ -50,7 +55,9 @@ async fn one_request_inserts_a_version_of_each_of_25_items() {
             .map(|(_, units)| units)
             .sum::<f64>()
     };
-    assert!((units("BatchExecuteStatement") - 50.0).abs() < 0.1, "{consumed:?}");
+    if is_metered {
+        assert!((units("BatchExecuteStatement") - 50.0).abs() < 0.1, "{consumed:?}");
+    }
     assert!(units("Query") <= 12.5 + 0.1, "{consumed:?}");
     // One that is delivered again needs a read.
     assert_eq!(handle(&writer, &records(&update)[..1]).await, [""; 0]);
