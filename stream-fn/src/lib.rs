@@ -110,7 +110,9 @@ impl HistoryWriter {
     /// During initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
     async fn warm_up(&mut self) {
         if let Ok(Ok(layout)) = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_layout()).await {
-            self.store.set_migrating(layout.is_migrating());
+            // No writer has stored the layout yet: there can be a history that is to be moved.
+            let is_migrating = layout.history.is_none_or(|history| history.is_migrating);
+            self.store.set_migrating(is_migrating);
         }
     }
 

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::Client;
 use local::dynamodb::sdk_config;
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{Store, client::capacity::Meter},
+    dynamodb::{HistoryTable, Store, client::capacity::Meter},
 };
 use testkit::{requests::RequestCounter, server::Server, table};
 
@@ -58,5 +58,18 @@ impl Tables {
             .await
             .map_err(cannot("create the table"))?;
         Ok(Store::new(self.client.clone(), name, digits))
+    }
+
+    /// Creates a table whose history is in a table of its own.
+    pub(crate) async fn create_with_history(&self, name: &str) -> Result<Store, BenchError> {
+        let history = HistoryTable {
+            name: format!("{name}-history"),
+            is_migrating: false,
+        };
+        table::create_history(&self.client, &history.name)
+            .await
+            .map_err(cannot("create the history table"))?;
+        let store = self.create(name, VersionDigits::default()).await?;
+        Ok(store.with_history(Some(history)))
     }
 }

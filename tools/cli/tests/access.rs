@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
 use shared::{
-    domain::keys::VersionDigits,
+    domain::{keys::VersionDigits, version::Version},
     dynamodb::{HistoryTable, Store},
 };
 use testkit::{
@@ -22,7 +22,7 @@ const LATEST: &str = "Latest";
 const HISTORY: &str = "Versions";
 
 /// The commands of each policy, by the `Sid` of its statements. They run in this order.
-const COMMANDS: [(&str, &[&str]); 5] = [
+const COMMANDS: [(&str, &[&str]); 6] = [
     ("ReadLatest", &["get E"]),
     (
         "ReadHistory",
@@ -45,15 +45,17 @@ const COMMANDS: [(&str, &[&str]); 5] = [
         "Prune",
         &["pin E 2", "prune E --keep 2", "prune --all --keep 1", "pin E 2 --unpin"],
     ),
+    ("Migrate", &["migrate --wait 0s"]),
     ("Purge", &["purge E --yes --wait 0s"]),
 ];
 
 /// The statements that a policy extends.
-const EXTENDS: [(&str, &[&str]); 5] = [
+const EXTENDS: [(&str, &[&str]); 6] = [
     ("ReadLatest", &[]),
     ("ReadHistory", &["ReadLatest"]),
     ("Audit", &["ReadLatest", "ReadHistory"]),
     ("Prune", &["ReadLatest", "ReadHistory", "Audit"]),
+    ("Migrate", &["ReadLatest"]),
     ("Purge", &["ReadLatest", "ReadHistory", "Audit"]),
 ];
 
@@ -75,6 +77,9 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
     }
     let mut found = BTreeMap::new();
     for (sid, commands) in COMMANDS {
+        if sid == "Migrate" {
+            leave_history_behind(&client, digits).await;
+        }
         tap.clear();
         for command in commands {
             let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
@@ -88,6 +93,26 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
         found.insert(sid, tap.needed());
     }
     found
+}
+
+/// Puts versions into the table of latest items, one of which is in the history table too, but without its mark.
+async fn leave_history_behind(client: &Client, digits: u8) {
+    let layout = json!({
+        "PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": digits.to_string()},
+        "HistoryTable": {"S": HISTORY}, "Migrating": {"BOOL": true},
+    });
+    database::put_item(client, LATEST, layout).await;
+    for version in [1, 2] {
+        let key = VersionDigits::new(digits)
+            .unwrap()
+            .version_key(Version::new(version).unwrap());
+        let item = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Pinned": {"BOOL": true}});
+        database::put_item(client, LATEST, item).await;
+        if version == 2 {
+            let stored = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Image": {"M": {}}});
+            database::put_item(client, HISTORY, stored).await;
+        }
+    }
 }
 
 /// Returns the actions of a documented policy.

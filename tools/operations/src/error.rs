@@ -9,7 +9,7 @@ use shared::{
         client::error::{ErrorKind, ServiceError},
         maintain::{backfill::BackfillError, purge::PurgeError},
         put::put_version::PutError,
-        read::versions::ReadError,
+        read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, WriteOutcome, restore::RestoreError},
     },
 };
@@ -89,6 +89,8 @@ pub enum OperationError {
     Read(#[from] ReadError),
     #[error(transparent)]
     ItemRestore(#[from] ItemRestoreError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
 }
 
 /// Class of an error, for exit codes and HTTP statuses.
@@ -114,6 +116,7 @@ impl OperationError {
             | Self::TwoKeys { .. }
             | Self::KeyNotNamed(_)
             | Self::SameTable(_)
+            | Self::Layout(LayoutError::Width { .. } | LayoutError::History { .. })
             | Self::ItemRestore(ItemRestoreError::NotAttached | ItemRestoreError::TooManyAttributes { .. }) => {
                 Kind::Invalid
             }

@@ -18,11 +18,12 @@ use shared::{
         client::error::ServiceError,
         maintain::{
             move_history::{MoveOutcome, Refusal},
-            rate_limit::{Consumed, RateLimiter},
+            rate_limit::{Consumed, Limits, RateLimiter},
         },
         read::{query_items::Cursor, scan_segment::Segment},
     },
 };
+use tokio::time::Instant;
 
 use crate::{
     connection::Connection,
@@ -71,16 +72,126 @@ struct SegmentProgress {
     counts: Counts,
 }
 
-/// One pass over the table of latest items.
-pub struct Pass(SegmentRun<(), SegmentProgress, Vec<NotMoved>>);
+/// Part of a migration.
+#[derive(Debug)]
+pub enum Step {
+    /// A page of a pass was moved, except for these items.
+    Page(Vec<NotMoved>),
+    /// The next step waits this long first, for invocations that started before the deployment.
+    Wait(Duration),
+}
 
-impl Pass {
-    /// Prepares a pass in this number of segments, or resumes the one of the checkpoint.
+/// Passes over the table of latest items, until one finds nothing to move.
+pub struct Migration<'a> {
+    connection: &'a Connection,
+    limits: Limits,
+    segments: Option<u32>,
+    checkpoint: Option<&'a Path>,
+    /// Earliest start of the last pass.
+    last_pass_from: Instant,
+    is_last: bool,
+    is_done: bool,
+    pass: Option<Pass>,
+    /// Totals of the passes that have ended.
+    ended: (Counts, Consumed),
+}
+
+impl<'a> Migration<'a> {
+    /// Prepares a migration, or resumes the pass of the checkpoint. The last pass starts only after `wait`.
     ///
     /// # Errors
     ///
     /// Returns [`OperationError::SameTable`] if the table has no history table, and the errors of a checkpoint.
     pub fn new(
+        connection: &'a Connection,
+        wait: Duration,
+        limits: Limits,
+        segments: Option<u32>,
+        checkpoint: Option<&'a Path>,
+    ) -> Result<Self, OperationError> {
+        let mut migration = Self {
+            connection,
+            limits,
+            segments,
+            checkpoint,
+            last_pass_from: Instant::now() + wait,
+            is_last: false,
+            is_done: false,
+            pass: None,
+            ended: Default::default(),
+        };
+        migration.pass = Some(migration.start()?);
+        Ok(migration)
+    }
+
+    fn start(&self) -> Result<Pass, OperationError> {
+        let pace = RateLimiter::new(self.connection.pace_meter.clone(), self.limits);
+        Pass::new(self.connection, &pace, self.segments, self.checkpoint)
+    }
+
+    /// Carries out the next step. Returns `None` at the end: history is in its own table, except for items that cannot be moved.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a request or of the checkpoint. The migration can be resumed.
+    pub async fn step(&mut self) -> Result<Option<Step>, OperationError> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let pass = match &mut self.pass {
+            Some(pass) => pass,
+            None => {
+                tokio::time::sleep_until(self.last_pass_from).await;
+                let pass = self.start()?;
+                self.pass.insert(pass)
+            }
+        };
+        if let Some(refused) = pass.0.step().await? {
+            return Ok(Some(Step::Page(refused)));
+        }
+        let ended = pass.counts();
+        self.ended = self.totals();
+        self.pass = None;
+        // Items that cannot be moved do not become movable by another pass.
+        self.is_done = (self.is_last && ended.moved == 0) || ended.refused > 0;
+        if !self.is_done {
+            self.is_last = true;
+            return Ok(Some(Step::Wait(
+                self.last_pass_from.saturating_duration_since(Instant::now()),
+            )));
+        }
+        let store = &self.connection.store;
+        if ended.refused == 0 && store.is_migrating() {
+            store.finish_migration().await?;
+        }
+        Ok(None)
+    }
+
+    /// Returns the counts of the current pass.
+    pub fn counts(&self) -> Counts {
+        self.pass.as_ref().map(Pass::counts).unwrap_or_default()
+    }
+
+    /// Returns the counts of all passes, of which `refused` is that of the last one, and their consumed capacity.
+    pub fn totals(&self) -> (Counts, Consumed) {
+        let (mut counts, mut consumed) = self.ended;
+        if let Some(pass) = &self.pass {
+            let (current, units) = (pass.counts(), pass.0.consumed());
+            counts.items += current.items;
+            counts.moved += current.moved;
+            counts.refused = current.refused;
+            consumed.read += units.read;
+            consumed.write += units.write;
+        }
+        (counts, consumed)
+    }
+}
+
+/// One pass over the table of latest items.
+struct Pass(SegmentRun<(), SegmentProgress, Vec<NotMoved>>);
+
+impl Pass {
+    fn new(
         connection: &Connection,
         pace: &RateLimiter,
         segments: Option<u32>,
@@ -108,27 +219,13 @@ impl Pass {
         Ok(Self(run?))
     }
 
-    /// Moves the history of the next page. Returns the items that cannot be moved, or `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of a request. The pass can be resumed.
-    pub async fn step(&mut self) -> Result<Option<Vec<NotMoved>>, OperationError> {
-        self.0.step().await
-    }
-
     /// Returns the counts so far, including those of the runs that this one resumed.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for progress in self.0.progress() {
             counts.merge(&progress.counts);
         }
         counts
-    }
-
-    /// Returns the consumed capacity so far, including that of the runs that this one resumed.
-    pub fn consumed(&self) -> Consumed {
-        self.0.consumed()
     }
 }
 

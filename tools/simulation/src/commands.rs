@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operations::{prune, redrive::Dropped, repair::Scope};
+use operations::{migrate, prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
 use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
 use writer_fn::request::Carrier;
@@ -47,6 +47,7 @@ impl Upstream<'_> {
             Command::Purge { entity } => {
                 lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
             }
+            Command::Migrate => self.deployment.advance(),
             Command::Pin { entity, version } => {
                 lock(&self.pins).push((entity.clone(), *version));
             }
@@ -69,6 +70,12 @@ impl Upstream<'_> {
                 self.connector.count("purge");
                 operators
                     .purge_with(entity, self.mutated(DEFAULT_WAIT, Mutation::purge_wait))
+                    .await
+            }
+            Command::Migrate => {
+                self.connector.count("migrate");
+                operators
+                    .migrate(self.mutated(migrate::DEFAULT_WAIT, Mutation::migration_wait))
                     .await
             }
             Command::Repair => {
@@ -105,13 +112,34 @@ impl Upstream<'_> {
         }
     }
 
+    /// Deploys the functions with the history table. The first of them stores that history is being moved.
+    pub(crate) async fn deploy(&self) {
+        self.connector.count("deployment");
+        let before = self.new_layout.clone().with_history(None);
+        for attempt in 0..MAX_ATTEMPTS {
+            self.connector.back_off(attempt).await;
+            // The writers before the deployment have stored theirs.
+            if before.store_layout().await.is_ok() && self.new_layout.claim_layout().await.is_ok() {
+                break;
+            }
+        }
+        self.deployment.advance();
+    }
+
+    /// Moves history to its own table, if a fault has prevented it.
+    pub(crate) async fn finish_migration(&self) {
+        if self.deployment.is_migrating() {
+            self.command(&Command::Migrate).await;
+        }
+    }
+
     /// Returns the findings of an audit of the table.
     pub(crate) async fn audit(&self) -> Vec<Value> {
         self.desk.operators.audit(LAG).await.lines
     }
 
     async fn backfill(&self, from_table: &str) -> OperatorResult {
-        let settings = config(&self.schedule.settings);
+        let settings = config(&self.schedule.settings, None);
         let (ordering, write) = settings
             .map(|config| (config.ordering, config.write))
             .unwrap_or_default();

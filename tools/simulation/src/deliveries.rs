@@ -68,12 +68,13 @@ impl Upstream<'_> {
         if let Some(mutation) = self.connector.mutation() {
             mutation.event(&mut event);
         }
-        let writer = self.connector.draw(|rng| rng.usize(..self.writers.len()));
+        let writers = self.writers.current();
+        let writer = self.connector.draw(|rng| rng.usize(..writers.len()));
         if self.schedule.settings.clock_offsets[writer] != 0 {
             self.connector.count("clock-offset");
         }
         let process = WriterProcess {
-            writer: &self.writers[writer],
+            writer: &writers[writer],
             connector: &self.connector,
             overruns: &self.overruns,
         };

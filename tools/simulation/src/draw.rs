@@ -163,6 +163,7 @@ impl Settings {
             queue_batch_size: pick(rng, &[1, 3, 10]),
             tombstone_days: pick(rng, &[None, None, None, None, Some(1)]),
             own_history: false,
+            migrates: false,
         }
     }
 }

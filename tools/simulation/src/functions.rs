@@ -24,6 +24,7 @@ use writer_fn::{Writer, request::Carrier};
 use crate::{
     caller::{Author, CALLER, Caller, lock},
     connector::Connector,
+    deployment::Deployed,
     mutation::Mutation,
     schedule::{FaultKind, Point},
 };
@@ -130,7 +131,7 @@ impl WriterProcess<'_> {
 pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
 pub(crate) struct StreamFunction {
-    writer: HistoryWriter,
+    writer: Deployed<HistoryWriter>,
     connector: Connector,
     invocations: AtomicU64,
     digits: VersionDigits,
@@ -141,7 +142,7 @@ pub(crate) struct StreamFunction {
 }
 
 impl StreamFunction {
-    pub(crate) fn new(writer: HistoryWriter, connector: Connector, digits: VersionDigits) -> Arc<Self> {
+    pub(crate) fn new(writer: Deployed<HistoryWriter>, connector: Connector, digits: VersionDigits) -> Arc<Self> {
         Arc::new(Self {
             writer,
             connector,
@@ -159,7 +160,10 @@ impl StreamFunction {
             return None;
         }
         let event = RawValue::from_string(payload.to_string()).ok()?;
-        let handle = self.writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
+        let handle = self
+            .writer
+            .current()
+            .handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
         let ended = process(caller, limit, handle).await;
         if *lock(&caller.had_fault) {
             lock(&self.hindered).extend(self.hindered_by(caller, payload));

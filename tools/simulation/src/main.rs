@@ -9,6 +9,7 @@ mod commands;
 mod connector;
 mod database;
 mod deliveries;
+mod deployment;
 mod draw;
 mod error;
 mod evidence;

@@ -60,6 +60,9 @@ pub(crate) struct Settings {
     /// `true` if history has a table of its own.
     #[serde(default)]
     pub(crate) own_history: bool,
+    /// `true` if history is in the table of latest items until [`StepKind::Deploy`].
+    #[serde(default)]
+    pub(crate) migrates: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
 }
@@ -167,6 +170,8 @@ pub(crate) enum StepKind {
     SplitShard,
     /// DynamoDB deletes the items that have expired.
     Expire,
+    /// The functions are deployed with a history table, to which history is to be moved.
+    Deploy,
     /// An operator runs a command.
     Command(Command),
 }
@@ -195,6 +200,8 @@ pub(crate) enum Command {
     Backfill {
         number: usize,
     },
+    /// Moves history to its own table.
+    Migrate,
     /// Gives the latest items without a number one.
     Adopt,
     /// Pins a version, so that pruning keeps it.

@@ -7,6 +7,7 @@ use shared::{
     config::Config,
     domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::{
+        HistoryTable,
         client::ClientSettings,
         write::{Idempotency, WriteMode, WriteOptions},
     },
@@ -17,13 +18,14 @@ use crate::{
     schedule::{Settings, TABLE},
 };
 
-pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
+/// Returns the configuration of the functions, with this table of history.
+pub(crate) fn config(settings: &Settings, history: Option<HistoryTable>) -> Result<Config, SimulationError> {
     let digits = VersionDigits::new(settings.digits).ok_or(SimulationError::InvalidSetting("digits"))?;
     let mode = settings.write_mode.parse();
     let mode: WriteMode = mode.map_err(|_| SimulationError::InvalidSetting("write_mode"))?;
     Ok(Config {
         table: TABLE.to_owned(),
-        history: settings.history(),
+        history,
         attached: None,
         digits,
         ordering: if settings.by_time {

@@ -8,10 +8,13 @@ use std::{
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::domain::{
-    keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
-    layout,
-    version::Version,
+use shared::{
+    domain::{
+        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
+        layout,
+        version::Version,
+    },
+    dynamodb::Store,
 };
 use tokio::{
     sync::Notify,
@@ -23,6 +26,7 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
+    deployment::{Deployed, Deployment},
     evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
     operators::desk::Desk,
@@ -41,7 +45,10 @@ pub(crate) struct Upstream<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) digits: VersionDigits,
     pub(crate) connector: Connector,
-    pub(crate) writers: Vec<Writer>,
+    pub(crate) deployment: Deployment,
+    /// The table with its history table, as functions see it after the deployment.
+    pub(crate) new_layout: Store,
+    pub(crate) writers: Deployed<Vec<Writer>>,
     pub(crate) clock: Clock,
     pub(crate) bucket: Bucket,
     pub(crate) mapping_stop: MappingStop,
@@ -171,6 +178,7 @@ impl Upstream<'_> {
                     self.connector.count("expired");
                 }
             }
+            StepKind::Deploy => self.deploy().await,
             StepKind::Command(command) => self.command(command).await,
         }
     }

@@ -27,6 +27,7 @@ use crate::{
     clock::Clock,
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
+    deployment::{Deployed, Deployment},
     error::SimulationError,
     evidence::{AsOf, Evidence, Recovery},
     functions::{StreamFunction, StreamInvoker},
@@ -68,7 +69,7 @@ struct World<'a> {
     upstream: Upstream<'a>,
     clock: Clock,
     stream_arn: String,
-    reader: Store,
+    reader: Deployed<Store>,
     function: Arc<StreamFunction>,
     source: FaultySource,
 }
@@ -85,16 +86,24 @@ impl<'a> World<'a> {
             let arn = create_table(&connector, HISTORY)?;
             connector.open_history(&arn)?;
         }
-        let config = config(&schedule.settings)?;
+        let settings = &schedule.settings;
+        let digits = config(settings, None)?.digits;
         let client = dynamodb_client(&connector);
+        let deployment = Deployment::new(mutation);
         Ok(Self {
             upstream: Upstream {
                 schedule,
-                digits: config.digits,
+                digits,
                 connector: connector.clone(),
-                writers: (schedule.settings.clock_offsets.iter())
-                    .map(|offset| Writer::new(client.clone(), &config).with_clock(clock.shifted(*offset)))
-                    .collect(),
+                deployment: deployment.clone(),
+                new_layout: Store::new(client.clone(), TABLE, digits).with_history(settings.history()),
+                writers: deployment.of(settings, |history| {
+                    let config = config(settings, history)?;
+                    let offsets = settings.clock_offsets.iter();
+                    let writers =
+                        offsets.map(|offset| Writer::new(client.clone(), &config).with_clock(clock.shifted(*offset)));
+                    Ok::<_, SimulationError>(writers.collect::<Vec<_>>())
+                })?,
                 clock,
                 bucket: Bucket::default(),
                 mapping_stop: MappingStop::default(),
@@ -108,22 +117,27 @@ impl<'a> World<'a> {
                 deliveries: Mutex::default(),
                 overlapping: Mutex::default(),
                 manual_versions: Mutex::default(),
-                desk: Desk::new(&connector, clock, config.digits, config.history.clone()),
+                desk: Desk::new(&connector, clock, digits, &deployment, settings),
                 purges: Mutex::default(),
                 pins: Mutex::default(),
                 overruns: Mutex::default(),
             },
             clock,
             function: StreamFunction::new(
-                HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0)),
+                deployment.of(settings, |history| {
+                    let config = config(settings, history)?;
+                    let writer = HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0));
+                    Ok::<_, SimulationError>(writer)
+                })?,
                 connector.clone(),
-                config.digits,
+                digits,
             ),
             source: FaultySource { connector, clock },
             stream_arn,
-            reader: Store::new(client, TABLE, config.digits)
-                .with_history(config.history)
-                .with_clock(clock.shifted(0)),
+            reader: deployment.of(settings, |history| {
+                let reader = Store::new(client.clone(), TABLE, digits).with_history(history);
+                Ok::<_, SimulationError>(reader.with_clock(clock.shifted(0)))
+            })?,
         })
     }
 
@@ -132,6 +146,7 @@ impl<'a> World<'a> {
             self.upstream.run().await;
             self.upstream.drain().await;
             self.stop_faults().await;
+            self.upstream.finish_migration().await;
             let mut evidence = self.evidence().await?;
             evidence.recovery = self.recover().await?;
             // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
@@ -312,7 +327,7 @@ impl<'a> World<'a> {
             let (Ok(entity), Ok(time)) = (EntityId::new(text("PK")), RecordedAt::parse(text("RecordedAt"))) else {
                 continue;
             };
-            let view = self.reader.as_of(&entity, time, true).await;
+            let view = self.reader.current().as_of(&entity, time, true).await;
             read.push(AsOf {
                 entity: text("PK").to_owned(),
                 time: text("RecordedAt").to_owned(),
@@ -323,7 +338,7 @@ impl<'a> World<'a> {
     }
 
     async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, ReadError> {
-        let history = self.reader.history(entity, HistoryQuery::default()).await?;
+        let history = self.reader.current().history(entity, HistoryQuery::default()).await?;
         let views = match history {
             Some(history) => history.collect().await?,
             None => Vec::new(),

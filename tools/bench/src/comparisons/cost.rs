@@ -37,18 +37,25 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let recent = Idempotency::default();
     let large = Idempotency::Recent(Window::new(100).unwrap_or_default());
     let ledger = Idempotency::Ledger(Retention::default());
-    for (index, (name, mode, idempotency, max)) in [
-        ("stream", WriteMode::Stream, recent, 2.2),
-        ("inline", WriteMode::Inline, recent, 2.2),
-        ("transaction", WriteMode::Transaction, recent, 4.0),
-        ("stream, window 100", WriteMode::Stream, large, 5.0),
-        ("stream, ledger", WriteMode::Stream, ledger, 5.0),
+    for (index, (name, mode, idempotency, own, max)) in [
+        ("stream", WriteMode::Stream, recent, false, 2.2),
+        ("inline", WriteMode::Inline, recent, false, 2.2),
+        ("transaction", WriteMode::Transaction, recent, false, 4.0),
+        ("stream, window 100", WriteMode::Stream, large, false, 5.0),
+        ("stream, ledger", WriteMode::Stream, ledger, false, 5.0),
+        ("stream, history table", WriteMode::Stream, recent, true, 2.2),
+        ("inline, history table", WriteMode::Inline, recent, true, 2.2),
+        ("transaction, history table", WriteMode::Transaction, recent, true, 4.0),
     ]
     .into_iter()
     .enumerate()
     {
         bench.progress.show(&format!("cost: {name}"));
-        let store = tables.create(&format!("Cost{index}"), VersionDigits::default()).await?;
+        let table = format!("Cost{index}");
+        let store = match own {
+            true => tables.create_with_history(&table).await?,
+            false => tables.create(&table, VersionDigits::default()).await?,
+        };
         let options = WriteOptions {
             mode,
             idempotency,

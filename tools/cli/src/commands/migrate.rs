@@ -4,11 +4,10 @@ use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use operations::{
     connection::Connection,
-    migrate::{Counts, NotMoved, Pass},
+    migrate::{Migration, NotMoved, Step},
 };
 use serde_json::json;
-use shared::dynamodb::maintain::rate_limit::{Consumed, Limits, RateLimiter};
-use tokio::time::Instant;
+use shared::dynamodb::maintain::rate_limit::Limits;
 
 use super::values::age;
 use crate::{
@@ -45,73 +44,44 @@ could not be moved; they stay readable.";
 
 impl Migrate {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let started = Instant::now();
-        let (mut total, mut consumed) = (Counts::default(), Consumed::default());
-        let mut is_last = false;
         let limits = Limits {
             read: self.max_read_units,
             write: self.max_write_units,
         };
-        loop {
-            if is_last {
-                wait(started + self.wait).await;
+        let mut migration = Migration::new(connection, self.wait, limits, self.segments, self.state.as_deref())?;
+        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
+        while let Some(step) = migration.step().await? {
+            match step {
+                Step::Page(refused) => {
+                    bar.suspend(|| refused.iter().try_for_each(|refused| print_refused(refused, output)))?;
+                    let counts = migration.counts();
+                    bar.set(counts.items, format!(", {} moved", counts.moved));
+                }
+                Step::Wait(wait) if !wait.is_zero() => {
+                    let seconds = wait.as_secs_f64().ceil();
+                    bar.suspend(|| {
+                        output::note(&format!(
+                            "waiting {seconds} s for invocations that started before the deployment"
+                        ));
+                    });
+                }
+                Step::Wait(_) => {}
             }
-            let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
-            let (counts, units) = self.pass(connection, &pace, output).await?;
-            total.moved += counts.moved;
-            total.refused = counts.refused;
-            consumed.read += units.read;
-            consumed.write += units.write;
-            // Items that cannot be moved do not become movable by another pass.
-            if (is_last && counts.moved == 0) || counts.refused > 0 {
-                break;
-            }
-            is_last = true;
         }
-        let is_finished = total.refused == 0;
-        if is_finished && connection.store.is_migrating() {
-            connection.store.finish_migration().await?;
-        }
+        drop(bar);
+        let (counts, consumed) = migration.totals();
         output.object(&json!({
             "HistoryTable": connection.store.history_table(),
-            "Outcome": if is_finished { "Finished" } else { "Incomplete" },
-            "Moved": total.moved,
-            "Refused": total.refused,
+            "Outcome": if counts.refused == 0 { "Finished" } else { "Incomplete" },
+            "Moved": counts.moved,
+            "Refused": counts.refused,
             "ReadUnits": consumed.read,
             "WriteUnits": consumed.write,
         }))?;
-        match total.refused {
+        match counts.refused {
             0 => Ok(()),
             refused => Err(CliError::Conflict(format!("{refused} items could not be moved"))),
         }
-    }
-
-    async fn pass(
-        &self,
-        connection: &Connection,
-        pace: &RateLimiter,
-        output: &Output,
-    ) -> Result<(Counts, Consumed), CliError> {
-        let mut pass = Pass::new(connection, pace, self.segments, self.state.as_deref())?;
-        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
-        while let Some(refused) = pass.step().await? {
-            bar.suspend(|| refused.iter().try_for_each(|refused| print_refused(refused, output)))?;
-            let counts = pass.counts();
-            bar.set(counts.items, format!(", {} moved", counts.moved));
-        }
-        drop(bar);
-        Ok((pass.counts(), pass.consumed()))
-    }
-}
-
-async fn wait(until: Instant) {
-    let left = until.saturating_duration_since(Instant::now());
-    if !left.is_zero() {
-        let seconds = left.as_secs_f64().ceil();
-        output::note(&format!(
-            "waiting {seconds} s for invocations that started before the deployment"
-        ));
-        tokio::time::sleep(left).await;
     }
 }
 

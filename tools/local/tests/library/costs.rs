@@ -217,7 +217,9 @@ async fn measured_costs_match_the_documentation() {
     let mut rows = Vec::new();
     // Versions are inserted by statements, whose units DynamoDB Local does not count as AWS does.
     let test = "the cost of statements";
-    let is_metered = !database.endpoint.differs(test, &["statement-units", "large-statement-units"]);
+    let is_metered = !database
+        .endpoint
+        .differs(test, &["statement-units", "large-statement-units"]);
     for own in if is_metered { vec![false, true] } else { vec![false] } {
         for mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
             rows.push(measured(&database, own, mode).await);

@@ -21,6 +21,7 @@ use crate::{
     check::Violation,
     clock::Clock,
     connector::Connector,
+    deployment::Deployed,
     error::SimulationError,
     functions::{StreamFunction, StreamInvoker, process},
     mapping::{Bucket, FaultySource, KeptPositions, records_of, settings},
@@ -85,7 +86,7 @@ impl<'a> World<'a> {
         let writer = HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0));
         Ok(Self {
             schedule,
-            function: StreamFunction::new(writer, connector.clone(), attached::digits()),
+            function: StreamFunction::new(Deployed::constant(writer), connector.clone(), attached::digits()),
             connector,
             clock,
             stream_arn,

@@ -109,6 +109,10 @@ pub(crate) enum Mutation {
     Deadline,
     /// The wait of a purge
     PurgeWait,
+    /// The reads of both tables while history is being moved
+    MigrationReads,
+    /// The wait of a migration before its last pass
+    MigrationWait,
     /// The wait of a repair for versions that are not in history yet
     Lag,
     // Stream records.
@@ -237,6 +241,19 @@ impl Mutation {
     /// Returns the wait of a purge between the marker and the last check.
     pub(crate) fn purge_wait(self, wait: Duration) -> Duration {
         self.time(Self::PurgeWait, wait, Duration::ZERO)
+    }
+
+    /// Returns `true` if functions and operators read both tables while history is being moved.
+    pub(crate) fn reads_both_tables(self) -> bool {
+        if self == Self::MigrationReads {
+            self.count();
+        }
+        self != Self::MigrationReads
+    }
+
+    /// Returns the wait of a migration before its last pass.
+    pub(crate) fn migration_wait(self, wait: Duration) -> Duration {
+        self.time(Self::MigrationWait, wait, Duration::ZERO)
     }
 
     /// Returns the time that a repair waits for versions that can still be in the stream.

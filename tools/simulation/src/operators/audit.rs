@@ -12,7 +12,7 @@ impl Operators {
     pub(crate) async fn audit(&self, lag: Duration) -> OperatorResult {
         self.run(async |printed| {
             let checkpoint = self.checkpoint("audit");
-            let mut audit = TableAudit::new(&self.connection, &self.pace(), lag, None, checkpoint.as_deref())?;
+            let mut audit = TableAudit::new(self.connection(), &self.pace(), lag, None, checkpoint.as_deref())?;
             while let Some(audited) = audit.step().await? {
                 for audited in audited {
                     let findings = audited.findings.iter();

@@ -42,9 +42,9 @@ impl Operators {
                 pace: self.pace(),
                 dry_run: false,
             };
-            let table = import.describe(&self.connection).await?;
+            let table = import.describe(self.connection()).await?;
             let checkpoint = self.checkpoint("backfill");
-            let mut run = import.run(&self.connection, &table, None, checkpoint.as_deref())?;
+            let mut run = import.run(self.connection(), &table, None, checkpoint.as_deref())?;
             while let Some(refused) = run.step().await? {
                 for (item, why) in refused {
                     let kind = if why.is_conflict() { "Conflict" } else { "Refused" };

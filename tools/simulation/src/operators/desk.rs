@@ -1,9 +1,9 @@
 //! The operators of a run, with the queues of the table.
 
-use shared::{domain::keys::VersionDigits, dynamodb::HistoryTable};
+use shared::domain::keys::VersionDigits;
 
 use super::{Operators, queues::MemoryQueues, services::ExternalServices};
-use crate::{clock::Clock, connector::Connector};
+use crate::{clock::Clock, connector::Connector, deployment::Deployment, schedule::Settings};
 
 pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
 pub(crate) const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
@@ -19,11 +19,13 @@ impl Desk {
         connector: &Connector,
         clock: Clock,
         digits: VersionDigits,
-        history: Option<HistoryTable>,
+        deployment: &Deployment,
+        settings: &Settings,
     ) -> Self {
         let queues = MemoryQueues::new(clock, [(DEAD_LETTERS.to_owned(), vec![UPDATES.to_owned()])]);
         let services = ExternalServices::new(queues.clone());
-        let operators = Operators::new(connector, clock.shifted(0), digits, services).with_history(history);
+        let operators =
+            Operators::new(connector, clock.shifted(0), digits, services).with_deployment(deployment, settings);
         Self { operators, queues }
     }
 }

@@ -12,6 +12,7 @@
 mod audit;
 pub(crate) mod backfill;
 pub(crate) mod desk;
+mod migrate;
 mod pin;
 mod prune;
 mod purge;
@@ -23,7 +24,7 @@ pub(crate) mod services;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, time::Duration};
+use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{
@@ -34,7 +35,6 @@ use shared::{
     clock::Clock,
     domain::keys::VersionDigits,
     dynamodb::{
-        HistoryTable,
         client::ClientSettings,
         maintain::rate_limit::{Limits, RateLimiter},
     },
@@ -47,8 +47,9 @@ use self::{
 use crate::{
     caller::{Author, Caller},
     connector::Connector,
+    deployment::{Deployed, Deployment},
     functions::process,
-    schedule::TABLE,
+    schedule::{Settings, TABLE},
     setup::{dynamodb_client, partition},
 };
 
@@ -57,7 +58,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The operators of a table.
 pub(crate) struct Operators {
-    connection: Connection,
+    connection: Deployed<Connection>,
     services: ExternalServices,
     /// Folder of the states from which an interrupted command resumes. `None` if each command starts again.
     checkpoints: Option<PathBuf>,
@@ -84,10 +85,10 @@ impl Operators {
             .build();
         let connection = Connection::new(&client, sdk, "", TABLE, digits).with_clock(clock);
         Self {
-            connection: Connection {
+            connection: Deployed::constant(Connection {
                 endpoint_url: None,
                 ..connection
-            },
+            }),
             services,
             checkpoints: None,
         }
@@ -101,11 +102,17 @@ impl Operators {
         self
     }
 
-    /// Uses this table of history, if any.
+    /// Uses the tables of history of a run.
     #[must_use]
-    pub(crate) fn with_history(mut self, history: Option<HistoryTable>) -> Self {
-        self.connection = self.connection.with_history(history);
+    pub(crate) fn with_deployment(mut self, deployment: &Deployment, settings: &Settings) -> Self {
+        let connection = self.connection.current().clone();
+        let connections = deployment.of(settings, |history| Ok(connection.clone().with_history(history)));
+        self.connection = connections.unwrap_or_else(|never: Infallible| match never {});
         self
+    }
+
+    fn connection(&self) -> &Connection {
+        self.connection.current()
     }
 
     fn checkpoint(&self, command: &str) -> Option<PathBuf> {
@@ -113,7 +120,7 @@ impl Operators {
     }
 
     fn pace(&self) -> RateLimiter {
-        RateLimiter::new(self.connection.pace_meter.clone(), Limits::default())
+        RateLimiter::new(self.connection().pace_meter.clone(), Limits::default())
     }
 
     /// Runs a command in a process of its own, and returns what it printed.

@@ -10,7 +10,7 @@ impl Operators {
     /// Pins a version of an entity. Fails if it is missing or expired.
     pub(crate) async fn pin(&self, entity: &str, version: Version) -> OperatorResult {
         self.run(async |printed| {
-            let store = &self.connection.store;
+            let store = &self.connection().store;
             let is_found = store
                 .pin_version(&EntityId::new(entity)?, version, store.clock().now())
                 .await?;

@@ -13,7 +13,7 @@ impl Operators {
     pub(crate) async fn prune(&self, entity: &str, options: Options) -> OperatorResult {
         self.run(async |printed| {
             let pace = self.pace();
-            let prune = EntityPrune::plan(&self.connection.store, entity, options, &pace).await?;
+            let prune = EntityPrune::plan(&self.connection().store, entity, options, &pace).await?;
             let stopped_at = prune.stopped_at();
             let pruned = prune.run(&pace, printed).await?;
             printed.summary(json!({
@@ -30,7 +30,7 @@ impl Operators {
     pub(crate) async fn prune_table(&self, options: Options) -> OperatorResult {
         self.run(async |printed| {
             let checkpoint = self.checkpoint("prune");
-            let mut run = TablePrune::new(&self.connection, options, &self.pace(), None, checkpoint.as_deref())?;
+            let mut run = TablePrune::new(self.connection(), options, &self.pace(), None, checkpoint.as_deref())?;
             while let Some(failed) = run.step().await? {
                 for failed in failed {
                     printed.line(json!({"ID": failed.entity.as_str(), "Failed": failed.why.to_string()}));

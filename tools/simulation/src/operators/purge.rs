@@ -11,7 +11,7 @@ impl Operators {
     /// `vzero purge ID --wait`.
     pub(crate) async fn purge_with(&self, entity: &str, wait: Duration) -> OperatorResult {
         self.run(async |printed| {
-            let mut purge = Purge::of(&self.connection.store, entity).await?;
+            let mut purge = Purge::of(&self.connection().store, entity).await?;
             let done = purge.run(wait, |_| {}).await;
             // Also after an error.
             printed.summary(json!({"ID": entity, "Deleted": to_json(purge.deleted())}));

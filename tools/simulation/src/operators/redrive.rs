@@ -56,9 +56,9 @@ impl Operators {
     async fn redrive_from(&self, sources: &[Source], drop: Dropped) -> OperatorResult {
         self.run_as(Author::Redrive, async |printed| {
             let services = ExternalServices::of_library();
-            let mut feed = Feed::new(&self.connection, &services, printed);
+            let mut feed = Feed::new(self.connection(), &services, printed);
             feed.resend = Some(Resend::default());
-            let mut replay = Replay::new(&self.connection, &services, false);
+            let mut replay = Replay::new(self.connection(), &services, false);
             replay.drop = drop;
             let (sink, mut tally) = (Reported { replay, printed }, Tally::default());
             let fed = feed.all(sources, &sink, &mut tally).await;

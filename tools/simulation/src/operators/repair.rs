@@ -38,7 +38,7 @@ impl Operators {
         self.services.set_documents(documents);
         self.run(async |printed| {
             let services = ExternalServices::of_library();
-            let feed = Feed::new(&self.connection, &services, printed);
+            let feed = Feed::new(self.connection(), &services, printed);
             let sources: &[_] = if documents.is_empty() {
                 &[]
             } else {
@@ -50,9 +50,9 @@ impl Operators {
                 stream: options.stream,
                 revive: options.revive,
             };
-            let repair = Repair::plan(&self.connection, scope, &options, printed, &feed).await?;
+            let repair = Repair::plan(self.connection(), scope, &options, printed, &feed).await?;
             repair.plan.to_json().into_iter().for_each(|line| printed.line(line));
-            let repaired = repair.execute(&self.connection.store, printed).await;
+            let repaired = repair.execute(&self.connection().store, printed).await;
             printed.summary(repaired.summary());
             repaired.verdict()
         })

@@ -1,6 +1,7 @@
 //! Situations for which a guard exists, and which random steps seldom create: few updates at chosen times.
 
 mod functions;
+mod migration;
 mod operators;
 
 use fastrand::Rng;
@@ -13,7 +14,10 @@ pub(super) type Situation = fn(&mut Rng, &mut Schedule);
 
 /// Returns one of the situations.
 pub(super) fn pick(rng: &mut Rng) -> Situation {
-    super::pick(rng, &[functions::SITUATIONS, operators::SITUATIONS].concat())
+    super::pick(
+        rng,
+        &[functions::SITUATIONS, operators::SITUATIONS, migration::SITUATIONS].concat(),
+    )
 }
 
 /// Returns a schedule of a situation.

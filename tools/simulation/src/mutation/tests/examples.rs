@@ -196,7 +196,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::PartialFailures => vec![Failures(Mutation::stream_response)],
         M::MessageFailures => vec![Failures(Mutation::writer_response)],
-        M::Deadline | M::PurgeWait | M::Lag => vec![Time],
+        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads => vec![Time],
         M::Filter => vec![Record(json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}}))],
         M::OwnVersion => vec![Record(json!({
             "dynamodb": {"NewImage": {"Latest": {"N": "2"}, "RecordedVersion": {"N": "1"}}},
