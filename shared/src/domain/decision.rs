@@ -16,7 +16,10 @@ use super::{
     request_id::RequestHash,
     stamp::Stamp,
     time::EpochMillis,
-    update::{Change, ExpectedVersion, Update},
+    update::{
+        Change, ExpectedVersion, Update,
+        nested::{self, missing_map},
+    },
     version::Version,
     version_item::{InvalidImage, latest_of},
 };
@@ -48,6 +51,8 @@ pub enum Decision {
         /// Latest version.
         version: Version,
     },
+    /// It updates members of a map that the latest item does not have.
+    NoMap,
     /// The time of the latest item cannot be read, so it is not known whether the update is older.
     Unordered {
         /// Latest version.
@@ -67,6 +72,7 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
             expected: version.get(),
             latest: 0,
         },
+        _ if missing_map(&update.changes, None).is_some() => Decision::NoMap,
         _ => Decision::Apply,
     };
     let Some(stored) = stored else {
@@ -103,6 +109,7 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
         }
     }
     match is_older(update, stored) {
+        Some(false) if missing_map(&update.changes, Some(stored)).is_some() => Ok(Decision::NoMap),
         Some(false) => has_next_version(stored).map(|()| Decision::Apply),
         Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
         None => latest_of(stored).map(|version| Decision::Unordered { version }),
@@ -193,9 +200,18 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
     }
     for (name, change) in &update.changes {
         match change {
-            Change::Set(value) => item.insert(name.clone(), value.clone()),
-            Change::Remove => item.remove(name),
-        };
+            Change::Set(value) => {
+                item.insert(name.clone(), value.clone());
+            }
+            Change::Remove => {
+                item.remove(name);
+            }
+            Change::Update(members) => {
+                if let Some(value) = item.get_mut(name) {
+                    nested::apply(value, members);
+                }
+            }
+        }
     }
     Ok(item)
 }

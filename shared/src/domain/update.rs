@@ -1,6 +1,7 @@
 //! Updates: a request to change attributes of one entity, parsed from JSON and checked.
 
 mod invalid_update;
+pub mod nested;
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -47,7 +48,8 @@ pub const RESERVED: [&str; 16] = [
     names::TOMBSTONE_EXPIRES,
     names::PINNED,
 ];
-/// Maximum number of attributes of one update. An update expression has at most 300 operators and functions, see
+/// Maximum number of attributes of one update. In an [update of a map](nested), a member counts as the names of its path, and the
+/// map counts too. An update expression has at most 300 operators and functions, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html), and the bookkeeping
 /// attributes use some of them.
 pub const MAX_ATTRIBUTES: usize = 275;
@@ -94,6 +96,8 @@ pub enum Change {
     Set(AttributeValue),
     /// Removes the attribute.
     Remove,
+    /// Changes members of a map, which must exist. See [`nested`].
+    Update(BTreeMap<String, Change>),
 }
 
 /// Latest version that an update expects.
@@ -227,8 +231,8 @@ impl Update {
     ///
     /// Returns [`InvalidUpdate`] with the rule that is violated.
     pub fn check(&self) -> Result<(), InvalidUpdate> {
-        if self.changes.len() > MAX_ATTRIBUTES {
-            let count = self.changes.len();
+        let count = nested::count(&self.changes);
+        if count > MAX_ATTRIBUTES {
             return Err(InvalidUpdate::TooManyAttributes { count });
         }
         // The version item also has at least its keys and the request id.
@@ -254,6 +258,14 @@ impl Update {
                     sent += REMOVE_BYTES + name.len();
                     size::check_name(name)
                 }
+                Change::Update(members) => {
+                    nested::check(name, members)?;
+                    let value = nested::new_members(members);
+                    let bytes = name.len() + size::of_value(&value);
+                    stored += bytes;
+                    sent += SET_BYTES * nested::count(members) + bytes + nested::removed_bytes(members);
+                    size::check_attribute(name, &value)
+                }
             };
             checked.map_err(|source| match source {
                 OverLimit::EmptyName if name.is_empty() => InvalidUpdate::EmptyName,
@@ -278,6 +290,11 @@ fn add_changes(text: &mut PayloadText, changes: &BTreeMap<String, Change>) {
         match change {
             Change::Set(value) => text.value(value),
             Change::Remove => text.part("-"),
+            Change::Update(members) => {
+                text.part("update");
+                text.part(&members.len().to_string());
+                add_changes(text, members);
+            }
         }
     }
 }
@@ -348,13 +365,14 @@ fn millis(number: &serde_json::Number) -> Option<EpochMillis> {
 
 fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, InvalidUpdate> {
     let change = |(name, value): (String, Value)| {
-        let change = match value {
-            Value::Null => Change::Remove,
-            value => match attributes::from_json(value) {
-                Ok(value) => Change::Set(value),
-                Err(source) => return Err(InvalidUpdate::Number { name, source }),
-            },
+        let convert = |value: Value| match nested::is_in(&value) {
+            true => Err(InvalidUpdate::MisplacedUpdate { name: name.clone() }),
+            false => attributes::from_json(value).map_err(|source| InvalidUpdate::Number {
+                name: name.clone(),
+                source,
+            }),
         };
+        let change = nested::from_json(value, &convert)?;
         Ok((name, change))
     };
     members.into_iter().map(change).collect()

@@ -104,6 +104,11 @@ async fn write_version() {
     });
     insta::assert_json_snapshot!("write_version", written(update.clone(), Ordering::Arrival).await);
     insta::assert_json_snapshot!("write_version_by_time", written(update, Ordering::Time).await);
+    let nested = json!({
+        "ID": "Equipment#1", "State": "OK",
+        "Address": {"$update": {"City": "Bonn", "Zip": null, "a.b": 1, "Geo": {"$update": {"Lat": 50.7}}}},
+    });
+    insta::assert_json_snapshot!("write_version_nested", written(nested, Ordering::Arrival).await);
     let tombstone = json!({"ID": "Equipment#1", "RequestId": "r-7", "Deleted": true, "ExpectedVersion": 6});
     insta::assert_json_snapshot!("write_version_tombstone", written(tombstone, Ordering::Arrival).await);
     let author = json!({"ID": "Equipment#1", "Actor": "amy", "Reason": "test", "Timestamp": 5});
@@ -409,6 +414,26 @@ async fn write_transaction() {
         body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
         insta::assert_json_snapshot!(name, body);
     }
+}
+
+#[tokio::test]
+async fn write_transaction_nested() {
+    let json = json!({"ID": "Equipment#1", "Address": {"$update": {"City": "Bonn", "Zip": null}}});
+    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let address = json!({"M": {"City": {"S": "Ulm"}, "Zip": {"N": "1"}, "Street": {"S": "s"}}});
+    let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Address": address}));
+    let image = apply(&update, Some(&stored), Stamp::At(now()), now()).unwrap();
+    let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
+    let parts = transaction::Parts {
+        form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored)).unwrap()),
+        is_absent: false,
+        marker_expires: None,
+        version_item: Some(Cow::Borrowed(version.item())),
+    };
+    let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
+    let mut body = sent(async |client| request.send_with(&client).await).await;
+    body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
+    insta::assert_json_snapshot!("write_transaction_nested", body);
 }
 
 #[tokio::test]

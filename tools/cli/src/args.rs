@@ -10,7 +10,7 @@ use crate::{
         state::State, table::Table,
     },
     connection::{Needs, Width},
-    globals::Globals,
+    globals::{self, Globals},
     plan::{self, PlanArgs},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 ///
 /// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale update or findings, 5 service or network.
 #[derive(Debug, Parser)]
-#[command(name = "vzero", version, after_help = EXAMPLES)]
+#[command(name = "vzero", version, after_help = EXAMPLES, after_long_help = after_long_help())]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -107,6 +107,15 @@ impl Command {
         }
     }
 
+    /// Returns `true` if the command only shows what it reads, so that a pager can show it.
+    pub(crate) fn only_shows(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::History(_) | Self::Diff(_) | Self::Items(_) | Self::Plan(_) => true,
+            Self::State(state) => state.only_shows(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn needs(&self) -> Needs {
         Needs {
             paced: matches!(
@@ -126,6 +135,11 @@ impl Command {
             },
         }
     }
+}
+
+/// Returns the remaining options and the examples.
+fn after_long_help() -> String {
+    format!("Other global options:\n{}\n\n{EXAMPLES}", globals::others())
 }
 
 const EXAMPLES: &str = "\

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use shared::domain::{
     AttributeValue, Item, names, plain,
     time::EpochMillis,
-    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, Update},
+    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, Update, nested},
 };
 
 use crate::{error::CliError, write_options::WriteOptions};
@@ -21,7 +21,7 @@ pub(crate) struct Changes {
     /// Set an attribute to a text
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// Set an attribute to a JSON value
+    /// Set an attribute to a JSON value; {"$update": {…}} changes members of a map
     #[arg(long, value_name = "NAME=JSON", value_parser = pair)]
     set_json: Vec<(String, String)>,
     /// Remove an attribute
@@ -98,10 +98,8 @@ fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
 /// Converts attributes in plain JSON to changes.
 pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, CliError> {
     let change = |(name, value): (String, Value)| {
-        let change = match value {
-            Value::Null => Change::Remove,
-            value => Change::Set(plain::from_json(value).map_err(|error| CliError::usage(&name, error))?),
-        };
+        let convert = |value| plain::from_json(value).map_err(|error| CliError::usage(&name, error));
+        let change = nested::from_json(value, &convert)?;
         Ok((name, change))
     };
     members.into_iter().map(change).collect()
@@ -114,12 +112,22 @@ pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliErr
     }
 }
 
+/// Rejects updates of members of a map, for items without versions.
+pub(crate) fn without_nested(changes: BTreeMap<String, Change>) -> Result<BTreeMap<String, Change>, CliError> {
+    let nested = changes.iter().find(|(_, change)| matches!(change, Change::Update(_)));
+    match nested {
+        Some((name, _)) => Err(CliError::Usage(format!("{name}: $update is only for `vzero put`"))),
+        None => Ok(changes),
+    }
+}
+
 /// Converts attributes in plain JSON to an item without keys. `null` stands for no attribute.
 pub(crate) fn item(members: Map<String, Value>) -> Result<Item, CliError> {
     reject_reserved(&members)?;
-    let set = parse(members)?.into_iter().filter_map(|(name, change)| match change {
+    let changes = without_nested(parse(members)?)?;
+    let set = changes.into_iter().filter_map(|(name, change)| match change {
         Change::Set(value) => Some((name, value)),
-        Change::Remove => None,
+        Change::Remove | Change::Update(_) => None,
     });
     Ok(Item::from(
         set.collect::<std::collections::HashMap<_, AttributeValue>>(),

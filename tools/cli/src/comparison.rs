@@ -1,20 +1,26 @@
-//! Comparison of two versions: the attributes that differ, with both values.
+//! Comparison of two versions: the attributes that differ, with both values, or in one line.
 
 use std::collections::{BTreeMap, HashMap};
 
+use operations::changes;
 use serde_json::{Map, Value};
 use shared::domain::{
     AttributeValue, Item,
     view::{Diff, VersionView},
 };
 
-/// Maximum number of characters of a value in a sentence.
-const MAX_VALUE_CHARS: usize = 60;
+/// Maximum number of changes in a shortened line.
+const MAX_CHANGES: usize = 8;
 /// Text for an attribute that a version does not have.
 pub(crate) const NONE: &str = "(none)";
 
-/// Attributes that differ between two versions, by name.
-pub(crate) struct Comparison(BTreeMap<String, Change>);
+/// Attributes that differ between two versions.
+pub(crate) struct Comparison {
+    by_name: BTreeMap<String, Change>,
+    /// Attributes of both versions, with `Deleted`.
+    old: Option<Item>,
+    new: Item,
+}
 
 /// Values of an attribute in both versions, in plain JSON. `None` if a version does not have it.
 #[derive(Debug, Default, PartialEq)]
@@ -34,35 +40,39 @@ impl Comparison {
             )
         };
         let diff = Diff::new(from.map_or_else(empty, VersionView::clone), to.clone());
-        let mut changes: BTreeMap<String, Change> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, Change> = BTreeMap::new();
         let mut json = diff.to_json();
         let mut members = |name: &str| match json[name].take() {
             Value::Object(members) => members,
             _ => Map::new(),
         };
         for (name, value) in members("Added") {
-            changes.entry(name).or_default().to = Some(value);
+            by_name.entry(name).or_default().to = Some(value);
         }
         for (name, value) in members("Removed") {
-            changes.entry(name).or_default().from = Some(value);
+            by_name.entry(name).or_default().from = Some(value);
         }
         for (name, mut value) in members("Changed") {
-            let change = changes.entry(name).or_default();
+            let change = by_name.entry(name).or_default();
             (change.from, change.to) = (Some(value["From"].take()), Some(value["To"].take()));
         }
-        Self(changes)
+        Self {
+            by_name,
+            old: from.map(changes::item_of),
+            new: changes::item_of(to),
+        }
     }
 
     pub(crate) fn contains(&self, attribute: &str) -> bool {
-        self.0.contains_key(attribute)
+        self.by_name.contains_key(attribute)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_name.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Change)> {
-        self.0.iter().map(|(name, change)| (name.as_str(), change))
+        self.by_name.iter().map(|(name, change)| (name.as_str(), change))
     }
 
     /// Returns `{name: {"From": …, "To": …}}`. A member without a value is left out.
@@ -74,38 +84,29 @@ impl Comparison {
                 .filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)))
                 .collect::<Map<_, _>>()
         };
-        let members = self.0.iter().map(|(name, change)| (name.clone(), json(change).into()));
+        let members = self
+            .by_name
+            .iter()
+            .map(|(name, change)| (name.clone(), json(change).into()));
         Value::Object(members.collect())
     }
 
-    /// Returns `Status: placed → paid, Qty: (none) → 5`. `text` converts a name or the text of a value.
-    pub(crate) fn sentence(&self, text: impl Fn(&str) -> String) -> String {
-        if self.is_empty() {
-            return "(no changes)".to_owned();
-        }
-        let value = |value: &Option<Value>| {
-            value
-                .as_ref()
-                .map_or(NONE.to_owned(), |value| text(&short(&plain(value))))
+    /// Returns the [changes] in one line. Unless it is `full`, long values and all but the first changes are left out.
+    pub(crate) fn line(&self, full: bool) -> String {
+        let line = match full {
+            true => changes::complete(self.old.as_ref(), &self.new),
+            false => changes::summary(self.old.as_ref(), &self.new, MAX_CHANGES),
         };
-        let changes = self.0.iter().map(|(name, change)| {
-            let (from, to) = (value(&change.from), value(&change.to));
-            format!("{}: {from} → {to}", text(name))
-        });
-        changes.collect::<Vec<_>>().join(", ")
+        match line.is_empty() {
+            true => "(no changes)".to_owned(),
+            false => line,
+        }
     }
 }
 
 /// Returns a string without quotes, any other value as JSON.
 pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE_CHARS) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(MAX_VALUE_CHARS - 1).chain(['…']).collect(),
-    }
 }
 
 #[cfg(test)]
@@ -131,10 +132,7 @@ mod tests {
             json!({"Status": {"S": "paid"}, "Same": {"S": "x"}, "L": {"L": [{"N": "1"}]}, "Deleted": {"BOOL": true}}),
         );
         let both = Comparison::new(Some(&from), &to);
-        assert_eq!(
-            both.sentence(str::to_owned),
-            "Deleted: (none) → true, L: (none) → [1], Qty: 5 → (none), Status: placed → paid"
-        );
+        assert_eq!(both.line(false), "+Deleted: true, +L: [1], -Qty, Status: placed → paid");
         assert_eq!(
             both.to_json(),
             json!({
@@ -143,20 +141,21 @@ mod tests {
             })
         );
         assert!(both.contains("Qty") && both.contains("Deleted") && !both.contains("Same"));
-        assert_eq!(Comparison::new(Some(&to), &to).sentence(str::to_owned), "(no changes)");
+        assert_eq!(Comparison::new(Some(&to), &to).line(false), "(no changes)");
         let first = Comparison::new(None, &from);
         assert_eq!(first.iter().count(), 3);
-        assert!(first.sentence(str::to_owned).starts_with("Qty: (none) → 5, "));
+        assert_eq!(first.line(true), "+Qty: 5, +Same: x, +Status: placed");
     }
 
     #[test]
-    fn long_values_are_shortened_and_escaped() {
-        let long = Comparison::new(None, &view(1, json!({"A": {"S": "é".repeat(61)}})));
-        let sentence = long.sentence(str::to_owned);
-        assert_eq!(sentence, format!("A: (none) → {}…", "é".repeat(59)));
-        let fits = Comparison::new(None, &view(1, json!({"A": {"S": "é".repeat(60)}})));
-        assert!(fits.sentence(str::to_owned).ends_with(&"é".repeat(60)));
-        let upper = long.sentence(str::to_uppercase);
-        assert!(upper.ends_with("É…"), "{upper}");
+    fn long_lines_are_shortened() {
+        let attributes = (0..=MAX_CHANGES).map(|number| (format!("A{number}"), json!({"S": "é".repeat(100)})));
+        let many = Comparison::new(None, &view(1, Value::Object(attributes.collect())));
+        let line = many.line(false);
+        assert!(
+            line.ends_with("…, +1 more") && line.len() < many.line(true).len(),
+            "{line}"
+        );
+        assert_eq!(many.line(true).matches(&"é".repeat(100)).count(), MAX_CHANGES + 1);
     }
 }

@@ -23,7 +23,7 @@ use shared::{
     domain::{attached::AttachedTable, keys::VersionDigits},
     dynamodb::{
         Store,
-        client::{self, ClientSettings, capacity::Meter, http_client},
+        client::{self, ClientSettings, capacity::Meter, error::root_cause, http_client},
         read::table_config::LayoutError,
     },
 };
@@ -46,10 +46,9 @@ pub(crate) enum Width {
 }
 
 /// Opens the table of the global options.
-pub(crate) async fn open(globals: &Globals, needs: Needs) -> Result<Connection, CliError> {
+pub(crate) async fn open(globals: &Globals, needs: Needs, sdk: SdkConfig) -> Result<Connection, CliError> {
     let meter = Meter::default();
     let pace_meter = Meter::default();
-    let sdk = sdk_config(globals).await?;
     let client = client(globals, needs.paced, &sdk, &meter, &pace_meter);
     let attached = globals.attached.as_deref().map(definition).transpose()?;
     let store = match attached {
@@ -77,7 +76,8 @@ fn definition(path: &Path) -> Result<AttachedTable, CliError> {
     AttachedTable::parse(&text).map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
-async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
+/// Loads the configuration of all AWS clients. The Region and the credentials can be missing.
+pub(crate) async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
     let defaults = ClientSettings {
         operation_timeout: Duration::from_secs(20),
         ..ClientSettings::default()
@@ -92,7 +92,14 @@ async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError> {
             .profile_name(profile)
             .build();
         let loaded = credentials.provide_credentials().await;
-        loaded.map_err(|error| CliError::usage(&format!("the profile {profile}"), error))?;
+        loaded.map_err(|error| {
+            let cause = Some(root_cause(&error)).filter(|cause| !cause.contains("not enabled"));
+            let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+            CliError::Usage(format!(
+                "--profile: there is no profile {profile}, or it has no credentials{cause}: `aws configure list-profiles` lists the \
+                 profiles"
+            ))
+        })?;
         let region = ProfileFileRegionProvider::builder().profile_name(profile).build();
         let region = region.region().await;
         loader = loader.profile_name(profile).credentials_provider(credentials);
@@ -130,7 +137,7 @@ fn client(globals: &Globals, paced: bool, sdk: &SdkConfig, meter: &Meter, pace_m
 }
 
 /// Returns `true` for the URL of `localhost` or of a loopback address.
-fn is_this_machine(url: &str) -> bool {
+pub(crate) fn is_this_machine(url: &str) -> bool {
     let address = url.split_once("://").map_or(url, |(_, address)| address);
     Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }

@@ -31,6 +31,13 @@ pub(crate) enum CliError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Operation(#[from] OperationError),
+    /// An error with its object, cause and next step.
+    #[error("{text}")]
+    Explained {
+        text: String,
+        exit_code: u8,
+        source: Box<CliError>,
+    },
     /// Standard output failed, or the runtime did not start.
     #[error("input/output failed")]
     Io(#[from] std::io::Error),
@@ -43,6 +50,7 @@ impl CliError {
             Self::Usage(_)
             | Self::Layout(LayoutError::Width { .. } | LayoutError::History { .. })
             | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
+            Self::Explained { exit_code, .. } => *exit_code,
             Self::NotFound(_) => 3,
             Self::Conflict(_) => 4,
             Self::Operation(error) => match error.kind() {

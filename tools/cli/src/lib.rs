@@ -10,6 +10,8 @@ mod connection;
 mod error;
 mod globals;
 mod output;
+mod pager;
+mod place;
 mod plan;
 mod progress;
 mod write_options;
@@ -22,17 +24,25 @@ use crate::{
     args::{Args, Command},
     error::CliError,
     output::Output,
+    place::Place,
 };
 
 /// Runs the command.
 pub fn main() -> ExitCode {
     let args: Args = terminal::arguments();
     let verbose = args.globals.verbose;
+    let output = Output::new(args.globals.output, args.globals.full);
+    if args.command.only_shows() && !args.globals.no_pager && !output.is_json() {
+        pager::prepare(&args.globals.pager);
+    }
     let done = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(run(args)),
+        Ok(runtime) => runtime.block_on(run(args, &output)),
         Err(error) => Err(error.into()),
     };
+    pager::close();
     match done {
+        // The pager was closed before the end of the output.
+        Err(CliError::Io(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::print_error(&error, verbose);
@@ -41,14 +51,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
-    let output = Output::new(globals.output);
+async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), CliError> {
     match &command {
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Args::command(), "vzero", &mut std::io::stdout());
             return Ok(());
         }
-        Command::Plan(plan) => return plan::run(plan, &output),
+        Command::Plan(plan) => return plan::run(plan, output),
         _ => {}
     }
     if globals.attached.is_some()
@@ -56,7 +65,14 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
     {
         return Err(CliError::Usage(reason.to_owned()));
     }
-    let connection = connection::open(&globals, command.needs()).await?;
+    let sdk = connection::sdk_config(&globals).await?;
+    let place = Place::new(&globals, &sdk);
+    let connection = match connection::open(&globals, command.needs(), sdk).await {
+        Ok(connection) => connection,
+        Err(error) => return Err(place.explain(error)),
+    };
+    let own_history = connection.store.own_history().map(|history| history.name.as_str());
+    let place = place.with_tables(&connection.table, own_history);
     if command.deletes_history()
         && connection.store.is_migrating()
         && let Some(history) = connection.store.own_history()
@@ -67,33 +83,33 @@ async fn run(Args { command, globals }: Args) -> Result<(), CliError> {
         )));
     }
     let done = match &command {
-        Command::Put(put) => put.run(&connection, &output).await,
-        Command::Restore(restore) => restore.run(&connection, &output).await,
-        Command::Delete(delete) => delete.run(&connection, true, &output).await,
-        Command::Undelete(undelete) => undelete.run(&connection, false, &output).await,
-        Command::Get(get) => get.run(&connection, &output).await,
-        Command::History(history) => history.run(&connection, &output).await,
-        Command::Diff(diff) => diff.run(&connection, &output).await,
-        Command::Lag(lag) => lag.run(&connection, &output).await,
-        Command::Metadata(metadata) => metadata.run(&connection, &output).await,
-        Command::Items(items) => items.run(&connection, &output).await,
-        Command::Table(table) => table.run(&connection, globals.version_digits, &output).await,
-        Command::State(state) => state.run(&connection, &output).await,
-        Command::Backfill(backfill) => backfill.run(&connection, &output).await,
-        Command::Migrate(migrate) => migrate.run(&connection, &output).await,
-        Command::Prune(prune) => prune.run(&connection, &output).await,
-        Command::Pin(pin) => pin.run(&connection, &output).await,
-        Command::Purge(purge) => purge.run(&connection, &output).await,
-        Command::Attach(attach) => attach.run(&connection, &output).await,
-        Command::Audit(audit) => audit.run(&connection, &output).await,
-        Command::Quarantine(quarantine) => quarantine.run(&connection, &output).await,
-        Command::Redrive(redrive) => redrive.run(&connection, &output).await,
-        Command::Repair(repair) => repair.run(&connection, &output).await,
-        Command::Console(console) => console.run(connection.clone(), &output).await,
+        Command::Put(put) => put.run(&connection, output).await,
+        Command::Restore(restore) => restore.run(&connection, output).await,
+        Command::Delete(delete) => delete.run(&connection, true, output).await,
+        Command::Undelete(undelete) => undelete.run(&connection, false, output).await,
+        Command::Get(get) => get.run(&connection, output).await,
+        Command::History(history) => history.run(&connection, output).await,
+        Command::Diff(diff) => diff.run(&connection, output).await,
+        Command::Lag(lag) => lag.run(&connection, output).await,
+        Command::Metadata(metadata) => metadata.run(&connection, output).await,
+        Command::Items(items) => items.run(&connection, output).await,
+        Command::Table(table) => table.run(&connection, globals.version_digits, output).await,
+        Command::State(state) => state.run(&connection, output).await,
+        Command::Backfill(backfill) => backfill.run(&connection, output).await,
+        Command::Migrate(migrate) => migrate.run(&connection, output).await,
+        Command::Prune(prune) => prune.run(&connection, output).await,
+        Command::Pin(pin) => pin.run(&connection, output).await,
+        Command::Purge(purge) => purge.run(&connection, output).await,
+        Command::Attach(attach) => attach.run(&connection, output).await,
+        Command::Audit(audit) => audit.run(&connection, output).await,
+        Command::Quarantine(quarantine) => quarantine.run(&connection, output).await,
+        Command::Redrive(redrive) => redrive.run(&connection, output).await,
+        Command::Repair(repair) => repair.run(&connection, output).await,
+        Command::Console(console) => console.run(connection.clone(), output).await,
         Command::Plan(_) | Command::Completions { .. } => Ok(()),
     };
     if globals.consumed_capacity {
         output::print_capacity(&connection.meter.take());
     }
-    done
+    done.map_err(|error| place.explain(error))
 }

@@ -3,6 +3,7 @@
 //! Nothing that is printed contains hidden characters: [`print`] and the functions for standard error escape them. Cells are
 //! escaped before the layout of the table, so that they have the width that is shown.
 
+mod grid;
 mod items;
 mod versions;
 
@@ -12,10 +13,11 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 use shared::{dynamodb::client::capacity::Charge, logging::chain, printable};
-use terminal::{write_line, write_lines};
+use terminal::write_line;
 
-pub(crate) use self::{items::state_json, versions::record_line};
-use crate::error::CliError;
+use self::grid::Grid;
+pub(crate) use self::{items::state_json, versions::change_line};
+use crate::{error::CliError, pager};
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,10 +31,11 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     format: Format,
     is_chosen: bool,
+    is_full: bool,
 }
 
 impl Output {
-    pub(crate) fn new(format: Option<Format>) -> Self {
+    pub(crate) fn new(format: Option<Format>, is_full: bool) -> Self {
         let default = if io::stdout().is_terminal() {
             Format::Table
         } else {
@@ -41,12 +44,18 @@ impl Output {
         Self {
             format: format.unwrap_or(default),
             is_chosen: format.is_some(),
+            is_full,
         }
     }
 
     /// Returns `true` if the user asked for JSON, `false` if it is only the default without a terminal.
     pub(crate) fn is_json_chosen(&self) -> bool {
         self.is_chosen && self.is_json()
+    }
+
+    /// Returns `true` if long values are shown completely.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -58,9 +67,23 @@ impl Output {
         if self.is_json() {
             return print_json(object);
         }
-        let mut table = new_table(&["", ""]);
+        let mut table = Grid::new(&["", ""]);
         rows(&mut table, "", object);
-        print(&table.to_string())
+        self.grid(&table)
+    }
+
+    /// Prints a table of values that can contain hidden characters.
+    pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let mut grid = Grid::new(header);
+        for row in rows {
+            grid.add_row(row.iter().map(|cell| visible(cell)));
+        }
+        self.grid(&grid)
+    }
+
+    fn grid(&self, grid: &Grid) -> Result<(), CliError> {
+        let width = columns().filter(|_| !self.is_full);
+        print(&grid.text(width))
     }
 
     pub(crate) fn objects(&self, objects: &[Value]) -> Result<(), CliError> {
@@ -81,15 +104,8 @@ pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
     print(text)
 }
 
+/// Prints a table of sentences, which wrap on a narrow terminal.
 pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
-    let mut table = new_table(header);
-    for row in rows {
-        table.add_row(row.iter().map(|cell| visible(cell)));
-    }
-    print(&table.to_string())
-}
-
-fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
@@ -97,11 +113,21 @@ fn new_table(header: &[&str]) -> Table {
     if header.iter().any(|name| !name.is_empty()) {
         table.set_header(header.iter().map(|name| visible(name)));
     }
-    table
+    for row in rows {
+        table.add_row(row.iter().map(|cell| visible(cell)));
+    }
+    print(&table.to_string())
+}
+
+/// Returns the number of columns of the terminal, `None` without a terminal.
+fn columns() -> Option<usize> {
+    console::Term::stdout()
+        .size_checked()
+        .map(|(_, columns)| columns.into())
 }
 
 /// Adds a row for each member. Nested objects become paths: `Changed.State.From`.
-fn rows(table: &mut Table, prefix: &str, value: &Value) {
+fn rows(table: &mut Grid, prefix: &str, value: &Value) {
     let Value::Object(members) = value else {
         return;
     };
@@ -141,11 +167,7 @@ fn print_json(value: &Value) -> Result<(), CliError> {
 }
 
 fn print(text: &str) -> Result<(), CliError> {
-    match write_lines(&mut io::stdout(), text) {
-        // The reader closed the pipe, as `head` does.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => Ok(printed?),
-    }
+    Ok(pager::write(text)?)
 }
 
 pub(crate) fn can_ask() -> bool {
@@ -183,23 +205,29 @@ pub(crate) fn print_capacity(charges: &[Charge]) {
 
 /// Prints an error in one line, with all causes if `verbose`.
 pub(crate) fn print_error(error: &CliError, verbose: bool) {
-    let line = if verbose {
-        chain(error)
-    } else {
-        let source = std::error::Error::source(error);
-        let deeper = source.and_then(std::error::Error::source);
-        // Details follow in brackets.
-        let causes = [source, deeper].into_iter().flatten().map(|cause| {
-            let text = cause.to_string();
-            text.split_once(" (")
-                .map_or(text.clone(), |(start, _)| start.to_owned())
-        });
-        std::iter::once(error.to_string())
-            .chain(causes)
-            .collect::<Vec<_>>()
-            .join(": ")
+    let line = match (verbose, error) {
+        (true, error) => chain(error),
+        // The text contains the cause.
+        (false, CliError::Explained { text, .. }) => text.clone(),
+        (false, error) => {
+            let source = std::error::Error::source(error);
+            let deeper = source.and_then(std::error::Error::source);
+            let causes = [source, deeper].into_iter().flatten();
+            let causes = causes.map(|cause| without_request_id(&cause.to_string()));
+            std::iter::once(error.to_string())
+                .chain(causes)
+                .collect::<Vec<_>>()
+                .join(": ")
+        }
     };
     status(&format!("error: {line}"));
+}
+
+/// Removes ` (request …)`, which `-v` shows.
+fn without_request_id(text: &str) -> String {
+    let parts = text.split_once(" (request ");
+    let parts = parts.and_then(|(start, rest)| Some((start, rest.split_once(')')?.1)));
+    parts.map_or_else(|| text.to_owned(), |(start, end)| format!("{start}{end}"))
 }
 
 /// Prints each element of named lists to standard error.

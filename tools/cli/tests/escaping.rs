@@ -229,6 +229,7 @@ fn on_terminal(table: &Table, arguments: &[&str]) -> String {
     let mut command = table.command(arguments);
     command
         .env("TERM", "xterm-256color")
+        .env("PAGER", "cat")
         .stdin(side())
         .stdout(side())
         .stderr(side());

@@ -45,11 +45,13 @@ fn orders() -> Table {
         }
         item
     };
+    let mut paid = item(20, Some("payments"), "paid", Some(120));
+    paid["Reason"] = json!({"S": "settled\u{9b}"});
     store(
         &table,
         &[
             item(10, Some("shop"), "placed", Some(120)),
-            item(20, Some("payments"), "paid", Some(120)),
+            paid,
             item(30, None, "paid", Some(120)),
             item(40, Some("shop"), "paid", Some(90)),
             item(50, Some("shop\u{1b}[2J"), "sent\u{7}", None),
@@ -178,7 +180,7 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
     ]);
     assert_eq!(
         text.stdout,
-        format!("4  {}  shop  (previous version not available)\n", at(40))
+        "4  2026-01-01 00:00:40Z  shop  (previous version not available)\n"
     );
 }
 
@@ -186,21 +188,16 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
 fn changes_are_shown_in_both_formats() {
     let table = orders();
     let text = table.run(&["history", "E", "--changes"]);
-    let expected = format!(
-        "5  {}  shop\\u{{1b}}[2J  Status: paid → sent\\u{{7}}, Total: 90 → (none)\n\
-         4  {}  shop  Total: 120 → 90\n\
-         3  {}  (no changes)\n\
-         2  {}  payments  Status: placed → paid\n\
-         1  {}  shop  Status: (none) → placed, Total: (none) → 120\n",
-        at(50),
-        at(40),
-        at(30),
-        at(20),
-        at(10)
-    );
+    let expected = "\
+5  2026-01-01 00:00:50Z  shop\\u{1b}[2J  Status: paid → sent\\u{7}, -Total
+4  2026-01-01 00:00:40Z  shop  Total: 120 → 90
+3  2026-01-01 00:00:30Z  (no changes)
+2  2026-01-01 00:00:20Z  payments  Status: placed → paid  (settled\\u{9b})
+1  2026-01-01 00:00:10Z  shop  +Status: placed, +Total: 120
+";
     assert_eq!(
         (text.code, text.stdout.as_str(), text.stderr.as_str()),
-        (0, expected.as_str(), "")
+        (0, expected, "")
     );
     let lines = table.lines(
         &[
@@ -220,9 +217,12 @@ fn changes_are_shown_in_both_formats() {
         lines[0],
         json!({
             "ID": "E", "Version": 2, "RecordedAt": at(20), "RequestId": "r", "Actor": "payments",
-            "Changes": {"Status": {"From": "placed", "To": "paid"}},
+            "Reason": "settled\u{9b}", "Changes": {"Status": {"From": "placed", "To": "paid"}},
         })
     );
+    let oldest = table.run(&["history", "E", "--changes", "--oldest-first"]).stdout;
+    let reversed: Vec<_> = expected.lines().rev().collect();
+    assert_eq!(oldest.lines().collect::<Vec<_>>(), reversed);
     assert_eq!(lines[1]["Changes"], json!({}));
     assert_eq!(lines[3]["Changes"]["Total"], json!({"From": 90}));
     let one = table.lines(
@@ -240,6 +240,29 @@ fn changes_are_shown_in_both_formats() {
         0,
     );
     assert_eq!((one.len(), &one[0]["Version"]), (1, &json!(5)));
+}
+
+#[test]
+fn changes_of_maps_sets_and_long_values() {
+    let table = new_table();
+    let long = "x".repeat(100);
+    store(
+        &table,
+        &[
+            json!({"Address": {"M": {"City": {"S": "Bonn"}, "Zip": {"N": "1"}}}, "Tags": {"SS": ["a", "b"]}}),
+            json!({"Address": {"M": {"City": {"S": long}}}, "Tags": {"SS": ["b", "c"]}, "Deleted": {"BOOL": true}}),
+        ],
+    );
+    let run = |more: &[&str]| {
+        let arguments = ["history", "E", "--changes", "--from", "2"];
+        table.run(&[&arguments, more].concat()).stdout
+    };
+    let short = format!(
+        "Address.City: Bonn → {}…, -Address.Zip, +Deleted: true, Tags: +c -a",
+        "x".repeat(59)
+    );
+    assert_eq!(run(&[]), format!("2  (time not known)  {short}\n"));
+    assert!(run(&["--full"]).contains(&format!("Bonn → {long}, -Address.Zip")));
 }
 
 #[test]
@@ -380,7 +403,8 @@ fn effective_at_reads_the_highest_version_that_is_old_enough() {
         (run.code, run.stderr.lines().next().unwrap_or_default().to_owned())
     };
     let before = ["--effective-at", "2025-12-31"];
-    assert_eq!(fails(&before), (3, "error: there is no such version of E".to_owned()));
+    let said = "error: E has no version of this time or an earlier one: the latest is version 4";
+    assert_eq!(fails(&before), (3, said.to_owned()));
     assert_eq!(fails(&["--effective-at", "-1"]).0, 3);
     let few = [&before[..], &["--limit", "2"]].concat();
     let said = "error: none of the 2 newest versions has this time or an earlier one; read more versions with a higher --limit";

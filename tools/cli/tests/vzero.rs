@@ -224,13 +224,12 @@ fn each_failure_has_its_exit_code_and_one_line() {
             "time",
         ],
     );
-    let elsewhere = ["--endpoint-url", "http://127.0.0.1:1", "get", "E"];
     for (arguments, code, line) in [
-        (&["get", "F"][..], 3, "error: there is no F"),
+        (&["get", "F"][..], 3, "error: there is no F in "),
         (
             &["get", "E", "--version", "2"],
             3,
-            "error: there is no such version of E",
+            "error: there is no version 2 of E: the latest is 1",
         ),
         (
             &["get", "E", "--version", "0"],
@@ -245,12 +244,21 @@ fn each_failure_has_its_exit_code_and_one_line() {
         (
             &["get", "E", "--at", "2019-01-01"],
             3,
-            "error: there is no such version of E",
+            "error: E has no version of this time or an earlier one: the latest is version 1",
         ),
         (&["history", "F"], 3, "error: there is no F"),
-        (&["diff", "E", "1", "2"], 3, "error: there is no version 2 of E"),
-        (&["restore", "E", "7"], 3, "error: there is no such version"),
-        (&["delete", "F"], 3, "error: there is no such version"),
+        (
+            &["diff", "E", "1", "2"],
+            3,
+            "error: there is no version 2 of E: the latest is 1",
+        ),
+        (
+            &["restore", "E", "7"],
+            3,
+            "error: there is no version 7 of E: the latest is 1",
+        ),
+        (&["restore", "F", "1"], 3, "error: there is no F in "),
+        (&["delete", "F"], 3, "error: there is no F in "),
         (&["metadata", "E"], 3, "error: E has no metadata"),
         (&["state", "latest", "E"], 3, "error: E has no states"),
         (
@@ -330,7 +338,11 @@ fn each_failure_has_its_exit_code_and_one_line() {
             "error: Latest is reserved",
         ),
         (&["metadata", "E", "--set", "TTL=1"], 2, "error: TTL is reserved"),
-        (&["--profile", "nope", "get", "E"], 2, "error: the profile nope: "),
+        (
+            &["--profile", "nope", "get", "E"],
+            2,
+            "error: --profile: there is no profile nope, or it has no credentials: ",
+        ),
         (&["state", "put", "E", "--set", "A=1"], 2, "error: a state needs --time"),
         (
             &["--version-digits", "7", "get", "E"],
@@ -339,25 +351,112 @@ fn each_failure_has_its_exit_code_and_one_line() {
         ),
         (
             &["--table", "NoSuchTable", "get", "E"],
-            5,
-            "error: failed to read the table's layout: GetItem failed with ResourceNotFoundException",
+            3,
+            "error: there is no table NoSuchTable at http://",
         ),
     ] {
         let (found, said) = fails(&table, arguments);
         assert_eq!(found, code, "{arguments:?}: {said}");
         assert!(said.starts_with(line), "{arguments:?}: {said}");
     }
-    assert_eq!(fails(&table, &["nonsense"]).0, 2);
-    assert_eq!(fails(&table, &["get"]).0, 2);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
-    command.env_clear().envs([
-        ("AWS_ACCESS_KEY_ID", "x"),
-        ("AWS_SECRET_ACCESS_KEY", "x"),
-        ("AWS_REGION", "us-east-1"),
-    ]);
-    let output = command.args(elsewhere).arg("-v").output().unwrap();
-    assert_eq!(output.status.code(), Some(5));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("Connection refused"));
+}
+
+#[test]
+fn usage_errors_are_one_line() {
+    for (arguments, line) in [
+        (
+            &["get"][..],
+            "error: the following required arguments were not provided: <ID>; `vzero get --help` lists the arguments\n",
+        ),
+        (
+            &["nonsense"],
+            "error: unrecognized subcommand 'nonsense'; `vzero --help` lists the arguments\n",
+        ),
+        (
+            &["state", "list", "E", "--limit", "x"],
+            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero state list --help` lists the \
+             arguments\n",
+        ),
+        (
+            &["get", "E", "--endpoint-url", "localhost:8000"],
+            "error: invalid value 'localhost:8000' for '--endpoint-url <URL>': expected a URL such as http://127.0.0.1:8000; \
+             `vzero get --help` lists the arguments\n",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vzero"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(2), line), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
+    let credentials = [("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x")];
+    let region = [("AWS_REGION", "eu-central-1")];
+    let wrong = [("AWS_ENDPOINT_URL", "localhost:8000")];
+    let local = ["--endpoint-url", "http://127.0.0.1:1"];
+    let unknown = ["--endpoint-url", "http://host.invalid:8000"];
+    let all = [&credentials[..], &region].concat();
+    let with_wrong = [&all[..], &wrong].concat();
+    for (environment, arguments, code, start, end) in [
+        (
+            &[][..],
+            &local[..],
+            5,
+            "error: cannot connect to http://127.0.0.1:1: connection refused",
+            "; start the local stack, or correct --endpoint-url\n",
+        ),
+        (
+            &all[..],
+            &unknown,
+            5,
+            "error: cannot connect to http://host.invalid:8000: ",
+            "; correct --endpoint-url, or check the network\n",
+        ),
+        (
+            &region,
+            &[],
+            5,
+            "error: no AWS credentials found: run `aws sso login`",
+            "\n",
+        ),
+        (
+            &credentials,
+            &[],
+            2,
+            "error: no AWS Region: use --region, or set AWS_REGION",
+            "\n",
+        ),
+        (
+            &with_wrong,
+            &[],
+            2,
+            "error: the endpoint is not a URL (",
+            "): correct AWS_ENDPOINT_URL, or use --endpoint-url\n",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
+        command
+            .env_clear()
+            .env("HOME", home.path())
+            .env("AWS_EC2_METADATA_DISABLED", "true");
+        command.env("AWS_MAX_ATTEMPTS", "1").envs(environment.iter().copied());
+        let output = command.args(["get", "secret"]).args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.starts_with(start) && said.ends_with(end), "{said}");
+        assert!(said.lines().count() == 1 && !said.contains("secret"), "{said}");
+        let verbose = command.arg("-v").output().unwrap();
+        let verbose = String::from_utf8(verbose.stderr).unwrap();
+        assert!(
+            verbose.len() > said.len() && verbose.contains("GetItem could not be sent"),
+            "{verbose}"
+        );
+    }
 }
 
 #[test]

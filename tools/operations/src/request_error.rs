@@ -1,6 +1,7 @@
 //! Errors of requests to S3, SQS and DynamoDB Streams.
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use shared::dynamodb::client::error::root_cause;
 use thiserror::Error;
 
 /// A failed request. It contains the operation and the error code, but no content of documents or messages.
@@ -25,7 +26,7 @@ impl RequestError {
             (Some(code), _) => format!("failed with {code}"),
             (None, SdkError::TimeoutError(_)) => "timed out".to_owned(),
             (None, SdkError::DispatchFailure(failure)) => match failure.as_connector_error() {
-                Some(error) => format!("could not be sent: {}", shared::logging::chain(error)),
+                Some(error) => format!("could not be sent: {}", root_cause(error)),
                 None => "could not be sent".to_owned(),
             },
             (None, SdkError::ConstructionFailure(_)) => "could not be built".to_owned(),

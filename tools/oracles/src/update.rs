@@ -1,6 +1,8 @@
 //! The parser of updates.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 use shared::{
     domain::{
         AttributeValue,
@@ -12,7 +14,9 @@ use shared::{
         request_id::MAX_REQUEST_ID_BYTES,
         size,
         stamp::Stamp,
-        update::{Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, Update},
+        update::{
+            Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, Update, nested::UPDATE,
+        },
         version_item::VersionItem,
     },
     logging::chain,
@@ -85,14 +89,20 @@ fn serialize(update: &Update) -> Value {
     if let Some(sent_at) = update.sent_at {
         members.insert(REQUEST_SENT_AT.to_owned(), sent_at.get().into());
     }
-    for (name, change) in &update.changes {
+    members.extend(serialize_changes(&update.changes));
+    Value::Object(members)
+}
+
+fn serialize_changes(changes: &BTreeMap<String, Change>) -> Map<String, Value> {
+    let serialize = |(name, change): (&String, &Change)| {
         let value = match change {
             Change::Set(value) => serialize_value(value),
             Change::Remove => Value::Null,
+            Change::Update(members) => json!({UPDATE: serialize_changes(members)}),
         };
-        members.insert(name.clone(), value);
-    }
-    Value::Object(members)
+        (name.clone(), value)
+    };
+    changes.iter().map(serialize).collect()
 }
 
 pub(crate) fn serialize_value(value: &AttributeValue) -> Value {

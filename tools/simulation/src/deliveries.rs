@@ -91,7 +91,9 @@ impl Upstream<'_> {
             }
             WriterResult::Error(error) if is_final(&error) => {
                 if error == "InvalidEvent" {
-                    self.connector.count("item-too-large");
+                    let is_large = self.schedule.updates[update].members.get("Large").is_some();
+                    self.connector
+                        .count(if is_large { "item-too-large" } else { "missing-map" });
                 }
                 UpstreamResponse::Rejected(error)
             }

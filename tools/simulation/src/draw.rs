@@ -18,6 +18,8 @@ const SITUATION: u8 = 4;
 const ATTACHED: u8 = 6;
 /// One schedule in this number has history in a table of its own.
 const OWN_HISTORY: u8 = 3;
+/// One schedule in this number has updates of a map.
+const MAPS: u8 = 8;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
@@ -115,6 +117,10 @@ impl Schedule {
             .collect();
         if rng.u8(..40) == 0 {
             updates.extend(large(&mut rng, updates.len(), &settings));
+        }
+        if kind.u8(..MAPS) == 0 {
+            let first = updates.len();
+            updates.extend((first..first + 4).map(|number| map(&mut kind, number, &settings)));
         }
         let steps = steps(&mut rng, &updates, &scale, &settings);
         let mut faults: Vec<_> = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
@@ -261,6 +267,26 @@ impl Fault {
             },
             kind,
         }
+    }
+}
+
+/// Returns an update of an entity of its own that sets or removes a map, or changes its members.
+fn map(rng: &mut Rng, number: usize, settings: &Settings) -> Update {
+    let value = match rng.u8(..6) {
+        0 | 1 => json!({"X": rng.u8(..4), "Y": {"Z": rng.u8(..4)}}),
+        2 => Value::Null,
+        3 => json!({"$update": {"X": null, "Y": rng.u8(..4)}}),
+        _ => json!({"$update": {"X": rng.u8(..4), "Y": {"$update": {"Z": rng.u8(..4)}}}}),
+    };
+    let mut members = json!({"Map": value});
+    if settings.by_time {
+        members["Timestamp"] = json!(1000 * number);
+    }
+    Update {
+        id: format!("r{number}"),
+        entity: "map".to_owned(),
+        members,
+        origin: Origin::TimedClient,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 54] = [
+pub(crate) const NAMES: [&str; 55] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -24,6 +24,7 @@ pub(crate) const NAMES: [&str; 54] = [
     "malformed-record",
     "mapping-stopped",
     "message-not-deleted",
+    "missing-map",
     "moved-to-dead-letter-queue",
     "not-invoked",
     "other-program",

@@ -30,10 +30,42 @@ pub fn write_lines(stream: &mut impl Write, text: &str) -> io::Result<()> {
     writeln!(stream, "{}", printable::lines(text))
 }
 
-/// Parses the command line. After a usage error, prints it, with the argument in its visible form, and ends the process.
+/// Parses the command line. After a usage error, prints it in one line, with the argument in its visible form, and ends the
+/// process.
 pub fn arguments<A: Parser>() -> A {
     let arguments: Vec<_> = std::env::args_os().collect();
-    A::try_parse_from(&arguments).unwrap_or_else(|error| visible::<A>(error, &arguments).exit())
+    A::try_parse_from(&arguments).unwrap_or_else(|error| {
+        let error = visible::<A>(error, &arguments);
+        if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            error.exit()
+        }
+        let command = command_of(&A::command(), &arguments);
+        let line = one_line(&error.render().to_string(), &command);
+        let _ = write_line(&mut io::stderr(), &line);
+        std::process::exit(error.exit_code())
+    })
+}
+
+/// Returns the name of the program, with the command and its subcommands that the arguments name.
+fn command_of(program: &clap::Command, arguments: &[OsString]) -> String {
+    let (mut command, mut names) = (program, vec![program.get_name()]);
+    for argument in arguments.iter().skip(1) {
+        if let Some(subcommand) = argument.to_str().and_then(|name| command.find_subcommand(name)) {
+            names.push(subcommand.get_name());
+            command = subcommand;
+        }
+    }
+    names.join(" ")
+}
+
+/// Joins the lines of a usage error, and replaces the usage by the command that shows it.
+fn one_line(text: &str, command: &str) -> String {
+    let paragraphs = text.trim_end().split("\n\n");
+    let paragraphs = paragraphs.filter(|text| !text.starts_with("Usage:") && !text.starts_with("For more information"));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraphs = paragraphs.map(|text| words(text).replace(": :", ":"));
+    let line = paragraphs.collect::<Vec<_>>().join("; ");
+    format!("{line}; `{command} --help` lists the arguments")
 }
 
 /// Returns the error for the same command line with visible arguments. Its text repeats arguments.
@@ -100,6 +132,53 @@ mod tests {
         let error = visible::<Arguments>(Arguments::try_parse_from(&arguments).unwrap_err(), &arguments);
         let text = error.render();
         [text.to_string(), text.ansi().to_string()]
+    }
+
+    #[derive(Debug, Parser)]
+    #[command(name = "program")]
+    enum Commands {
+        Get {
+            id: String,
+            #[arg(long, value_parser = ["a", "b"])]
+            format: Option<String>,
+        },
+        /// Has commands of its own.
+        #[command(subcommand)]
+        State(States),
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum States {
+        Put { id: String },
+    }
+
+    #[test]
+    fn a_usage_error_is_one_line_with_the_next_step() {
+        for (arguments, expected) in [
+            (
+                &["get"][..],
+                "error: the following required arguments were not provided: <ID>; `program get --help` lists the arguments",
+            ),
+            (
+                &["gett", "E"],
+                "error: unrecognized subcommand 'gett'; tip: a similar subcommand exists: 'get'; `program --help` lists the \
+                 arguments",
+            ),
+            (
+                &["get", "E", "--format", "c"],
+                "error: invalid value 'c' for '--format <FORMAT>' [possible values: a, b]; `program get --help` lists the \
+                 arguments",
+            ),
+            (
+                &["state", "put", "E", "F"],
+                "error: unexpected argument 'F' found; `program state put --help` lists the arguments",
+            ),
+        ] {
+            let arguments: Vec<_> = ["program"].iter().chain(arguments).map(OsString::from).collect();
+            let error = Commands::try_parse_from(&arguments).unwrap_err();
+            let command = command_of(&<Commands as clap::CommandFactory>::command(), &arguments);
+            assert_eq!(one_line(&error.render().to_string(), &command), expected);
+        }
     }
 
     const HOSTILE: &str = "7\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\n";

@@ -87,6 +87,24 @@ pub enum InvalidUpdate {
         /// Reason.
         source: OverLimit,
     },
+    /// `$update` is inside of a value, or is not an object.
+    #[error("$update in {name} is neither in place of an attribute nor of a member of another $update", name = shortened(name))]
+    MisplacedUpdate {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// `$update` is empty.
+    #[error("the update of {name} names no members", name = shortened(name))]
+    NoMembers {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// The update changes members of an attribute that belongs to one version.
+    #[error("{name} describes one version, so an update replaces it", name = shortened(name))]
+    UpdateOfRecord {
+        /// Name of the attribute.
+        name: String,
+    },
     /// The attributes of the update exceed the size of an item.
     #[error(transparent)]
     TooLarge(#[from] OverLimit),

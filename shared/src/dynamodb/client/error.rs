@@ -4,8 +4,9 @@ use aws_sdk_dynamodb::{
     error::{ProvideErrorMetadata, SdkError},
     operation::RequestId as _,
 };
-use aws_smithy_types::error::display::DisplayErrorContext;
 use thiserror::Error;
+
+use crate::printable::shortened;
 
 /// Failed request. Unlike the SDK's errors, which contain whole responses, it contains no attribute values, because the
 /// Lambda runtime logs errors completely.
@@ -18,11 +19,28 @@ pub struct ServiceError {
     pub kind: ErrorKind,
     /// `true` if the endpoint does not have the operation, as some emulators do not.
     pub is_unsupported: bool,
+    /// Error code of the service. `None` if the service did not respond.
+    pub code: Option<String>,
+    /// Reason why the request did not reach the service.
+    pub unsent: Option<Unsent>,
     detail: String,
     source: Option<Cause>,
 }
 
-/// Network error because of which a request could not be sent.
+/// Reason why a request did not reach the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsent {
+    /// The connection failed: the port is closed, the host is unknown, or the network is down.
+    NotConnected,
+    /// No provider has credentials.
+    NoCredentials,
+    /// No Region is configured.
+    NoRegion,
+    /// The endpoint is not a URL.
+    InvalidEndpoint,
+}
+
+/// Root cause because of which a request could not be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Cause(String);
@@ -45,7 +63,7 @@ impl ServiceError {
         R: std::fmt::Debug,
         SdkError<E, R>: aws_sdk_dynamodb::operation::RequestId,
     {
-        let mut source = None;
+        let (mut source, mut unsent) = (None, None);
         let is_unsupported = error.code() == Some("UnknownOperationException");
         let (kind, detail) = match error {
             SdkError::ServiceError(_) => {
@@ -56,9 +74,10 @@ impl ServiceError {
             }
             SdkError::TimeoutError(_) => (ErrorKind::Unavailable, "timed out".to_owned()),
             SdkError::DispatchFailure(failure) => {
-                source = failure
-                    .as_connector_error()
-                    .map(|error| Cause(DisplayErrorContext(error).to_string()));
+                if let Some(error) = failure.as_connector_error() {
+                    source = Some(Cause(root_cause(error)));
+                    unsent = Some(Unsent::of(error));
+                }
                 (ErrorKind::Unavailable, "could not be sent".to_owned())
             }
             SdkError::ConstructionFailure(_) => (ErrorKind::Rejected, "could not be built".to_owned()),
@@ -68,10 +87,46 @@ impl ServiceError {
             operation,
             kind,
             is_unsupported,
+            code: error.code().map(str::to_owned),
+            unsent,
             detail,
             source,
         }
     }
+}
+
+impl Unsent {
+    /// The SDK has no types for these reasons, only texts.
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        let text = crate::error_chain::chain(error).to_lowercase();
+        let contains = |words: &[&str]| words.iter().any(|words| text.contains(words));
+        if contains(&["missing region"]) {
+            Self::NoRegion
+        } else if contains(&["failed to apply endpoint", "invalid endpoint", "endpoint must"]) {
+            Self::InvalidEndpoint
+        } else if contains(&["credential"]) {
+            Self::NoCredentials
+        } else {
+            Self::NotConnected
+        }
+    }
+}
+
+/// Returns the text of the innermost error, without the number of the operating system. Outer errors of the SDK can contain whole
+/// requests.
+pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    let text = root.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.split(". Attempted").next().unwrap_or_default();
+    let line = line.split(" (os error").next().unwrap_or_default();
+    let mut letters = line.chars();
+    letters
+        .next()
+        .map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 impl ServiceError {
@@ -81,6 +136,8 @@ impl ServiceError {
             operation,
             kind: ErrorKind::Rejected,
             is_unsupported: false,
+            code: None,
+            unsent: None,
             detail: "could not be built".to_owned(),
             source: None,
         }
@@ -92,6 +149,8 @@ impl ServiceError {
             operation,
             kind: ErrorKind::Unavailable,
             is_unsupported: false,
+            code: None,
+            unsent: None,
             detail: detail.to_owned(),
             source: None,
         }
@@ -103,6 +162,8 @@ impl ServiceError {
             operation,
             kind: ErrorKind::Rejected,
             is_unsupported: false,
+            code: None,
+            unsent: None,
             detail: format!("is not sent: {reason}"),
             source: None,
         }
@@ -114,6 +175,8 @@ impl ServiceError {
             operation,
             kind: ErrorKind::Throttled,
             is_unsupported: false,
+            code: None,
+            unsent: None,
             detail: "was throttled: DynamoDB left all items unprocessed".to_owned(),
             source: None,
         }
@@ -125,6 +188,8 @@ impl ServiceError {
             operation,
             kind: kind_of(code),
             is_unsupported: false,
+            code: None,
+            unsent: None,
             detail: format!("failed with {code} for one of its statements"),
             source: None,
         }
@@ -141,19 +206,53 @@ impl ServiceError {
     }
 }
 
-/// Returns the limit that an error message names. The message is dropped, because it can contain names and values.
-fn limit_of(code: &str, message: Option<&str>) -> Option<&'static str> {
-    const LIMITS: [(&str, &str); 3] = [
+/// Returns the limit that an error message names. The message itself is dropped, because it can contain values.
+fn limit_of(code: &str, message: Option<&str>) -> Option<String> {
+    const LIMITS: [(&str, &str); 5] = [
         ("Item size to update has exceeded", TOO_LARGE),
         ("Item size has exceeded", TOO_LARGE),
         (
             "Nesting Levels have exceeded",
             "an attribute would be deeper than 32 levels",
         ),
+        (
+            "ize of hashkey has exceeded",
+            "the key of an index would be longer than 2,048 bytes",
+        ),
+        (
+            "ize of all range keys has exceeded",
+            "the sort key of an index would be longer than 1,024 bytes",
+        ),
     ];
     let message = message.filter(|_| code == "ValidationException")?;
     let named = LIMITS.into_iter().find(|(words, _)| message.contains(words));
-    named.map(|(_, limit)| limit)
+    named
+        .map(|(_, limit)| limit.to_owned())
+        .or_else(|| index_key_of(message))
+}
+
+/// Returns the key of an index that an error message names. It contains names and types, and no values.
+fn index_key_of(message: &str) -> Option<String> {
+    let between = |start: &str, ends: &[&str]| {
+        let (_, rest) = message.split_once(start)?;
+        let end = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+        let name = rest.get(..end)?.trim();
+        (!name.is_empty()).then(|| shortened(name).into_owned())
+    };
+    let index =
+        between("IndexName: ", &[","]).map_or_else(|| "an index".to_owned(), |name| format!("the index {name}"));
+    if message.contains("Type mismatch for Index Key") {
+        let attribute = between("Index Key ", &[" Expected:"])?;
+        let (expected, actual) = (between("Expected: ", &[" "])?, between("Actual: ", &[" "])?);
+        return Some(format!(
+            "{attribute} is a key of {index}, so its type is {expected}, not {actual}"
+        ));
+    }
+    if message.contains("cannot contain an empty") && message.contains("IndexKey") {
+        let attribute = between("IndexKey: ", &[","])?;
+        return Some(format!("{attribute} is a key of {index}, so it cannot be empty"));
+    }
+    None
 }
 
 const TOO_LARGE: &str = "the item would be larger than 400 KB";
@@ -201,12 +300,57 @@ mod tests {
                 None,
             ),
             (
+                "ValidationException",
+                "One or more parameter values were invalid: Type mismatch for Index Key State Expected: S Actual: N IndexName: byState",
+                Some("State is a key of the index byState, so its type is S, not N"),
+            ),
+            (
+                "ValidationException",
+                "One or more parameter values are not valid. A value specified for a secondary index key is not supported. \
+                 The AttributeValue for a key attribute cannot contain an empty string value. IndexName: byState, IndexKey: State",
+                Some("State is a key of the index byState, so it cannot be empty"),
+            ),
+            (
+                "ValidationException",
+                "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes",
+                Some("the key of an index would be longer than 2,048 bytes"),
+            ),
+            (
                 "InternalServerError",
                 "Item size has exceeded the maximum allowed size",
                 None,
             ),
         ] {
-            assert_eq!(limit_of(code, Some(message)), limit, "{message}");
+            assert_eq!(limit_of(code, Some(message)).as_deref(), limit, "{message}");
         }
+    }
+
+    #[test]
+    fn a_cause_is_the_innermost_error_in_one_line() {
+        #[derive(Debug, Error)]
+        #[error("failed to apply endpoint `x` to request `{{secret}}`")]
+        struct Outer(#[source] std::io::Error);
+
+        let error = |text: &str| Outer(std::io::Error::other(text.to_owned()));
+        for (text, cause) in [
+            ("Connection refused (os error 111)", "connection refused"),
+            (
+                "no credentials found in chain. Attempted:\n a\n b",
+                "no credentials found in chain",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(root_cause(&error(text)), cause);
+        }
+        assert_eq!(Unsent::of(&error("x")), Unsent::InvalidEndpoint);
+        assert_eq!(Unsent::of(&std::io::Error::other("Missing Region")), Unsent::NoRegion);
+        assert_eq!(
+            Unsent::of(&std::io::Error::other("no credentials")),
+            Unsent::NoCredentials
+        );
+        assert_eq!(
+            Unsent::of(&std::io::Error::other("connection refused")),
+            Unsent::NotConnected
+        );
     }
 }

@@ -227,7 +227,11 @@ impl Store {
             match decide(update, Some(&newest), self.now())? {
                 Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
                 Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
-                Decision::Apply | Decision::Conflict { .. } | Decision::Stale { .. } | Decision::Unordered { .. } => {
+                Decision::Apply
+                | Decision::Conflict { .. }
+                | Decision::Stale { .. }
+                | Decision::NoMap
+                | Decision::Unordered { .. } => {
                     stored = newest;
                 }
             }

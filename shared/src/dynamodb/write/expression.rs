@@ -70,18 +70,38 @@ impl Expression {
         self
     }
 
-    /// Adds changes of attributes. The placeholders are short, `#0` and `:0`: an expression is at most 4 KB long.
+    /// Adds changes of attributes. The placeholders are short, `#0` and `:0`: an expression is at most 4 KB long. A map whose members
+    /// change must exist.
     pub fn changes(&mut self, changes: &BTreeMap<String, Change>) -> &mut Self {
-        for (index, (name, change)) in changes.iter().enumerate() {
-            self.name(format!("#{index}"), name);
-            match change {
-                Change::Set(value) => self
-                    .set(format!("#{index}=:{index}"))
-                    .value(format!(":{index}"), value.clone().into()),
-                Change::Remove => self.remove(format!("#{index}")),
-            };
-        }
+        self.changes_in("", changes, &mut 0);
         self
+    }
+
+    /// Adds changes of the members of a map. Its path is empty for the attributes of the item, and ends with a dot otherwise.
+    fn changes_in(&mut self, map: &str, changes: &BTreeMap<String, Change>, next: &mut usize) {
+        for (name, change) in changes {
+            let index = *next;
+            *next += 1;
+            self.name(format!("#{index}"), name);
+            let path = format!("{map}#{index}");
+            match change {
+                Change::Set(value) => {
+                    self.set(format!("{path}=:{index}"))
+                        .value(format!(":{index}"), value.clone().into());
+                }
+                Change::Remove => {
+                    self.remove(path);
+                }
+                Change::Update(members) => {
+                    // A path without its map would be an error without the stored item. An inner map implies the outer ones.
+                    if !members.values().any(|change| matches!(change, Change::Update(_))) {
+                        self.condition(format!("attribute_type({path},:map)"))
+                            .value(":map", AttributeValue::S("M".to_owned()));
+                    }
+                    self.changes_in(&format!("{path}."), members, next);
+                }
+            }
+        }
     }
 
     /// Applies the expression to an `UpdateItem` request.

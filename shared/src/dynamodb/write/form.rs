@@ -215,9 +215,27 @@ mod tests {
 
     #[test]
     fn the_largest_update_fits_an_expression() {
-        let members =
-            (0..crate::domain::update::MAX_ATTRIBUTES).map(|index| (format!("Attribute{index}"), json!(index)));
-        let members = members.chain([("ID".to_owned(), json!("E")), ("ExpectedVersion".to_owned(), json!(1))]);
+        const MAX: usize = crate::domain::update::MAX_ATTRIBUTES;
+        let flat = (0..MAX).map(|index| (format!("Attribute{index}"), json!(index)));
+        largest(flat.collect());
+        // One member in each map, all members in one map, and members as deep as possible.
+        let small = (0..MAX / 6).map(|index| (format!("A{index}"), json!({"$update": {"M": index}})));
+        largest(small.collect());
+        let members: serde_json::Map<_, _> = (0..MAX / 2 - 2)
+            .map(|index| (format!("M{index}"), json!(index)))
+            .collect();
+        largest(vec![("A".to_owned(), json!({"$update": members}))]);
+        let deep = (0..MAX / 151).map(|index| {
+            let value = (0..30).fold(json!(index), |value, _| json!({"$update": {"M": value}}));
+            (format!("A{index}"), value)
+        });
+        largest(deep.collect());
+    }
+
+    /// Checks the length of the expressions of an update with these attributes.
+    fn largest(members: Vec<(String, Value)>) {
+        let members = members.into_iter().chain([("ID".to_owned(), json!("E"))]);
+        let members = members.chain([("ExpectedVersion".to_owned(), json!(1))]);
         let members = members.chain([("Timestamp".to_owned(), json!(1))]);
         let update = Update::parse(Value::Object(members.collect()), "r-default", Ordering::Time).unwrap();
         let requests =

@@ -3,11 +3,19 @@
 use thiserror::Error;
 
 use crate::{
-    domain::{decision::Decision, size::OverLimit, version::Version, version_item::InvalidImage},
+    domain::{
+        Item,
+        decision::Decision,
+        size::OverLimit,
+        update::{Update, nested::missing_map},
+        version::Version,
+        version_item::InvalidImage,
+    },
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
     },
+    printable::shortened,
 };
 
 /// Outcome of an update.
@@ -47,14 +55,22 @@ impl Decision {
     ///
     /// # Errors
     ///
-    /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update.
-    pub(crate) fn refusal(self) -> Result<Option<WriteOutcome>, WriteError> {
+    /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update, [`WriteError::NoMap`] if the update
+    /// changes members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read.
+    pub(crate) fn refusal(self, update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
         Ok(match self {
             Self::Apply => None,
             Self::Duplicate { version } => Some(WriteOutcome::Duplicate { version }),
             Self::Reused { version } => return Err(WriteError::RequestIdReused { version }),
             Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
             Self::Stale { version } => Some(WriteOutcome::Stale { version }),
+            Self::NoMap => {
+                // An expired item has no attributes.
+                let path = missing_map(&update.changes, stored).or_else(|| missing_map(&update.changes, None));
+                return Err(WriteError::NoMap {
+                    path: shortened(&path.unwrap_or_default()).into_owned(),
+                });
+            }
             Self::Unordered { version } => return Err(WriteError::Unordered { version }),
         })
     }
@@ -93,6 +109,12 @@ pub enum WriteError {
     Unordered {
         /// Latest version.
         version: Version,
+    },
+    /// The update changes members of a map that the latest item does not have. Nothing changed.
+    #[error("the latest item has no map {path}, whose members the update changes: set the whole map first")]
+    NoMap {
+        /// Names of the path to the map, separated by dots.
+        path: String,
     },
     /// The key of the next version is taken by a different item: the counter was set back.
     #[error("the key of version {version} is taken by a different item")]
@@ -141,7 +163,9 @@ impl WriteError {
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
-            Self::Latest(_) | Self::TooLarge(_) | Self::RequestIdReused { .. } => ErrorKind::Rejected,
+            Self::Latest(_) | Self::TooLarge(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => {
+                ErrorKind::Rejected
+            }
             Self::Unexplained
             | Self::Undetermined { .. }
             | Self::Pruned { .. }

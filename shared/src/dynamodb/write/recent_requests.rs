@@ -14,7 +14,7 @@ use crate::{
         recorded_at::RecordedAt,
         request_id::RequestHash,
         time::EpochMillis,
-        update::{ExpectedVersion, Update},
+        update::{ExpectedVersion, Update, nested},
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
@@ -137,7 +137,9 @@ impl RecentRequests {
             let full = window.max_entries();
             return Ok(Self::Add { request, full });
         }
-        let oldest = recent_requests::oldest(requests, window);
+        let mut oldest = recent_requests::oldest(requests, window);
+        // The conditions of maps need a part of the expression.
+        oldest.truncate(recent_requests::MAX_REMOVED.saturating_sub(nested::maps(&update.changes)));
         let checkpoint = Checkpoint::at(stored, latest_of(stored)?, now);
         Ok(Self::Replace {
             request,

@@ -10,7 +10,7 @@ use crate::{
         entity::EntityId,
         request_id::RequestId,
         time::EpochMillis,
-        update::{Change, ExpectedVersion, Update},
+        update::{Change, ExpectedVersion, Update, nested},
         version::Version,
         view::VersionView,
     },
@@ -131,7 +131,15 @@ fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptio
     let restored = old.attributes.iter().filter(|(name, _)| is_state(name));
     let restored = restored.map(|(name, value)| (name.clone(), Change::Set(value.clone())));
     let mut changes: BTreeMap<_, _> = removed.chain(restored).collect();
-    changes.extend(change.changes.clone());
+    for (name, change) in change.changes.clone() {
+        match (changes.get_mut(&name), change) {
+            // The restored map, and not the one of the latest item.
+            (Some(Change::Set(value)), Change::Update(members)) => nested::apply(value, &members),
+            (_, change) => {
+                changes.insert(name, change);
+            }
+        }
+    }
     changes
 }
 

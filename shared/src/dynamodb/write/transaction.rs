@@ -91,7 +91,13 @@ impl Store {
                     } => (stored, guard) = (newest, next),
                 }
             }
-            if let Some(refusal) = self.refusal(update, stored.as_ref(), options)? {
+            let refusal = self.refusal(update, stored.as_ref(), options);
+            if let (Err(WriteError::NoMap { .. }), Some(_)) = (&refusal, retention)
+                && let Some(version) = self.version_in_ledger(update).await?
+            {
+                return self.duplicate(version, stored, options).await;
+            }
+            if let Some(refusal) = refusal? {
                 // An update that was applied before can violate the rules now. The ledger detects it.
                 let applied = match retention {
                     Some(_) => self.version_in_ledger(update).await?,
@@ -165,7 +171,7 @@ impl Store {
         stored: Option<&Item>,
         options: WriteOptions,
     ) -> Result<Option<WriteOutcome>, WriteError> {
-        if let Some(refusal) = decide(update, stored, self.now())?.refusal()? {
+        if let Some(refusal) = decide(update, stored, self.now())?.refusal(update, stored)? {
             return Ok(Some(refusal));
         }
         let skipped = match stored {

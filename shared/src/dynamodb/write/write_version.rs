@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::{
     domain::{
         Item,
-        decision::decide,
+        decision::{Decision, decide},
         names,
         recent_requests::Window,
         stamp::Stamp,
@@ -113,7 +113,15 @@ impl Store {
             has_no_versions |= !is_counted && counted.is_none();
             let is_rejecting = counted.is_none();
             let mut stored = counted.or(rejecting);
-            if let Some(refusal) = decide(update, stored.as_ref(), now)?.refusal()? {
+            let decision = decide(update, stored.as_ref(), now)?;
+            if decision == Decision::NoMap && !form.guard.holds_for(stored.as_ref()) {
+                // An update that was applied before can have removed the map, and so can a later one.
+                let earlier = self.find_earlier_delivery(update, stored.clone(), form.guard).await?;
+                if let Earlier::Applied(version) = earlier {
+                    return Ok((WriteOutcome::Duplicate { version }, None));
+                }
+            }
+            if let Some(refusal) = decision.refusal(update, stored.as_ref())? {
                 return self.unless_applied_before(update, refusal, stored, form.guard).await;
             }
             if is_rejecting && form.holds_for(update, stored.as_ref()) {

@@ -2,7 +2,7 @@
 
 use operations::connection::Connection;
 use serde_json::Map;
-use shared::dynamodb::write::WriteOutcome;
+use shared::dynamodb::write::{WriteOutcome, restore::RestoreError};
 
 use super::written;
 use crate::{changes, error::CliError, output::Output, write_options::WriteOptions};
@@ -20,9 +20,10 @@ impl Delete {
         let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
-        let done = store
-            .set_deleted(&entity, deleted, request_id, revision, options)
-            .await?;
+        let done = match store.set_deleted(&entity, deleted, request_id, revision, options).await {
+            Err(RestoreError::NotFound) => return Err(CliError::no_entity(&self.id)),
+            done => done?,
+        };
         if let Some(outcome) = done {
             return written::print(&self.id, outcome, output);
         }

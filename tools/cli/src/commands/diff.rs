@@ -3,7 +3,7 @@
 use operations::connection::Connection;
 use shared::domain::view::VersionView;
 
-use super::values::version;
+use super::values::{missing, version};
 use crate::{error::CliError, output::Output};
 
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,9 @@ impl Diff {
         let view = connection
             .store
             .version(&entity, version(number)?, connection.consistent);
-        view.await?
-            .ok_or_else(|| CliError::NotFound(format!("there is no version {number} of {}", self.id)))
+        match view.await? {
+            Some(view) => Ok(view),
+            None => Err(missing(connection, &entity, &self.id, number).await),
+        }
     }
 }

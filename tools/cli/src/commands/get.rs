@@ -9,7 +9,7 @@ use shared::{
     logging::chain,
 };
 
-use super::values::version;
+use super::values::{missing, version};
 use crate::{error::CliError, output::Output, progress::Counter};
 
 /// Maximum number of versions that a read by the time of the client reads.
@@ -65,15 +65,23 @@ impl Get {
             None if self.number.is_none() && self.at.is_none() && self.effective_at.is_none() => {
                 Err(CliError::no_entity(&self.id))
             }
-            None => {
-                let floor = store.floor(&entity, consistent).await?;
-                let is_pruned = self.number.is_some_and(|number| number < floor.get());
-                Err(CliError::NotFound(if is_pruned {
-                    format!("it was pruned: the history of {} begins at version {floor}", self.id)
-                } else {
-                    format!("there is no such version of {}", self.id)
-                }))
-            }
+            None => Err(match self.number {
+                Some(number) => missing(connection, &entity, &self.id, number).await,
+                None => self.too_early(connection, &entity).await,
+            }),
+        }
+    }
+
+    /// Returns the error of a time before the first version.
+    async fn too_early(&self, connection: &Connection, entity: &EntityId) -> CliError {
+        let (store, consistent) = (&connection.store, connection.consistent);
+        match store.latest(entity, consistent).await {
+            Ok(Some(latest)) => CliError::NotFound(format!(
+                "{} has no version of this time or an earlier one: the latest is version {}",
+                self.id, latest.version
+            )),
+            Ok(None) => CliError::no_entity(&self.id),
+            Err(error) => error.into(),
         }
     }
 

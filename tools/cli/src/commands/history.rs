@@ -38,7 +38,7 @@ pub(crate) struct History {
     /// Show only versions in which this attribute differs from the previous version
     #[arg(long, value_name = "ATTRIBUTE")]
     changed: Option<String>,
-    /// Show what each version changed, in place of its attributes
+    /// Print one line for each version: what it changed, in place of its attributes
     #[arg(long)]
     changes: bool,
     /// Maximum number of versions to show
@@ -151,14 +151,14 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
         };
     }
     let changes = match &one.compared {
-        Compared::With(comparison) => comparison.sentence(output::visible),
+        Compared::With(comparison) => comparison.line(output.is_full()),
         Compared::Unknown | Compared::No => format!("({UNKNOWN})"),
     };
     // Lines for people are the default, also without a terminal.
     if output.is_json_chosen() {
         return output.object(&json);
     }
-    output::print_text(&format!("{}  {changes}", output::record_line(&one.view)))
+    output::print_text(&output::change_line(&one.view, &changes))
 }
 
 /// Returns numbers as ranges in ascending order: `1 to 3, 7`.

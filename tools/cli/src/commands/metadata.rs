@@ -31,7 +31,8 @@ impl Metadata {
             let found = store.get(&entity, metadata::SORT_KEY, connection.consistent).await?;
             found.ok_or_else(|| CliError::NotFound(format!("{} has no metadata", self.id)))?
         } else {
-            store.update_metadata(&entity, &changes::parse(members)?).await?
+            let changes = changes::without_nested(changes::parse(members)?)?;
+            store.update_metadata(&entity, &changes).await?
         };
         let mut attributes = plain::attributes(&item);
         attributes.remove(names::PK);

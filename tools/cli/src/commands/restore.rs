@@ -7,10 +7,16 @@ use shared::{
         attached::{AttachedTable, key, restore::Restore as Change},
         plain,
     },
-    dynamodb::attached::restore::{ItemRestoreError, ItemRestored},
+    dynamodb::{
+        attached::restore::{ItemRestoreError, ItemRestored},
+        write::restore::RestoreError,
+    },
 };
 
-use super::{values::version, written};
+use super::{
+    values::{missing, version},
+    written,
+};
 use crate::{changes, error::CliError, output::Output, write_options::WriteOptions};
 
 #[derive(Debug, clap::Args)]
@@ -49,7 +55,11 @@ impl Restore {
         let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
-        let outcome = store.restore(&entity, number, request_id, revision, options).await?;
+        let restored = store.restore(&entity, number, request_id, revision, options).await;
+        let outcome = match restored {
+            Err(RestoreError::NotFound) => return Err(missing(connection, &entity, &self.id, self.number).await),
+            restored => restored?,
+        };
         written::print(&self.id, outcome, output)
     }
 
@@ -73,7 +83,10 @@ impl Restore {
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
         let restore = store.plan_item_restore(&entity, key, number).await;
-        let restore = restore.map_err(|error| self.with_number(error))?;
+        let restore = match restore {
+            Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
+            restore => restore.map_err(OperationError::from)?,
+        };
         if self.dry_run {
             return output.object(&self.planned(restore.change()));
         }
@@ -105,14 +118,5 @@ impl Restore {
             }
         }
         planned
-    }
-
-    fn with_number(&self, error: ItemRestoreError) -> CliError {
-        match error {
-            ItemRestoreError::NoVersion => {
-                CliError::NotFound(format!("there is no version {} of {}", self.number, self.id))
-            }
-            error => OperationError::from(error).into(),
-        }
     }
 }

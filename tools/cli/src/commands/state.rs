@@ -69,6 +69,11 @@ Examples:
 A state is listed if it is in all ranges that are given. Times are stored in UTC, such as 2023-12-15T08:30:00.";
 
 impl State {
+    /// Returns `true` if the command writes nothing.
+    pub(crate) fn only_shows(&self) -> bool {
+        matches!(self, Self::Latest { .. } | Self::List { .. })
+    }
+
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let series = TimeSeries::new(connection.client.clone(), &connection.table);
         match self {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::SpanRelativeTo;
-use shared::domain::version::Version;
+use operations::connection::Connection;
+use shared::domain::{entity::EntityId, version::Version};
 
 use crate::error::CliError;
 
@@ -19,4 +20,25 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
     let age = span.to_duration(SpanRelativeTo::days_are_24_hours());
     let age = age.map_err(|_| "months and years have no fixed length: use days".to_owned())?;
     Duration::try_from(age).map_err(|_| "an age is not negative".to_owned())
+}
+
+/// Returns the error of a version that does not exist: it names the versions that do.
+pub(super) async fn missing(connection: &Connection, entity: &EntityId, id: &str, number: u64) -> CliError {
+    let (store, consistent) = (&connection.store, connection.consistent);
+    let latest = match store.latest(entity, consistent).await {
+        Ok(Some(latest)) => latest.version,
+        Ok(None) => return CliError::no_entity(id),
+        Err(error) => return error.into(),
+    };
+    let floor = match store.floor(entity, consistent).await {
+        Ok(floor) => floor,
+        Err(error) => return error.into(),
+    };
+    CliError::NotFound(if number > latest.get() {
+        format!("there is no version {number} of {id}: the latest is {latest}")
+    } else if number < floor.get() {
+        format!("version {number} of {id} was pruned: its history begins at version {floor}")
+    } else {
+        format!("version {number} of {id} is not in the history: try again, or run `vzero audit {id}`")
+    })
 }

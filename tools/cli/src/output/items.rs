@@ -7,7 +7,7 @@ use shared::{
     patterns::time_series::State,
 };
 
-use super::{Output, cell, print, print_json, print_table, visible};
+use super::{Output, cell, print, print_json, visible};
 use crate::error::CliError;
 
 /// Bookkeeping that tables leave out. JSON has it.
@@ -35,7 +35,7 @@ impl Output {
         }
         print(&visible(id))?;
         let sections = collection.items.chunk_by(|a, b| title(a.kind) == title(b.kind));
-        sections.into_iter().try_for_each(section)
+        sections.into_iter().try_for_each(|items| self.section(items))
     }
 
     /// Prints states in the order of the slice: one JSON line for each, or one table.
@@ -50,7 +50,7 @@ impl Output {
             .iter()
             .map(|state| (state.time.as_str(), &state.attributes))
             .collect();
-        print_rows(names::TIME, &rows)
+        self.rows(names::TIME, &rows)
     }
 }
 
@@ -59,37 +59,39 @@ pub(crate) fn state_json(id: &str, state: &State) -> Value {
     json!({"ID": id, "Time": state.time.as_str(), "Attributes": plain::attributes(&state.attributes)})
 }
 
-fn section(items: &[CollectedItem]) -> Result<(), CliError> {
-    print(&format!("\n{}", items.first().map_or("", |item| title(item.kind))))?;
-    let rows: Vec<_> = items
-        .iter()
-        .map(|item| (item.sort_key.as_str(), &item.attributes))
-        .collect();
-    print_rows(names::SK, &rows)
-}
+impl Output {
+    fn section(&self, items: &[CollectedItem]) -> Result<(), CliError> {
+        print(&format!("\n{}", items.first().map_or("", |item| title(item.kind))))?;
+        let rows: Vec<_> = items
+            .iter()
+            .map(|item| (item.sort_key.as_str(), &item.attributes))
+            .collect();
+        self.rows(names::SK, &rows)
+    }
 
-/// Prints a table with a row for each item: its key, then a column for each attribute.
-fn print_rows(key: &str, items: &[(&str, &Item)]) -> Result<(), CliError> {
-    let mut attributes: Vec<&String> = items.iter().flat_map(|(_, item)| item.keys()).collect();
-    attributes.retain(|name| !NOT_IN_TABLES.contains(&name.as_str()));
-    attributes.sort();
-    attributes.dedup();
-    let header: Vec<_> = [key]
-        .into_iter()
-        .chain(attributes.iter().map(|name| name.as_str()))
-        .collect();
-    let row = |(key, item): &(&str, &Item)| {
-        let value = |name: &&String| {
-            let value = item.get(name.as_str());
-            value.map(|value| text(&plain::attribute(value))).unwrap_or_default()
+    /// Prints a table with a row for each item: its key, then a column for each attribute.
+    fn rows(&self, key: &str, items: &[(&str, &Item)]) -> Result<(), CliError> {
+        let mut attributes: Vec<&String> = items.iter().flat_map(|(_, item)| item.keys()).collect();
+        attributes.retain(|name| !NOT_IN_TABLES.contains(&name.as_str()));
+        attributes.sort();
+        attributes.dedup();
+        let header: Vec<_> = [key]
+            .into_iter()
+            .chain(attributes.iter().map(|name| name.as_str()))
+            .collect();
+        let row = |(key, item): &(&str, &Item)| {
+            let value = |name: &&String| {
+                let value = item.get(name.as_str());
+                value.map(|value| text(&plain::attribute(value))).unwrap_or_default()
+            };
+            let key = [(*key).to_owned()].into_iter();
+            key.chain(attributes.iter().map(value)).collect()
         };
-        let key = [(*key).to_owned()].into_iter();
-        key.chain(attributes.iter().map(value)).collect()
-    };
-    print_table(&header, &items.iter().map(row).collect::<Vec<_>>())
+        self.table(&header, &items.iter().map(row).collect::<Vec<_>>())
+    }
 }
 
-/// `print_table` escapes hidden characters.
+/// [`Output::table`] escapes hidden characters.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| cell(value), str::to_owned)
 }

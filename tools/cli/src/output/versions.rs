@@ -1,13 +1,12 @@
 //! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
 
-use comfy_table::Table;
 use serde_json::{Map, Value};
 use shared::domain::{
-    plain,
+    AttributeValue, plain,
     view::{Diff, VersionView},
 };
 
-use super::{Output, cell, new_table, print, print_json, rows, visible};
+use super::{Grid, Output, cell, print, print_json, rows, visible};
 use crate::{
     comparison::{Comparison, NONE},
     error::CliError,
@@ -29,24 +28,24 @@ impl Output {
         if self.is_json() {
             return self.object(&view.to_json());
         }
-        let mut record = new_table(&["", ""]);
+        let mut record = Grid::new(&["", ""]);
         record.add_row(["ID".to_owned(), visible(view.entity.as_str())]);
         rows(&mut record, "", &view.record_json().into());
         if view.deleted {
             record.add_row(["Deleted", "true"]);
         }
-        print(&record.to_string())?;
+        self.grid(&record)?;
         if view.attributes.is_empty() {
             return Ok(());
         }
-        let mut attributes = new_table(&["", ""]);
+        let mut attributes = Grid::new(&["", ""]);
         for (name, value) in plain::attributes(&view.attributes) {
             match &value {
                 Value::Object(members) if members.is_empty() => add(&mut attributes, &name, &value),
                 _ => rows(&mut attributes, "", &Map::from_iter([(name, value)]).into()),
             }
         }
-        print(&attributes.to_string())
+        self.grid(&attributes)
     }
 
     /// Prints versions in the order of the slice.
@@ -66,7 +65,7 @@ impl Output {
         header.extend(any_deleted.then_some("Deleted"));
         header.extend(&columns);
         header.extend(names.iter().map(|name| name.as_str()));
-        let mut table = new_table(&header);
+        let mut table = Grid::new(&header);
         for (version, record) in versions.iter().zip(&records) {
             let text = |value: Option<&Value>| value.map(cell).unwrap_or_default();
             let mut row = vec![version.version.to_string()];
@@ -77,7 +76,7 @@ impl Output {
             row.extend(names.iter().map(|name| text(attributes.get(*name))));
             table.add_row(row);
         }
-        print(&table.to_string())
+        self.grid(&table)
     }
 
     /// Prints the records of two versions, then the attributes that differ.
@@ -86,7 +85,7 @@ impl Output {
             return self.object(&Diff::new(from, to).to_json());
         }
         let numbers = [from.version.to_string(), to.version.to_string()];
-        let mut table = new_table(&["Version", &numbers[0], &numbers[1]]);
+        let mut table = Grid::new(&["Version", &numbers[0], &numbers[1]]);
         let records = [record(&from), record(&to)];
         for (name, always) in COLUMNS {
             if always || records.iter().any(|record| record.contains_key(name)) {
@@ -94,17 +93,17 @@ impl Output {
                 table.add_row([name.to_owned(), text(&records[0]), text(&records[1])]);
             }
         }
-        print(&table.to_string())?;
+        self.grid(&table)?;
         let comparison = Comparison::new(Some(&from), &to);
         if comparison.is_empty() {
             return print("(no changes)");
         }
-        let mut table = new_table(&["Attribute", &numbers[0], &numbers[1]]);
+        let mut table = Grid::new(&["Attribute", &numbers[0], &numbers[1]]);
         for (name, change) in comparison.iter() {
             let text = |value: &Option<Value>| value.as_ref().map_or_else(|| NONE.to_owned(), cell);
             table.add_row([visible(name), text(&change.from), text(&change.to)]);
         }
-        print(&table.to_string())
+        self.grid(&table)
     }
 }
 
@@ -117,19 +116,22 @@ fn record(view: &VersionView) -> Map<String, Value> {
     record
 }
 
-/// Returns the number, time and actor of a version in one line.
-pub(crate) fn record_line(view: &VersionView) -> String {
-    let record = record(view);
-    let time = record
-        .get("RecordedAt")
-        .map_or_else(|| "(time not known)".to_owned(), cell);
-    let parts = [view.version.to_string(), time].into_iter();
-    parts
-        .chain(record.get("Actor").map(cell))
-        .collect::<Vec<_>>()
-        .join("  ")
+/// Returns a version in one line: number, time to the second, actor, changes and reason, as
+/// `3  2026-11-22 06:25:11Z  alice  State: placed → paid  (late payment)`.
+pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
+    let time = view.recorded_at.map(|time| {
+        let time = time.to_string();
+        let to_the_second = time.split_once('.').map_or(time.as_str(), |(seconds, _)| seconds);
+        format!("{}Z", to_the_second.trim_end_matches('Z').replace('T', " "))
+    });
+    let time = time.unwrap_or_else(|| "(time not known)".to_owned());
+    let text = |value: &Option<AttributeValue>| value.as_ref().map(|value| cell(&plain::attribute(value)));
+    let reason = text(&view.reason).map(|reason| format!("({reason})"));
+    let parts = [Some(view.version.to_string()), Some(time), text(&view.actor)];
+    let parts = parts.into_iter().chain([Some(changes.to_owned()), reason]).flatten();
+    parts.collect::<Vec<_>>().join("  ")
 }
 
-fn add(table: &mut Table, name: &str, value: &Value) {
+fn add(table: &mut Grid, name: &str, value: &Value) {
     table.add_row([visible(name), cell(value)]);
 }

@@ -44,6 +44,11 @@ fn items_without_history_get_a_baseline() {
         ),
         json!([1, true, "backfill", "backfill", 4, {"customer": "c", "no": 60, "rev": 4, "state": "a"}])
     );
+    let changes = orders.run(&["history", &Orders::key(60), "--changes"]).stdout;
+    assert!(
+        changes.ends_with("Z  +customer: c, +no: 60, +rev: 4, +state: a\n"),
+        "{changes}"
+    );
     let audit = orders.json(&["audit", "--all", "--lag", "0"], 0);
     assert_eq!(
         members(&audit, &["Entities", "Versions", "Findings"]),

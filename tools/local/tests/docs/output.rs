@@ -4,7 +4,11 @@
 //! real width, and any other one of the same form is equal.
 
 /// Forms of texts that differ in each run: `0` stands for any hexadecimal digit.
-const VARYING: [&str; 2] = ["0000-00-00T00:00:00.000000000Z", "00000000-0000-0000-0000-000000000000"];
+const VARYING: [&str; 3] = [
+    "0000-00-00T00:00:00.000000000Z",
+    "0000-00-00 00:00:00Z",
+    "00000000-0000-0000-0000-000000000000",
+];
 
 const ANY: &str = "…";
 

@@ -127,13 +127,69 @@ impl State {
                     self.attributes.remove(name);
                     continue;
                 }
-                Value::Number(number) => json!({"N": number.to_string()}),
-                Value::Bool(value) => json!({"BOOL": value}),
-                value => json!({"S": value}),
+                value => match members_to_update(value) {
+                    Some(members) => {
+                        update_members(self.attributes.get_mut(name), members);
+                        continue;
+                    }
+                    None => typed(value),
+                },
             };
             self.attributes.insert(name.clone(), value);
         }
         self.attributes.insert("RequestId".to_owned(), json!({"S": update.id}));
+    }
+}
+
+impl State {
+    /// Returns `true` if an update changes members of a map that does not exist.
+    pub(super) fn has_no_map_for(&self, update: &Update) -> bool {
+        let mut after = self.attributes.clone();
+        let members = update.members.as_object().into_iter().flatten();
+        let mut nested = members.filter_map(|(name, value)| Some((name, members_to_update(value)?)));
+        nested.any(|(name, members)| !update_members(after.get_mut(name), members))
+    }
+}
+
+/// Returns the members of `{"$update": {…}}`.
+fn members_to_update(value: &Value) -> Option<&Map<String, Value>> {
+    value
+        .as_object()
+        .filter(|object| object.len() == 1)?
+        .get("$update")?
+        .as_object()
+}
+
+/// Changes members of a map in DynamoDB JSON. Returns `false` if there is no map.
+fn update_members(map: Option<&mut Value>, members: &Map<String, Value>) -> bool {
+    let Some(Value::Object(map)) = map.and_then(|map| map.get_mut("M")) else {
+        return false;
+    };
+    members
+        .iter()
+        .all(|(name, value)| match (value, members_to_update(value)) {
+            (Value::Null, _) => {
+                map.remove(name);
+                true
+            }
+            (_, Some(members)) => update_members(map.get_mut(name), members),
+            (value, None) => {
+                map.insert(name.clone(), typed(value));
+                true
+            }
+        })
+}
+
+/// Returns a value in DynamoDB JSON.
+fn typed(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => json!({"N": number.to_string()}),
+        Value::Bool(value) => json!({"BOOL": value}),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, value)| (name.clone(), typed(value)));
+            json!({"M": members.collect::<Map<_, _>>()})
+        }
+        value => json!({"S": value}),
     }
 }
 
@@ -366,6 +422,12 @@ impl<'a> Check<'a> {
             self.add(
                 2,
                 format!("{version}: its update expected another version than {before}"),
+            );
+        }
+        if state.has_no_map_for(update) {
+            self.add(
+                2,
+                format!("{version}: its update changes members of a map that v0 did not have"),
             );
         }
         state.apply(update);
