@@ -36,7 +36,7 @@ use crate::{
         },
         read::{
             batch_get_items, describe_table, get_item, item_collection, query_items, scan_items, scan_latest,
-            scan_segment, sort_keys, table_config, table_state,
+            scan_request, scan_segment, sort_keys, table_config, table_state,
         },
         s,
         write::{
@@ -190,16 +190,20 @@ async fn parts_of_a_table() {
     let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
     let scan = scan_segment::request(segment, Some(start), Some(100), false, "Table");
     insta::assert_json_snapshot!("scan_segment", sent(async |client| scan.send_with(&client).await).await);
-    for (name, prefix, deleted) in [
+    for (name, text, deleted) in [
         ("scan_latest", "", None),
         ("scan_latest_live", "Equipment#", Some(false)),
         ("scan_latest_deleted", "Equipment#", Some(true)),
     ] {
         let wanted = scan_latest::LatestFilter {
-            prefix: prefix.to_owned(),
+            text: text.to_owned(),
             deleted,
         };
         let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table");
+        insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
+    }
+    for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
+        let scan = scan_request::request(segment, "r1", is_nested, None, Some(100), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
     }
     let describe = describe_table::request("Table");

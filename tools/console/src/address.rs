@@ -13,17 +13,6 @@ pub(crate) fn of_entity(path: &str, id: &str) -> String {
     link(path, [("id", Some(id.to_owned()))])
 }
 
-pub(crate) fn entity(entity: &EntityId, to: Option<u64>, by_time: bool) -> String {
-    link(
-        "/entity",
-        [
-            ("id", Some(entity.as_str().to_owned())),
-            ("to", to.map(|to| to.to_string())),
-            ("scale", (!by_time).then(|| "version".to_owned())),
-        ],
-    )
-}
-
 pub(crate) fn version(path: &str, id: &str, version: u64) -> String {
     link(
         path,

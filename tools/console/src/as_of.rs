@@ -149,13 +149,19 @@ fn forms(found: &Found, id: &str, selected: Selected, latest: Version, floor: Ve
         Found::None(_) => latest,
     };
     let at = selected.at().map(time::exact);
+    let picked = at.as_deref().map(time::of_picker);
     let effective = selected
         .effective()
         .map(|time| time.to_string().trim_end_matches('Z').to_owned());
     html! {
         form.row method="get" action="/as-of" {
             input type="hidden" name="id" value=(id);
-            label { "Created (UTC) " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00.123456" size="30" autocomplete="off" required; }
+            label { "Date and time " span.zone { "(UTC)" } " " input type="datetime-local" name="at" step="any" value=[picked] required; }
+            button { "Show state" }
+        }
+        form.row method="get" action="/as-of" {
+            input type="hidden" name="id" value=(id);
+            label { "Exact time (UTC) " input type="text" name="at" value=[at] placeholder="2020-11-01T20:04:00.123456" size="30" autocomplete="off" required; }
             button { "Show" }
         }
         form.row method="get" action="/as-of" {

@@ -1,6 +1,8 @@
 //! Page of an entity: its latest version, its metadata, its history page by page, and its records in quarantine.
 
+mod filter;
 mod history;
+mod rows;
 
 use std::collections::HashMap;
 
@@ -26,14 +28,17 @@ use shared::{
     dynamodb::{read::versions::ReadError, write::metadata},
 };
 
-use self::history::History;
+use self::{
+    filter::{Filter, Parameters},
+    history::History,
+};
 use super::{
     address,
     app::App,
     failures::quarantine,
-    page::{Section, View},
+    page::{self, Section, View},
     query::Param,
-    record, timeline,
+    record,
     value::{self, DisplayLimits},
     version,
 };
@@ -47,6 +52,8 @@ pub(super) struct Query {
     to: Param,
     /// Scale of the time line, `time` or `version`.
     scale: Param,
+    #[serde(flatten)]
+    filter: Parameters,
 }
 
 struct Entity {
@@ -72,6 +79,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             });
         }
     };
+    let filter = Filter::parse(&query.filter)?;
     let quarantined = app.store().quarantined(&id).await?;
     let mut entity = match read(app, &id).await {
         Ok(Some(entity)) => entity,
@@ -82,7 +90,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
         Err(error) => return Err(error),
     };
-    let history = History::read(app, &entity.latest, entity.floor, to).await?;
+    let history = History::read(app, &entity.latest, entity.floor, to, filter).await?;
     // The version item of another program has a time, but its latest item has none.
     match history.record_of_latest() {
         Some(record) => {
@@ -173,16 +181,20 @@ fn json(entity: &Entity, history: &History, quarantined: &[QuarantinedRecord]) -
 
 fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup {
     let (latest, id) = (&entity.latest, &entity.latest.entity);
-    let page = |path: &str| address::of_entity(path, id.as_str());
+    let link = |path: &str| address::of_entity(path, id.as_str());
     html! {
         p.crumbs { a href="/" { "Entities" } }
-        h1.key { (value::word(id.as_str())) @if latest.deleted { " " span.tag.dead { "deleted" } } }
+        h1.key { (value::word(id.as_str())) @if latest.deleted { " " span.tag.dead { "deleted" } } " " (page::copy(id.as_str(), "key")) }
         nav.pages aria-label="Entity" {
             a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
-            a href=(page("/as-of")) { "View a point in time" }
-            @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(page("/undelete")) { "Undelete…" } }
-            @if history.has_gap() { a href=(page("/repair")) { "Repair…" } }
+            a href=(link("/as-of")) { "View a point in time" }
+            a href={ (link("/entity")) "&format=json" } { "JSON" }
+            @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
+            @if history.has_gap() { a href=(link("/repair")) { "Repair…" } }
         }
+        h2 #history { "History, versions " (history.from) " to " (history.to) " of " (latest.version) }
+        (rows::filters(history))
+        (rows::list(history, by_time))
         div.columns {
             section aria-labelledby="latest" {
                 h2 #latest { "Latest: version " (latest.version) }
@@ -196,7 +208,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
                     dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (history.behind) @if history.behind == 1 { " version" } @else { " versions" } @if history.is_behind_further { " or more" } } } }
                     @if entity.floor > Version::FIRST { dt { "Oldest version" } dd { (entity.floor) ", earlier versions were pruned" } }
                     dt { "Latest item size" } dd { (value::bytes(entity.latest_size)) }
-                    dt { "Log ID" } dd { code { (id.digest()) } }
+                    dt { "Log ID" } dd { code { (id.digest()) } " " (page::copy(&id.digest(), "log ID")) }
                 }
                 h2 { "Metadata" }
                 @match &entity.metadata {
@@ -205,14 +217,6 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
                 }
             }
         }
-        h2 #history { "History, versions " (history.from) " to " (history.to) " of " (latest.version) }
-        (timeline::drawing(&history.marks(), timeline::Scale { latest: latest.version.get(), floor: entity.floor.get(), by_time: by_time && history.has_times() }))
-        @if history.has_times() {
-            p.legend { a href=(address::entity(id, Some(history.to), !by_time)) { @if by_time { "Space evenly" } @else { "Space by time" } } }
-        }
-        (history.pages(by_time, "History pages"))
-        (history.table())
-        (history.pages(by_time, "History pages, bottom"))
     }
 }
 

@@ -38,6 +38,7 @@ mod restore;
 mod secrets;
 mod server;
 mod sessions;
+mod summary;
 mod time;
 mod timeline;
 mod value;

@@ -20,6 +20,9 @@ use super::{
 };
 use crate::error::PageError;
 
+/// Parameter of the JSON form of a page, for browsers.
+const FORMAT_JSON: &str = "format=json";
+
 pub(super) struct View {
     pub(super) title: String,
     pub(super) section: Section,
@@ -59,8 +62,9 @@ impl<S: Sync> FromRequestParts<S> for ResponseFormat {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let query = parts.uri.query().unwrap_or_default();
         Ok(Self {
-            json: accepts_only_json(&parts.headers),
+            json: accepts_only_json(&parts.headers) || query.split('&').any(|pair| pair == FORMAT_JSON),
         })
     }
 }
@@ -137,8 +141,8 @@ fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Mark
                         }
                     }
                     form.find role="search" action="/" method="get" {
-                        label.hidden for="find" { "Find entities by key prefix" }
-                        input #find type="search" name="prefix" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
+                        label.hidden for="find" { "Find entities by part of the key" }
+                        input #find type="search" name="find" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
                         button { "Find" }
                     }
                 }
@@ -148,7 +152,7 @@ fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Mark
                     @if let Some(url) = &connection.endpoint_url { " at " (url) }
                     ", "
                     @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
-                    ". Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
+                    ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
                     kbd { "f" } " failures, " kbd { "h" } " health. "
                     a href=(SIGN_OUT) { "Sign out" }
                 }
@@ -244,6 +248,11 @@ pub(super) fn read_only(command: &str) -> Markup {
             code { "vzero " (command) } "."
         }
     }
+}
+
+/// Renders the button that copies a text. The script shows it.
+pub(super) fn copy(text: &str, what: &str) -> Markup {
+    html! { button.copy type="button" hidden data-copy=(text) aria-label={ "Copy " (what) } { "Copy" } }
 }
 
 pub(super) fn entity_link(id: &str) -> Markup {

@@ -66,7 +66,7 @@ pub(super) fn router(app: App, guard: Guard) -> Router {
             "/undelete",
             form!(page!(restore::undelete_view), restore::undelete_post),
         )
-        .route("/health", get(health))
+        .route("/health", page!(health::view))
         .route("/health/audit", post(start_audit))
         .route("/health/audit/stop", post(stop_audit))
         .route_layer(middleware::from_fn_with_state(Permits::of_pages(), concurrency::limit));
@@ -86,10 +86,6 @@ async fn clear_meters(State(app): State<Shared>, request: Request, next: Next) -
     let response = next.run(request).await;
     app.connection.clear_meters();
     response
-}
-
-async fn health(State(app): State<Shared>, format: ResponseFormat) -> Response {
-    format.page(&app, health::view(&app)).await
 }
 
 async fn start_audit(State(app): State<Shared>, format: ResponseFormat) -> Response {

@@ -12,10 +12,15 @@ pub(super) fn iso(time: EpochMillis) -> String {
     Timestamp::from_millisecond(time.get()).map_or_else(|_| time.get().to_string(), |time| time.to_string())
 }
 
-/// Renders a time and its age.
+/// Renders a time and its age. The script shows it in the time zone of the browser, and in UTC on hover.
 pub(super) fn shown(time: EpochMillis) -> Markup {
     let iso = iso(time);
-    html! { time datetime=(iso) { (iso.replace('T', " ").trim_end_matches('Z')) } " " span.muted { (ago(now(), time)) } }
+    let text = iso.replace('T', " ");
+    html! { (element(&iso, text.trim_end_matches('Z'))) " " span.muted { (ago(now(), time)) } }
+}
+
+fn element(iso: &str, text: &str) -> Markup {
+    html! { time datetime=(iso) title={ (text) " UTC" } { (text) " UTC" } }
 }
 
 /// Formats a time in UTC with all its digits, as in `2026-11-22T06:24:48.123456003`. [`RecordedAt::parse`] returns the same
@@ -26,10 +31,26 @@ pub(super) fn exact(time: RecordedAt) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// Returns an exact time for a date picker, which has milliseconds.
+pub(super) fn of_picker(exact: &str) -> String {
+    exact.chars().take("2026-11-22T06:24:48.123".len()).collect()
+}
+
 /// Renders the time at which a version was recorded, and its age.
 pub(super) fn recorded(time: RecordedAt) -> Markup {
     let millis = time.floor_millis();
-    html! { time datetime=(iso(millis)) { (exact(time).replace('T', " ")) } " " span.muted { (ago(now(), millis)) } }
+    html! { (element(&iso(millis), &exact(time).replace('T', " "))) " " span.muted { (ago(now(), millis)) } }
+}
+
+/// Renders a time in seconds and its age, for a line of a list.
+pub(super) fn brief(time: EpochMillis) -> Markup {
+    let iso = iso(time);
+    let text = iso.replace('T', " ");
+    let seconds = text.trim_end_matches('Z').split('.').next().unwrap_or_default();
+    html! {
+        span.at { time datetime=(iso) title={ (seconds) " UTC" } { (seconds) " UTC" } }
+        " " span.ago { (ago(now(), time)) }
+    }
 }
 
 pub(super) fn now() -> EpochMillis {

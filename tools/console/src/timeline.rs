@@ -10,10 +10,14 @@ const LINE: f64 = 44.0;
 /// Vertical position of the strip that shows the part of the history on this page.
 const STRIP: f64 = 84.0;
 
+/// Minimum distance of two marks, as a part of the line.
+const MIN_GAP: f64 = 0.015;
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Mark {
     pub(super) version: u64,
     pub(super) kind: Kind,
+    pub(super) exists: bool,
     /// Epoch milliseconds, if known.
     pub(super) time: Option<i64>,
     pub(super) title: String,
@@ -25,6 +29,8 @@ pub(super) struct Mark {
 pub(super) enum Kind {
     Live,
     Tombstone,
+    /// Has the attributes of an earlier version.
+    Restored,
     /// Not in history yet.
     Lagging,
     /// Missing, although a later version exists.
@@ -38,9 +44,18 @@ impl Kind {
         match self {
             Self::Live => "live",
             Self::Tombstone => "deleted",
+            Self::Restored => "restored",
             Self::Lagging => "on its way",
             Self::Gap => "missing",
             Self::Pruned => "pruned",
+        }
+    }
+
+    /// Returns the state of the version, for programs.
+    pub(super) fn state(self) -> &'static str {
+        match self {
+            Self::Restored => Self::Live.name(),
+            kind => kind.name(),
         }
     }
 
@@ -48,6 +63,7 @@ impl Kind {
         match self {
             Self::Live => "live",
             Self::Tombstone => "dead",
+            Self::Restored => "restored",
             Self::Lagging => "lag",
             Self::Gap => "gap",
             Self::Pruned => "pruned",
@@ -66,12 +82,13 @@ pub(super) struct Scale {
 
 /// Returns `true` if versions can be placed by their times: all versions that exist have a time, and the times differ.
 pub(super) fn has_times(marks: &[Mark]) -> bool {
-    let existing = || marks.iter().filter(|mark| mark.link.is_some());
+    let existing = || marks.iter().filter(|mark| mark.exists);
     let times = || existing().filter_map(|mark| mark.time);
     existing().count() > 1 && existing().all(|mark| mark.time.is_some()) && times().min() != times().max()
 }
 
-/// Returns the position of each mark, from 0 to 1, oldest first. A mark without a time is placed between its neighbors.
+/// Returns the position of each mark, from 0 to 1, oldest first. A mark without a time is placed between its neighbors. The order is
+/// that of the versions, also if a time is earlier than the one before, and the marks do not overlap.
 fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
     let count = marks.len();
     #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
@@ -88,8 +105,15 @@ fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
     }
     #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let at = |time: i64| time.saturating_sub(first) as f64 / last.saturating_sub(first) as f64;
-    let known: Vec<_> = marks.iter().map(|mark| mark.time.map(at)).collect();
-    (0..count)
+    let mut latest = i64::MIN;
+    let known: Vec<_> = marks
+        .iter()
+        .map(|mark| {
+            latest = latest.max(mark.time?);
+            Some(at(latest))
+        })
+        .collect();
+    let mut positions: Vec<_> = (0..count)
         .map(|index| {
             let before = (0..=index).rev().find_map(|i| Some((i, known[i]?)));
             let after = (index..count).find_map(|i| Some((i, known[i]?)));
@@ -103,7 +127,25 @@ fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
                 (None, None) => even(index),
             }
         })
-        .collect()
+        .collect();
+    spread(&mut positions);
+    positions
+}
+
+/// Moves positions, which do not decrease, so that each has a distance from the next.
+fn spread(positions: &mut [f64]) {
+    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
+    let gap = MIN_GAP.min(1.0 / positions.len().max(2).saturating_sub(1) as f64);
+    let mut least = 0.0;
+    for position in positions.iter_mut() {
+        *position = position.max(least);
+        least = *position + gap;
+    }
+    let mut most = 1.0;
+    for position in positions.iter_mut().rev() {
+        *position = position.min(most);
+        most = *position - gap;
+    }
 }
 
 /// Draws the time line. The marks are ordered from the oldest.
@@ -137,6 +179,24 @@ pub(super) fn drawing(marks: &[Mark], scale: Scale) -> Markup {
     }
 }
 
+/// Explains the marks that occur.
+pub(super) fn legend(marks: &[Mark]) -> Markup {
+    const SHAPES: [(Kind, &str, &str); 6] = [
+        (Kind::Live, "●", "version"),
+        (Kind::Restored, "◆", "restored"),
+        (Kind::Tombstone, "✕", "deleted"),
+        (Kind::Gap, "◌", "missing"),
+        (Kind::Lagging, "○", "on its way"),
+        (Kind::Pruned, "•", "pruned"),
+    ];
+    let occurs = |kind| marks.iter().any(|mark| mark.kind == kind);
+    html! {
+        @for (kind, shape, name) in SHAPES.into_iter().filter(|(kind, ..)| occurs(*kind)) {
+            span { span aria-hidden="true" class={ "shape " (kind.class()) } { (shape) } " " (name) }
+        }
+    }
+}
+
 fn label(mark: &Mark) -> String {
     match mark.time {
         Some(time) => {
@@ -152,14 +212,15 @@ fn dot(mark: &Mark, x: f64) -> Markup {
     let shape = html! {
         @match mark.kind {
             Kind::Live => circle.live cx=(x) cy=(LINE) r="6" {},
-            Kind::Tombstone => path.dead d={ "M" (x - 6.0) " " (LINE - 6.0) "l12 12m0-12l-12 12" } {},
+            Kind::Tombstone => path.dead d={ "M" (round(x - 6.0)) " " (LINE - 6.0) "l12 12m0-12l-12 12" } {},
+            Kind::Restored => path.restored d={ "M" (x) " " (LINE - 9.0) "l9 9l-9 9l-9-9z" } {},
             kind => circle class=(kind.class()) cx=(x) cy=(LINE) r="5" {},
         }
         title { (mark.title) }
     };
     html! {
         // Keyboard users have the same links in the table below.
-        @if let Some(link) = &mark.link { a href=(link) tabindex="-1" aria-label=(mark.title) { (shape) } } @else { g { (shape) } }
+        @if let Some(link) = &mark.link { a href=(link) tabindex="-1" aria-label={ "Version " (mark.version) } { (shape) } } @else { g { (shape) } }
     }
 }
 
@@ -177,8 +238,10 @@ mod tests {
             version,
             kind,
             time,
+            exists: !matches!(kind, Kind::Gap | Kind::Pruned | Kind::Lagging),
             title: format!("v{version}"),
-            link: matches!(kind, Kind::Live | Kind::Tombstone).then(|| format!("/version?version={version}")),
+            link: matches!(kind, Kind::Live | Kind::Tombstone | Kind::Restored)
+                .then(|| format!("/version?version={version}")),
         }
     }
 
@@ -193,7 +256,7 @@ mod tests {
                 "{positions:?}"
             );
         };
-        close(positions(&marks, true), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0, 1.0]);
+        close(positions(&marks, true), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0 - MIN_GAP, 1.0]);
         close(positions(&marks, false), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert_eq!(positions(&marks[..1], true), [0.5]);
         assert!(positions(&[], true).is_empty());
@@ -204,6 +267,26 @@ mod tests {
                 .iter()
                 .all(|position| (0.0..=1.0).contains(position))
         );
+    }
+
+    #[test]
+    fn each_version_has_its_own_place() {
+        // Times that decrease, times that are equal, and many versions in one moment.
+        let decreasing = [50, 10, 40, 60, 60, 20, 100].map(Some);
+        let moment: Vec<_> = (0..50).map(|n| Some(if n == 49 { 1_000_000 } else { n })).collect();
+        for times in [&decreasing[..], &moment] {
+            let marks: Vec<_> = (1..)
+                .zip(times)
+                .map(|(version, time)| mark(version, Kind::Live, *time))
+                .collect();
+            let positions = positions(&marks, true);
+            assert!(
+                positions.iter().all(|position| (0.0..=1.0).contains(position)),
+                "{positions:?}"
+            );
+            let gaps = positions.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(gaps.into_iter().all(|gap| gap >= MIN_GAP - 1e-9), "{positions:?}");
+        }
     }
 
     #[test]
@@ -222,21 +305,31 @@ mod tests {
 
     #[test]
     fn each_kind_is_drawn() {
-        let kinds = [Kind::Pruned, Kind::Live, Kind::Gap, Kind::Tombstone, Kind::Lagging];
+        let kinds = [
+            Kind::Pruned,
+            Kind::Live,
+            Kind::Gap,
+            Kind::Tombstone,
+            Kind::Restored,
+            Kind::Lagging,
+        ];
         let marks: Vec<_> = (1..)
             .zip(kinds)
             .map(|(version, kind)| mark(version, kind, None))
             .collect();
         let scale = Scale {
-            latest: 5,
+            latest: 6,
             floor: 2,
             by_time: false,
         };
         let svg = drawing(&marks, scale).into_string();
-        for class in ["pruned", "live", "gap", "dead", "lag", "behind", "strip", "window"] {
+        for class in [
+            "pruned", "live", "gap", "dead", "restored", "lag", "behind", "strip", "window",
+        ] {
             assert!(svg.contains(class), "{class}: {svg}");
         }
-        assert_eq!(svg.matches("<a ").count(), 2, "{svg}");
+        assert_eq!(svg.matches("<a ").count(), 3, "{svg}");
+        assert_eq!(legend(&marks).into_string().matches("shape ").count(), 6);
         assert!(drawing(&[], scale).into_string().contains("svg"));
     }
 }

@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
-use shared::domain::{entity::EntityId, names, recorded_at::RecordedAt, size, version::Version, view::VersionView};
+use shared::{
+    domain::{entity::EntityId, names, recorded_at::RecordedAt, size, version::Version, view::VersionView},
+    printable,
+};
 
 use super::{
     address,
@@ -34,10 +37,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let mut json = record::view_json(&view);
     json["Size"] = json!(size::of_item(&view.attributes));
     json["Latest"] = json!(latest);
+    let raw = serde_json::to_string_pretty(&json["Attributes"]).unwrap_or_default();
+    let raw = printable::json(&raw);
     Ok(View {
         title: format!("Version {} of {}", view.version, entity.as_str()),
         section: Section::Entities,
-        body: body(app, &view, latest, query.done.as_deref()),
+        body: body(app, &view, latest, query.done.as_deref(), &raw),
         json,
     })
 }
@@ -80,7 +85,7 @@ pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
     }
 }
 
-fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>) -> Markup {
+fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw: &str) -> Markup {
     let (entity, version) = (&view.entity, view.version.get());
     let done = match done {
         Some("Written") => Some("was created"),
@@ -109,5 +114,10 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>) -> M
         }
         h2 { "Attributes" }
         (value::attributes(&view.attributes, DisplayLimits::FULL, usize::MAX))
+        details {
+            summary { "Raw JSON" }
+            p { button.copy type="button" hidden data-copy-from="raw" { "Copy JSON" } " " a href={ (address::version("/version", entity.as_str(), version)) "&format=json" } { "Open as a document" } }
+            pre #raw tabindex="0" role="region" aria-label="Raw JSON" { (raw) }
+        }
     }
 }

@@ -15,6 +15,7 @@ pub mod query_items;
 pub mod sample_items;
 pub mod scan_items;
 pub mod scan_latest;
+pub mod scan_request;
 pub mod scan_segment;
 pub mod sort_keys;
 pub mod table_config;

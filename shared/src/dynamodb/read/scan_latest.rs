@@ -29,8 +29,8 @@ const OPERATION: &str = "Scan";
 /// Filter of latest items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LatestFilter {
-    /// Prefix of the partition key.
-    pub prefix: String,
+    /// Part of the partition key.
+    pub text: String,
     /// `true` for tombstones only, `false` for no tombstones, `None` for both.
     pub deleted: Option<bool>,
 }
@@ -111,9 +111,9 @@ pub fn request(
         .expression_attribute_names("#ttl", names::TTL)
         .expression_attribute_values(":sk", s(LATEST_KEY));
     let mut expression = "#sk = :sk".to_owned();
-    if !filter.prefix.is_empty() {
-        expression.push_str(" AND begins_with(#pk, :prefix)");
-        request = request.expression_attribute_values(":prefix", s(&filter.prefix));
+    if !filter.text.is_empty() {
+        expression.push_str(" AND contains(#pk, :text)");
+        request = request.expression_attribute_values(":text", s(&filter.text));
     }
     if let Some(deleted) = filter.deleted {
         expression.push_str(if deleted {

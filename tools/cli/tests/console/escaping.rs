@@ -130,9 +130,9 @@ fn paths(id: &str) -> Vec<String> {
     let id = encoded(id);
     [
         "/",
-        "/?prefix={}",
-        "/?prefix={}&state=deleted",
-        "/?prefix=a&state={}",
+        "/?find={}",
+        "/?find={}&state=deleted",
+        "/?find=a&state={}",
         "/?page={}",
         "/?{}={}",
         "/{}",

@@ -33,7 +33,7 @@ pub(crate) fn is_authorized(response: &Answer) -> bool {
 fn without_a_token_the_sign_in_form_is_shown() {
     let (_table, console) = console();
     let host = ("Host", console.address.as_str());
-    for path in [PAGE, "/", "/no/such/page", "/health", "/failures", "/?prefix=E"] {
+    for path in [PAGE, "/", "/no/such/page", "/health", "/failures", "/?find=E"] {
         let response = console.raw("GET", path, &[host], "");
         assert_eq!(response.status, 401, "{path}");
         let page = Page::parse(&response.body);

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const PATHS: [&str; 9] = [
-    "/?prefix=E",
+    "/?find=E",
     "/entity?id=E",
     "/version?id=E&version=1",
     "/compare?id=E",
@@ -35,7 +35,7 @@ fn the_highest_version_numbers_are_shown() {
     table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": MAX.to_string()}}));
     let console = Console::of(&table);
     for path in [
-        "/?prefix=E",
+        "/?find=E",
         "/entity?id=E",
         "/entity?id=E&to={max}",
         "/entity?id=E&to={before}",
@@ -89,10 +89,7 @@ fn long_addresses_and_many_parameters_are_rejected_or_ignored() {
         }
     }
     for length in [63_000, 70_000, 130_000, 1_000_000] {
-        let answer = http::try_send(
-            console.port,
-            &format!("GET /?prefix={} HTTP/1.1\r\n", "x".repeat(length)),
-        );
+        let answer = http::try_send(console.port, &format!("GET /?find={} HTTP/1.1\r\n", "x".repeat(length)));
         assert!(
             ["HTTP/1.1 401", "HTTP/1.1 414", "HTTP/1.1 431", ""].contains(&answer.as_str()),
             "{length}: {answer}"
@@ -246,7 +243,7 @@ fn hidden_characters_are_visible() {
     let is_hidden = |c: char| hidden.contains(&c);
     let id = encoded(&id);
     for path in [
-        "/?prefix=E",
+        "/?find=E",
         "/entity?id={id}",
         "/version?id={id}&version=1",
         "/compare?id={id}&from=1&to=1",

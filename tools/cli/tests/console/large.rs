@@ -7,7 +7,7 @@ use testkit::{endpoint::Engine, table::Table};
 
 use crate::{http::encoded, new_table, served::Console};
 
-const MAX_BYTES: usize = 100_000;
+const MAX_BYTES: usize = 120_000;
 
 fn item(id: &str, key: &str, attributes: Value) -> Value {
     let mut item = json!({"PK": {"S": id}, "SK": {"S": key}, "Time": {"S": "2020-11-01T20:04:00"}});
@@ -36,7 +36,7 @@ fn long_keys_are_distinguished_and_found() {
             "/version?version=1&id=",
             "/compare?from=1&to=1&id=",
             "/as-of?version=1&id=",
-            "/?prefix=",
+            "/?find=",
         ] {
             let path = format!("{path}{address}");
             let answer = console.get(&path);
@@ -44,7 +44,7 @@ fn long_keys_are_distinguished_and_found() {
             assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
             assert_eq!(console.ask(&path).status, 200, "{path}");
         }
-        let page = console.page(&format!("/?prefix={address}"));
+        let page = console.page(&format!("/?find={address}"));
         let to = page
             .links()
             .into_iter()
@@ -121,7 +121,7 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
         assert!(entity.body.len() < MAX_BYTES, "{id}: {}", entity.body.len());
         let version = console.page(&format!("/version?id={id}&version=1"));
         assert!(version.text.contains(whole), "{id}");
-        for path in ["/compare?from=1&to=1", "/as-of?version=1", "/?prefix=x"] {
+        for path in ["/compare?from=1&to=1", "/as-of?version=1", "/?find=x"] {
             let answer = console.get(&format!("{path}&id={id}"));
             assert_eq!(answer.status, 200, "{id} {path}: {}", answer.body);
             assert!(answer.body.len() < MAX_BYTES, "{id} {path}: {}", answer.body.len());

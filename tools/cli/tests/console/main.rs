@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod escaping;
+mod finding;
 mod guard;
 mod hostile;
 mod html;

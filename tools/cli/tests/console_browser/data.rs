@@ -11,6 +11,8 @@ pub(crate) const VERSIONS: u64 = 125;
 pub(crate) const ORDER: &str = "Order#2024-0117";
 /// An entity with sets and binaries.
 pub(crate) const CAMERA: &str = "Camera#3";
+/// The order of the screenshots: placed, paid, changed, deleted by mistake, restored and delivered in two days.
+pub(crate) const SHOWN: &str = "Order#2026-1042";
 pub(crate) const DELETED: &str = "Order#2024-0118";
 /// An entity whose second version is in a failure document instead of in history.
 pub(crate) const REDRIVABLE: &str = "Pump#9";
@@ -26,14 +28,7 @@ pub(crate) async fn feed(world: &World) {
     for update in orders() {
         world.write(update).await;
     }
-    for entity in ["Press#12", "Conveyor#7", "Robot#3", "Robot#4"] {
-        for (minute, state) in [(0, "OK"), (2, "WARNING1"), (4, "ERROR2")] {
-            let time = format!("2024-05-01T09:0{minute}:00");
-            world
-                .write(json!({"ID": entity, "Time": time, "State": state, "Actor": "line-control"}))
-                .await;
-        }
-    }
+    shown(world).await;
     world
         .put(json!({
             "PK": {"S": CAMERA}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "Time": {"S": "2024-05-01T09:00:00"},
@@ -107,6 +102,80 @@ fn orders() -> [Value; 7] {
             json!({"ID": DELETED, "Time": "2024-02-01T00:00:00", "Deleted": true}),
         ),
     ]
+}
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+
+/// Writes the order of the screenshots, and equipment of a factory, at times before now.
+async fn shown(world: &World) {
+    let order = |actor: &str, reason: &str, mut update: Value| {
+        update["ID"] = json!(SHOWN);
+        update["Actor"] = json!(actor);
+        update["Reason"] = json!(reason);
+        update
+    };
+    let write = |before: u64, update: Value| world.write_before(before, update);
+    let placed = json!({
+        "Status": "placed", "Total": 119.90, "Currency": "EUR", "Cups": 4,
+        "Address": {"Name": "Alice Example", "City": "Utrecht"},
+    });
+    write(47 * HOUR, order("shop", "checkout", placed)).await;
+    write(
+        46 * HOUR,
+        order("payments", "card payment received", json!({"Status": "paid"})),
+    )
+    .await;
+    let address = json!({"Address": {"Name": "Alice Example", "City": "Delft"}});
+    write(45 * HOUR, order("alice", "customer called: new address", address)).await;
+    let cups = json!({"Cups": 3, "Total": 99.90});
+    write(23 * HOUR, order("bob", "one cup broke, refunded", cups)).await;
+    write(22 * HOUR, order("warehouse", "picked", json!({"Status": "packed"}))).await;
+    world
+        .change_before(5 * HOUR, None, order("carol", "wrong order selected", json!({})))
+        .await;
+    world
+        .change_before(4 * HOUR, Some(5), order("alice", "undo the deletion", json!({})))
+        .await;
+    let parcel = json!({"Status": "shipped", "Parcel": {"Carrier": "Post", "Number": "3SABC123"}});
+    write(3 * HOUR, order("warehouse", "handed over", parcel)).await;
+    write(
+        12 * MINUTE,
+        order("carrier", "signed by a neighbor", json!({"Status": "delivered"})),
+    )
+    .await;
+    for (entity, changes) in [
+        (
+            "Press#12",
+            [
+                ("OK", "shift start"),
+                ("WARNING1", "oil pressure low"),
+                ("OK", "oil refilled"),
+            ],
+        ),
+        (
+            "Conveyor#7",
+            [
+                ("OK", "shift start"),
+                ("ERROR2", "belt torn"),
+                ("STOPPED", "belt is replaced"),
+            ],
+        ),
+        (
+            "Robot#3",
+            [
+                ("OK", "shift start"),
+                ("WARNING1", "calibration due"),
+                ("OK", "calibrated"),
+            ],
+        ),
+    ] {
+        for (number, (state, reason)) in (0..).zip(changes) {
+            let actor = if reason == "shift start" { "line-control" } else { "bob" };
+            let update = json!({"ID": entity, "State": state, "Line": 4, "Actor": actor, "Reason": reason});
+            write((6 - 2 * number) * HOUR + entity.len() as u64 * MINUTE, update).await;
+        }
+    }
 }
 
 /// Creates gaps, failure documents and a malformed latest item.

@@ -12,7 +12,7 @@ pub(crate) async fn pages_are_opened_with_keys(world: &World, browser: &Browser)
         browser.press(letter).await;
     }
     browser.press(Key::Enter).await;
-    browser.is_at("/?prefix=Thermo").await;
+    browser.is_at("/?find=Thermo").await;
     all_controls_are_reached(browser).await;
     browser.see("tbody a").await.send_keys("\u{e007}").await.unwrap();
     browser.is_at("/entity?id=Thermostat%237").await;

@@ -35,9 +35,12 @@ macro_rules! scenarios {
 }
 
 /// All scenarios. Those that write come last.
-const SCENARIOS: [Scenario; 15] = scenarios![
+const SCENARIOS: [Scenario; 18] = scenarios![
     signing_in::the_token_signs_in,
     reading::an_entity_is_found,
+    reading::each_version_is_one_line,
+    reading::times_are_local,
+    reading::history_is_filtered,
     reading::history_is_paged_through,
     reading::a_version_and_its_neighbours,
     reading::two_versions_are_compared,

@@ -9,6 +9,14 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use shared::{
+    clock,
+    domain::{request_id::RequestId, version::Version},
+    dynamodb::{
+        Store,
+        write::{WriteMode, WriteOptions, restore::ChangeOptions},
+    },
+};
 use tempfile::TempDir;
 use testkit::{
     database,
@@ -21,6 +29,10 @@ use crate::data;
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const TOKEN: &str = "the-token-of-the-tests_0123456789";
+
+fn inline() -> WriteOptions {
+    database::mode(WriteMode::Inline)
+}
 
 pub(crate) struct World {
     pub(crate) stack: Stack,
@@ -57,6 +69,36 @@ impl World {
     pub(crate) async fn write(&self, update: Value) {
         let response = stack::invoke(&self.stack, "writer-fn", &update).await;
         assert_eq!(response["Outcome"], "Written", "{response}");
+    }
+
+    /// Writes an update with a clock that is behind by some seconds, and its version.
+    pub(crate) async fn write_before(&self, seconds: u64, update: Value) {
+        let (store, update) = (self.at(seconds), database::update(update));
+        database::write(&store, &update, inline()).await.unwrap();
+    }
+
+    /// Restores a version, or marks the entity as deleted, with a clock that is behind by some seconds.
+    pub(crate) async fn change_before(&self, seconds: u64, restored: Option<u64>, update: Value) {
+        let update = database::update(update);
+        let (store, request) = (self.at(seconds), RequestId::new(format!("r{seconds}")).unwrap());
+        let options = ChangeOptions {
+            changes: update.changes,
+            ..ChangeOptions::default()
+        };
+        match restored.and_then(Version::new) {
+            Some(version) => {
+                let restored = store.restore(&update.entity, version, request, options, inline());
+                restored.await.unwrap();
+            }
+            None => {
+                let deleted = store.set_deleted(&update.entity, true, request, options, inline());
+                deleted.await.unwrap();
+            }
+        }
+    }
+
+    fn at(&self, seconds: u64) -> Store {
+        database::at_second(&self.stack.store, clock::since_epoch().as_secs() - seconds)
     }
 
     /// Puts an item without the writer.

@@ -61,7 +61,7 @@ pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
     browser.enter(&world.writing).await;
     browser.reads("writes are allowed").await;
     browser.choose(ORDER).await;
-    browser.click("tbody th a[href$=\"version=2\"]").await;
+    browser.click(".log a.num[href$=\"version=2\"]").await;
     browser.choose("Restore…").await;
     browser.reads("The latest version is 4").await;
     for shown in ["Delft", "Utrecht", "cancelled", "placed"] {

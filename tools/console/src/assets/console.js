@@ -19,6 +19,70 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+// Times are shown in the time zone of the browser, and in UTC on hover. Without this script, they are in UTC.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+function localTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime()) || !time.textContent.endsWith(" UTC")) continue;
+    const fraction = /\.\d+/.exec(time.textContent)?.[0] ?? "";
+    time.textContent = date.toLocaleString("sv-SE") + fraction;
+  }
+}
+
+// The value of a date picker, in the time zone of the browser. Addresses contain UTC.
+function localInput(date) {
+  const shifted = new Date(date.getTime() - date.getTimezoneOffset() * 60000);
+  return shifted.toISOString().replace(/(:00)?\.000Z$|Z$/, "");
+}
+
+function localPickers(root) {
+  for (const picker of root.querySelectorAll("input[type=datetime-local]")) {
+    const date = new Date(`${picker.value}Z`);
+    if (!Number.isNaN(date.getTime())) picker.value = localInput(date);
+    const label = picker.closest("label")?.querySelector(".zone");
+    if (label) label.textContent = "(local time)";
+    picker.form.addEventListener("formdata", (event) => {
+      const chosen = new Date(picker.value);
+      if (!Number.isNaN(chosen.getTime())) event.formData.set(picker.name, chosen.toISOString());
+    });
+  }
+}
+
+localTimes(document);
+localPickers(document);
+const shownZone = document.getElementById("zone");
+if (shownZone) shownZone.textContent = `Times are local (${zone}).`;
+
+// Copy buttons. They copy their own text, or that of an element.
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  // Without HTTPS, only this machine has the clipboard interface.
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand("copy");
+  area.remove();
+  if (!isCopied) throw new Error("not copied");
+}
+
+for (const button of document.querySelectorAll("button[data-copy], button[data-copy-from]")) {
+  const name = button.textContent;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const from = document.getElementById(button.dataset.copyFrom);
+    try {
+      await copy(from ? from.textContent : button.dataset.copy);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Cannot copy";
+    }
+    setTimeout(() => { button.textContent = name; }, 2000);
+  });
+}
+
 // Releasing the slider submits its form.
 for (const form of document.querySelectorAll("form[data-slider]")) {
   const range = form.querySelector("input[type=range]");
@@ -68,6 +132,7 @@ function update(region, fresh) {
   }
   if (fresh.dataset.refresh) region.dataset.refresh = fresh.dataset.refresh;
   else delete region.dataset.refresh;
+  localTimes(region);
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }

@@ -1,9 +1,13 @@
-//! Differences between two versions, down to the members of lists and maps.
+//! Differences between two versions, down to the members of lists and maps, and the elements of sets.
 
-use std::collections::BTreeSet;
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    hash::Hash,
+};
 
 use serde_json::{Map, Value, json};
-use shared::domain::{AttributeValue, Item, attributes::same_value, plain};
+use shared::domain::{AttributeValue, Item, attributes::same_value, number::Decimal, plain};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change<'a> {
@@ -11,6 +15,17 @@ pub(crate) struct Change<'a> {
     pub(crate) path: Vec<Step<'a>>,
     pub(crate) from: Option<&'a AttributeValue>,
     pub(crate) to: Option<&'a AttributeValue>,
+    /// Elements that differ, if both values are sets of the same type.
+    pub(crate) set: Option<SetChange>,
+}
+
+/// Difference between two sets of the same type. Each part is a set of this type; an empty one is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SetChange {
+    pub(crate) removed: Option<AttributeValue>,
+    pub(crate) added: Option<AttributeValue>,
+    /// Number of elements that are in both sets.
+    pub(crate) same: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +75,7 @@ impl<'a> Changes<'a> {
                 path: path.clone(),
                 from,
                 to,
+                set: from.zip(to).and_then(|(from, to)| SetChange::between(from, to)),
             }),
         }
     }
@@ -77,15 +93,59 @@ impl<'a> Changes<'a> {
     }
 }
 
+impl SetChange {
+    fn between(from: &AttributeValue, to: &AttributeValue) -> Option<Self> {
+        use AttributeValue::{Bs, Ns, Ss};
+        match (from, to) {
+            (Ss(from), Ss(to)) => Some(Self::of(from, to, Ss, |text| text)),
+            (Bs(from), Bs(to)) => Some(Self::of(from, to, Bs, |binary| binary)),
+            (Ns(from), Ns(to)) => Some(Self::of(from, to, Ns, |text| match Decimal::parse(text) {
+                Ok(number) => Cow::Owned(number.canonical()),
+                Err(_) => Cow::Borrowed(text.as_str()),
+            })),
+            _ => None,
+        }
+    }
+
+    /// Compares the elements of two sets by a key that is the same for equal elements.
+    fn of<'a, T: Clone, K: Eq + Hash>(
+        from: &'a [T],
+        to: &'a [T],
+        set: fn(Vec<T>) -> AttributeValue,
+        key: impl Fn(&'a T) -> K,
+    ) -> Self {
+        let only_in = |elements: &'a [T], others: &'a [T]| -> Vec<T> {
+            let others: HashSet<K> = others.iter().map(&key).collect();
+            let only = elements.iter().filter(|element| !others.contains(&key(element)));
+            only.cloned().collect()
+        };
+        let (removed, added) = (only_in(from, to), only_in(to, from));
+        let same = from.len().saturating_sub(removed.len());
+        let part = |elements: Vec<T>| (!elements.is_empty()).then(|| set(elements));
+        Self {
+            removed: part(removed),
+            added: part(added),
+            same,
+        }
+    }
+}
+
 impl Change<'_> {
-    /// Returns `{"Path": ["Address", "City"], "From": …, "To": …}`, without values that do not exist.
+    /// Returns `{"Path": ["Address", "City"], "From": …, "To": …}`, without values that do not exist. Two sets also have
+    /// `Removed` and `Added`, with the elements that differ.
     pub(crate) fn to_json(&self) -> Value {
         let path = self.path.iter().map(|step| match step {
             Step::Name(name) => json!(name),
             Step::Index(index) => json!(index),
         });
         let mut json = Map::from_iter([("Path".to_owned(), path.collect())]);
-        for (name, value) in [("From", self.from), ("To", self.to)] {
+        let set = self.set.as_ref();
+        for (name, value) in [
+            ("From", self.from),
+            ("To", self.to),
+            ("Removed", set.and_then(|set| set.removed.as_ref())),
+            ("Added", set.and_then(|set| set.added.as_ref())),
+        ] {
             json.extend(value.map(|value| (name.to_owned(), plain::attribute(value))));
         }
         Value::Object(json)
@@ -132,6 +192,33 @@ mod tests {
             ]
         );
         assert_eq!(same, ["Same", "Set"]);
+    }
+
+    #[test]
+    fn sets_are_compared_element_by_element() {
+        let from = json!({
+            "B": {"BS": ["AA==", "AQ=="]}, "N": {"NS": ["1", "2.50", "7"]}, "S": {"SS": ["night", "day"]},
+            "M": {"M": {"s": {"SS": ["a"]}}}, "T": {"SS": ["1"]},
+        });
+        let to = json!({
+            "B": {"BS": ["AQ=="]}, "N": {"NS": ["2.5", "1.0", "8"]}, "S": {"SS": ["day", "dusk"]},
+            "M": {"M": {"s": {"SS": ["a", "b"]}}}, "T": {"NS": ["1"]},
+        });
+        let (changed, _) = changes(from, to);
+        let sets: Vec<_> = changed
+            .iter()
+            .map(|change| json!([change["Path"], change.get("Removed"), change.get("Added")]))
+            .collect();
+        assert_eq!(
+            sets,
+            [
+                json!([["B"], {"$binaries": ["AA=="]}, null]),
+                json!([["M", "s"], null, {"$strings": ["b"]}]),
+                json!([["N"], {"$numbers": [7]}, {"$numbers": [8]}]),
+                json!([["S"], {"$strings": ["night"]}, {"$strings": ["dusk"]}]),
+                json!([["T"], null, null]),
+            ]
+        );
     }
 
     #[test]

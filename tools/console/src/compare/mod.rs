@@ -5,7 +5,7 @@ pub(super) mod changes;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
-use shared::domain::{entity::EntityId, version::Version, view::VersionView};
+use shared::domain::{AttributeValue, entity::EntityId, version::Version, view::VersionView};
 
 use self::changes::{Change, Changes, Step};
 use super::{
@@ -131,10 +131,32 @@ fn row(change: &Change<'_>) -> Markup {
     html! {
         tr class=(kind) {
             th scope="row" { (path(&change.path)) " " span.tag { (kind) } }
-            td.from { @match change.from { Some(from) => (value::value(from, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
-            td.to { @match change.to { Some(to) => (value::value(to, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
+            @match &change.set {
+                Some(set) => {
+                    td.from { (elements("removed", set.removed.as_ref())) @if set.same > 0 { (same_elements(set.same)) } }
+                    td.to { (elements("added", set.added.as_ref())) @if set.same > 0 { (same_elements(set.same)) } }
+                }
+                None => {
+                    td.from { @match change.from { Some(from) => (value::value(from, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
+                    td.to { @match change.to { Some(to) => (value::value(to, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
+                }
+            }
         }
     }
+}
+
+/// Renders the elements that were removed from a set or added to it.
+fn elements(what: &str, elements: Option<&AttributeValue>) -> Markup {
+    html! {
+        @match elements {
+            Some(elements) => { (what) ": " (value::value(elements, DisplayLimits::ITEM)) },
+            None => span.muted { "Nothing " (what) },
+        }
+    }
+}
+
+fn same_elements(count: usize) -> Markup {
+    html! { div.muted { (count) @if count == 1 { " unchanged element" } @else { " unchanged elements" } } }
 }
 
 fn path(path: &[Step<'_>]) -> Markup {

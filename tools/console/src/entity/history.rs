@@ -1,6 +1,8 @@
 //! A page of the history of an entity.
+//!
+//! A page has up to 50 versions, and reads one version more, to show what the oldest of them changed. With a filter, it reads
+//! page by page until it has 50 versions that the filter selects, or has read 1,000.
 
-use maud::{Markup, html};
 use serde_json::{Value, json};
 use shared::{
     clock,
@@ -10,54 +12,70 @@ use shared::{
         marks::{is_expired, is_pinned},
         size,
         time::EpochMillis,
+        tombstone::is_deleted,
         version::Version,
         view::VersionView,
     },
 };
 
+use super::filter::Filter;
 use crate::{
     address,
     app::App,
     error::PageError,
-    record, time,
+    query::link,
+    record, summary, time,
     timeline::{self, Kind, Mark},
-    value::{self, DisplayLimits},
 };
 
-const PAGE: u64 = 50;
+pub(super) const PAGE: u64 = 50;
+/// Maximum number of versions that a page with a filter reads.
+const MAX_FILTERED: u64 = 1000;
 const MAX_REQUESTS: usize = 2;
 /// Maximum length of a key for which the dots of the time line are links, to limit the size of the page.
 const MAX_LINKED_KEY: usize = 256;
 
 pub(super) struct History {
-    entity: EntityId,
-    latest: u64,
-    floor: u64,
+    pub(super) entity: EntityId,
+    pub(super) latest: u64,
+    pub(super) floor: u64,
     /// Lowest and highest version of the page.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// Versions, newest first.
+    /// Versions that the filter selects, newest first.
     pub(super) rows: Vec<Row>,
     /// Number of versions of the page, up to the latest, that are not in history yet.
     pub(super) behind: u64,
     /// `true` if there may be more of them on earlier pages.
     pub(super) is_behind_further: bool,
+    pub(super) filter: Filter,
+    /// `true` if the filter selects no version before the page.
+    is_end: bool,
 }
 
 pub(super) struct Row {
-    version: u64,
-    kind: Kind,
+    pub(super) version: u64,
+    pub(super) kind: Kind,
     /// Details, if the version exists.
-    details: Option<Details>,
+    pub(super) details: Option<Details>,
 }
 
-struct Details {
+pub(super) struct Details {
     /// Version without its attributes.
-    view: VersionView,
+    pub(super) view: VersionView,
     /// Client's time.
-    time: Option<EpochMillis>,
-    size: usize,
-    is_pinned: bool,
+    pub(super) time: Option<EpochMillis>,
+    pub(super) size: usize,
+    pub(super) is_pinned: bool,
+    pub(super) changes: Changes,
+}
+
+/// Differences to the version before.
+pub(super) enum Changes {
+    /// Text of the differences.
+    Known(String),
+    /// The version before is missing.
+    Unknown,
 }
 
 impl History {
@@ -67,54 +85,117 @@ impl History {
         newest: &VersionView,
         floor: Version,
         to: Option<Version>,
+        filter: Filter,
     ) -> Result<Self, PageError> {
         let latest = newest.version;
         let to = to.map_or(latest, |to| to.min(latest));
-        let from = Version::new(to.get().saturating_sub(PAGE - 1)).unwrap_or(Version::FIRST);
-        let run = app
-            .store()
-            .version_run(&newest.entity, from, to, MAX_REQUESTS, app.consistent())
-            .await?;
-        let now = clock::since_epoch();
-        let mut items = run.items;
-        items.retain(|_, item| !is_expired(item, now));
         let mut history = Self {
             entity: newest.entity.clone(),
             latest: latest.get(),
             floor: floor.get(),
-            from: run.from,
+            from: to.get(),
             to: to.get(),
             rows: Vec::new(),
             behind: 0,
             is_behind_further: false,
+            filter,
+            is_end: false,
         };
         // Missing versions directly below the latest are not in history yet. Any other missing version is a gap.
         let mut is_lagging = to == latest;
-        for number in (run.from..=to.get()).rev() {
-            let item = items.remove(&number);
-            is_lagging &= item.is_none() && number >= history.floor;
-            let kind = match &item {
-                Some(item) if shared::domain::tombstone::is_deleted(item) => Kind::Tombstone,
-                Some(_) => Kind::Live,
-                None if number < history.floor => Kind::Pruned,
-                None if is_lagging => Kind::Lagging,
-                None => Kind::Gap,
-            };
-            history.behind += u64::from(is_lagging);
-            let version = Version::new(number);
-            let details = item
-                .zip(version)
-                .map(|(item, version)| Details::of(&newest.entity, version, item));
-            // If the latest version is missing, its details come from the latest item.
-            let details = details.or_else(|| (number == latest.get()).then(|| Details::of_latest(newest)));
-            history.rows.push(Row {
-                version: number,
-                kind,
-                details,
-            });
+        let mut next = Some(to);
+        while let Some(to) = next {
+            history.from = history.read_run(app, newest, to, &mut is_lagging).await?;
+            next = Version::new(history.from - 1).filter(|_| history.is_continued());
         }
         history.is_behind_further = is_lagging && history.from > history.floor;
         Ok(history)
+    }
+
+    /// Returns `true` if the page needs more versions to have all that the filter selects.
+    fn is_continued(&self) -> bool {
+        let read = self.to.saturating_sub(self.from).saturating_add(1);
+        let has_room = (self.rows.len() as u64) < PAGE;
+        self.filter.is_active() && !self.is_end && self.from > self.floor && has_room && read < MAX_FILTERED
+    }
+
+    /// Adds the versions down from `to`, and returns the lowest.
+    async fn read_run(
+        &mut self,
+        app: &App,
+        newest: &VersionView,
+        to: Version,
+        is_lagging: &mut bool,
+    ) -> Result<u64, PageError> {
+        let first = to.get().saturating_sub(PAGE - 1).max(1);
+        // The version before the first shows what the first one changed.
+        let before = Version::new(first - 1).unwrap_or(Version::FIRST);
+        let run = app
+            .store()
+            .version_run(&self.entity, before, to, MAX_REQUESTS, app.consistent())
+            .await?;
+        let from = match run.from {
+            // Not all of the range was read.
+            reached if reached > before.get() => reached.saturating_add(1).min(to.get()),
+            _ => first,
+        };
+        let now = clock::since_epoch();
+        let mut items = run.items;
+        items.retain(|_, item| !is_expired(item, now));
+        let mut item = items.remove(&to.get());
+        for number in (from..=to.get()).rev() {
+            let previous = items.remove(&(number - 1));
+            *is_lagging &= item.is_none() && number >= self.floor;
+            let kind = match &item {
+                Some(item) if is_deleted(item) => Kind::Tombstone,
+                Some(item) if item.contains_key(shared::domain::names::RESTORED_FROM) => Kind::Restored,
+                Some(_) => Kind::Live,
+                None if number < self.floor => Kind::Pruned,
+                None if *is_lagging => Kind::Lagging,
+                None => Kind::Gap,
+            };
+            self.behind += u64::from(*is_lagging);
+            let details = item.take().zip(Version::new(number));
+            let details = details.map(|(item, version)| Details::of(&self.entity, version, item));
+            // If the latest version is missing, its details come from the latest item.
+            let details = details.or_else(|| (number == self.latest).then(|| Details::of_latest(newest)));
+            let row = Row {
+                version: number,
+                kind,
+                details: None,
+            };
+            match details {
+                Some(details) => self.add(row, details, previous.as_ref()),
+                None if !self.filter.is_active() => self.rows.push(row),
+                None => {}
+            }
+            item = previous;
+        }
+        Ok(from)
+    }
+
+    /// Adds a version that exists, if the filter selects it.
+    fn add(&mut self, mut row: Row, mut details: Details, previous: Option<&Item>) {
+        let previous = previous.and_then(|item| {
+            let version = Version::new(row.version - 1)?;
+            Some(VersionView::new(self.entity.clone(), version, item.clone()).attributes)
+        });
+        let (old, new) = (previous.as_ref(), &details.view.attributes);
+        let is_known = old.is_some() || row.version == 1;
+        let attribute = self.filter.attribute.as_deref();
+        let is_changed = attribute.is_none_or(|name| is_known && summary::is_changed(name, old, new));
+        let recorded_at = details.view.recorded_at;
+        self.is_end |= self.filter.ends_before(recorded_at);
+        if !is_changed || !self.filter.selects(details.view.actor.as_ref(), recorded_at) {
+            return;
+        }
+        if is_known {
+            details.changes = Changes::Known(summary::line(old, new));
+        }
+        // The page shows the attributes of no other version than the latest.
+        details.view.attributes.clear();
+        row.details = Some(details);
+        self.rows.push(row);
     }
 
     /// Returns the latest version without its attributes, if it is on the page.
@@ -131,17 +212,22 @@ impl History {
         timeline::has_times(&self.marks())
     }
 
-    /// Returns the marks of the time line, oldest first.
+    /// Returns the marks of the time line, oldest first. If no version has a time at which it was recorded, they have the times of
+    /// the client.
     pub(super) fn marks(&self) -> Vec<Mark> {
         let has_links = self.entity.as_str().len() <= MAX_LINKED_KEY;
+        let recorded = |details: &Details| Some(details.view.recorded_at?.floor_millis().get());
+        let details = || self.rows.iter().filter_map(|row| row.details.as_ref());
+        let is_recorded = details().any(|details| recorded(details).is_some());
+        let time = |details: &Details| match is_recorded {
+            true => recorded(details),
+            false => details.time.map(EpochMillis::get),
+        };
         let mark = |row: &Row| Mark {
             version: row.version,
             kind: row.kind,
-            time: row
-                .details
-                .as_ref()
-                .and_then(|details| details.view.recorded_at)
-                .map(|recorded| recorded.floor_millis().get()),
+            exists: row.details.is_some(),
+            time: row.details.as_ref().and_then(time),
             title: row.title(),
             link: (has_links && row.details.is_some())
                 .then(|| address::version("/version", self.entity.as_str(), row.version)),
@@ -149,95 +235,19 @@ impl History {
         self.rows.iter().rev().map(mark).collect()
     }
 
-    pub(super) fn pages(&self, by_time: bool, label: &str) -> Markup {
-        let (newest, first) = (self.to >= self.latest, self.from <= 1);
-        let newer = self.to.saturating_add(PAGE).min(self.latest);
-        if newest && first {
-            return Markup::default();
-        }
-        html! {
-            nav.pages aria-label=(label) {
-                @if !newest {
-                    a href=(address::entity(&self.entity, None, by_time)) { "Newest" }
-                    a rel="next" href=(address::entity(&self.entity, Some(newer), by_time)) { "Newer" }
-                }
-                @if !first {
-                    a rel="prev" href=(address::entity(&self.entity, Some(self.from - 1), by_time)) { "Older" }
-                    a href=(address::entity(&self.entity, Some(PAGE.min(self.latest)), by_time)) { "Oldest" }
-                }
-            }
-        }
+    /// Returns the address of the page that ends with a version.
+    pub(super) fn address(&self, to: Option<u64>, by_time: bool) -> String {
+        let parameters = [
+            ("id", Some(self.entity.as_str().to_owned())),
+            ("to", to.map(|to| to.to_string())),
+            ("scale", (!by_time).then(|| "version".to_owned())),
+        ];
+        link("/entity", parameters.into_iter().chain(self.filter.pairs()))
     }
 
-    /// Renders the table of versions, and the form that compares two of them.
-    pub(super) fn table(&self) -> Markup {
-        let existing: Vec<_> = self.rows.iter().filter(|row| row.details.is_some()).collect();
-        let newest = existing.first().map(|row| row.version);
-        let previous = existing.get(1).map(|row| row.version);
-        html! {
-            form method="get" action="/compare" {
-                input type="hidden" name="id" value=(self.entity.as_str());
-                div.scroll role="region" aria-label="Versions" tabindex="0" {
-                    table {
-                        caption.hidden { "Versions, newest first" }
-                        thead { tr {
-                            th scope="col" { "Version" }
-                            th scope="col" { "State" }
-                            th scope="col" { "Created (UTC)" }
-                            th scope="col" { "Actor" }
-                            th scope="col" { "Reason" }
-                            th scope="col" { "Request ID" }
-                            th.right scope="col" { "Size" }
-                            th scope="col" { "From" }
-                            th scope="col" { "To" }
-                        } }
-                        tbody { @for row in &self.rows { (self.row(row, previous, newest)) } }
-                    }
-                }
-                @if existing.len() > 1 { button { "Compare selected" } }
-            }
-        }
-    }
-
-    fn row(&self, row: &Row, previous: Option<u64>, newest: Option<u64>) -> Markup {
-        let number = row.version;
-        let choice = |name: &str, label: &str, selected: Option<u64>| {
-            html! { input type="radio" name=(name) value=(number) aria-label={ (label) " version " (number) } checked[selected == Some(number)]; }
-        };
-        let Some(details) = &row.details else {
-            return html! {
-                tr class=(row.kind.class()) {
-                    th scope="row" { (number) }
-                    td { span.tag class=(row.kind.class()) { (row.kind.name()) } }
-                    td colspan="7" {}
-                }
-            };
-        };
-        let view = &details.view;
-        html! {
-            tr class=(row.kind.class()) {
-                th scope="row" { a href=(address::version("/version", self.entity.as_str(), number)) { (number) } }
-                td {
-                    span.tag class=(row.kind.class()) { (row.kind.name()) }
-                    @if details.is_pinned { " " span.tag { "pinned" } }
-                    @if number > 1 { " " a href=(address::compare(&self.entity, number - 1, number)) { "changes" } }
-                    @if let Some(from) = view.restored_from { br; small { "restored from " (record::restored_from(view, from)) } }
-                }
-                td {
-                    (record::created(view))
-                    @if let Some(time) = details.time { br; small.muted { "Time (client) " (time::shown(time)) } }
-                }
-                td {
-                    @if let Some(actor) = &view.actor { (value::value(actor, DisplayLimits::CELL)) }
-                    @if let Some(sender) = &view.sender { br; small.muted { "Sender " (value::text(sender, DisplayLimits::CELL)) } }
-                }
-                td { @if let Some(reason) = &view.reason { (value::value(reason, DisplayLimits::CELL)) } }
-                td { @if let Some(request) = &view.request_id { (value::text(request, DisplayLimits::CELL)) } }
-                td.right { (value::bytes(details.size)) }
-                td { (choice("from", "From", previous)) }
-                td { (choice("to", "To", newest)) }
-            }
-        }
+    /// Returns `true` if there may be selected versions before the page.
+    pub(super) fn has_older(&self) -> bool {
+        self.from > 1 && !(self.filter.is_active() && (self.is_end || self.from <= self.floor))
     }
 }
 
@@ -253,14 +263,17 @@ impl Row {
     }
 
     /// Returns `{"Version": 7, "State": "live", "RecordedAt": …, "RequestId": …, "Actor": …, "Reason": …, "Time": …, "Size": 120,
-    /// "Pinned": false}`.
+    /// "Pinned": false, "Changes": "State: OK → BAD"}`. `Changes` is missing if the version before is.
     pub(super) fn to_json(&self) -> Value {
-        let mut json = json!({"Version": self.version, "State": self.kind.name()});
+        let mut json = json!({"Version": self.version, "State": self.kind.state()});
         if let (Some(details), Some(members)) = (&self.details, json.as_object_mut()) {
             members.extend(details.view.record_json());
             members.insert("Time".to_owned(), json!(details.time.map(time::iso)));
             members.insert("Size".to_owned(), details.size.into());
             members.insert("Pinned".to_owned(), details.is_pinned.into());
+            if let Changes::Known(changes) = &details.changes {
+                members.insert("Changes".to_owned(), changes.as_str().into());
+            }
         }
         json
     }
@@ -276,15 +289,13 @@ impl Details {
         Self::new(latest.clone(), size::of_item(&latest.attributes), false)
     }
 
-    fn new(mut view: VersionView, size: usize, is_pinned: bool) -> Self {
-        let time = view.time().ok();
-        // The page shows the attributes of no other version than the latest.
-        view.attributes.clear();
+    fn new(view: VersionView, size: usize, is_pinned: bool) -> Self {
         Self {
+            time: view.time().ok(),
             view,
-            time,
             size,
             is_pinned,
+            changes: Changes::Unknown,
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn section(records: &[QuarantinedRecord], digits: VersionDigits) -> M
             div.scroll role="region" aria-label="Records in quarantine" tabindex="0" {
                 table {
                     caption { "Records in quarantine" }
-                    thead { tr { @for name in ["Sequence number", "Kind", "Version", "Time (UTC)", "Reason", "Image"] { th scope="col" { (name) } } } }
+                    thead { tr { @for name in ["Version", "Kind", "Reason", "Time", "Image", "Sequence number"] { th scope="col" { (name) } } } }
                     tbody { @for record in records { (row(record, digits)) } }
                 }
             }
@@ -29,12 +29,12 @@ fn row(record: &QuarantinedRecord, digits: VersionDigits) -> Markup {
     let raw = RawValue::from_string(record.record.clone()).ok();
     html! {
         tr {
-            td { (value::word(record.number.as_str())) }
-            td { span.bad { (value::word(&record.kind)) } }
             td { @if let Some(version) = record.version { (version) } }
-            td { @if let Some(at) = record.at { (time::recorded(at)) } }
+            td { span.bad { (value::word(&record.kind)) } }
             td { (value::word(&record.reason)) }
+            td { @if let Some(at) = record.at { (time::recorded(at)) } }
             td { @if let Some(raw) = raw { (show::image(&RecordView::new(&raw, digits).image)) } }
+            td { (value::word(record.number.as_str())) }
         }
     }
 }

@@ -57,18 +57,15 @@ pub(super) fn source(
     }
 }
 
+/// Renders a document: its entity and version, the cause, and then where it is stored.
 fn article(index: usize, shown: &DocumentView) -> Markup {
     html! {
         article.document {
-            h3 { a href=(address::document("/failures", index, Some(&shown.name))) { (value::word(&shown.name)) } }
+            h3 { a href=(address::document("/failures", index, Some(&shown.name))) { (subject(shown)) } }
             @match &shown.document {
                 Err(why) => p.bad { "Not a failure document: " (why) },
                 Ok(document) => {
-                    p {
-                        (value::word(document.context.condition.as_deref().unwrap_or("Unknown cause"))) ", "
-                        (records(document.size)) ", " (value::bytes(shown.bytes))
-                        @if let Some(time) = &document.context.time { ", " (value::word(time)) }
-                    }
+                    p.cause { (cause(document)) }
                     @if document.has_records {
                         (table(&format!("Records of {}", shown.name), &document.records, false))
                         @if document.size > document.records.len() as u64 {
@@ -77,9 +74,54 @@ fn article(index: usize, shown: &DocumentView) -> Markup {
                     } @else {
                         p.muted { "Open the document to read its records from the stream." }
                     }
+                    p.muted {
+                        (records(document.size)) ", " (value::bytes(shown.bytes)) ", document " (value::word(&shown.name))
+                        @if let Some(time) = &document.context.time { ", " (value::word(time)) }
+                    }
                 }
             }
         }
+    }
+}
+
+/// Renders the first record of a document, as in `E#1, version 3, and 2 more records`, or else the name of the document.
+fn subject(shown: &DocumentView) -> Markup {
+    let Ok(document) = &shown.document else {
+        return value::word(&shown.name);
+    };
+    let first = document
+        .records
+        .iter()
+        .find_map(|record| Some((record, record.id.as_deref()?)));
+    let Some((record, id)) = first else {
+        return value::word(&shown.name);
+    };
+    let more = document.size.saturating_sub(1);
+    html! {
+        (value::word(id))
+        @if let Some(version) = record.version { ", version " (version) }
+        @if more > 0 { ", and " (more) " more" }
+    }
+}
+
+/// Renders the cause: what is wrong with the records, if that is known, and why the mapping gave up.
+fn cause(document: &Document) -> Markup {
+    let known = document
+        .records
+        .iter()
+        .find_map(|record| match (&record.outcome, &record.kind) {
+            (Some(Outcome::Conflict), _) => Some("the version is already stored with other attributes".to_owned()),
+            (Some(Outcome::AboveLatest(why) | Outcome::Failed(why)), _) | (_, Kind::Malformed(why)) => {
+                Some(why.clone())
+            }
+            _ => None,
+        });
+    let context = &document.context;
+    html! {
+        @if let Some(known) = &known { span.bad { (value::word(known)) } " · " }
+        (value::word(context.condition.as_deref().unwrap_or("Unknown cause")))
+        @if let Some(count) = context.invoke_count { ", after " (count) @if count == 1 { " invocation" } @else { " invocations" } }
+        @if let Some(error) = &context.function_error { ", function error " (value::word(error)) }
     }
 }
 
@@ -93,11 +135,11 @@ fn records(count: u64) -> String {
 pub(super) fn document(app: &App, index: usize, source: &Source, shown: &DocumentView, from: usize) -> Markup {
     html! {
         p { a href=(address::document("/failures", index, None)) { "All documents of " (value::word(&source.to_string())) } }
-        h1 { (value::word(&shown.name)) }
+        h1.key { (subject(shown)) }
         @match &shown.document {
             Err(why) => p.note.bad { "Not a failure document: " (why) },
             Ok(document) => {
-                (facts(shown.bytes, document))
+                p.note.bad { "Cause: " (cause(document)) }
                 p {
                     a href=(address::document("/redrive", index, Some(&shown.name))) {
                         @if app.writes.is_some() { "Redrive…" } @else { "Preview a redrive" }
@@ -111,6 +153,8 @@ pub(super) fn document(app: &App, index: usize, source: &Source, shown: &Documen
                     (table("Records of the document", &document.records, true))
                 }
                 (pages(index, &shown.name, document, from))
+                h2 { "Document" }
+                (facts(shown, document))
             }
         }
     }
@@ -138,7 +182,7 @@ fn pages(index: usize, name: &str, document: &Document, from: usize) -> Markup {
     }
 }
 
-fn facts(bytes: usize, document: &Document) -> Markup {
+fn facts(shown: &DocumentView, document: &Document) -> Markup {
     let context = &document.context;
     let facts = [
         ("Cause", &context.condition),
@@ -149,6 +193,7 @@ fn facts(bytes: usize, document: &Document) -> Markup {
     ];
     html! {
         dl.facts {
+            dt { "Name" } dd { (value::word(&shown.name)) }
             @for (name, fact) in facts {
                 @if let Some(fact) = fact { dt { (name) } dd { (value::word(fact)) } }
             }
@@ -159,7 +204,7 @@ fn facts(bytes: usize, document: &Document) -> Markup {
                 dt { "Sequence numbers" } dd { (value::word(batch.first.as_str())) " to " (value::word(batch.last.as_str())) }
             }
             dt { "Records" } dd { (document.size) }
-            dt { "Size" } dd { (value::bytes(bytes)) }
+            dt { "Size" } dd { (value::bytes(shown.bytes)) }
         }
     }
 }
@@ -172,9 +217,9 @@ fn table(caption: &str, records: &[RecordView], with_images: bool) -> Markup {
                 thead { tr {
                     th scope="col" { "Entity" }
                     th scope="col" { "Version" }
+                    @if with_images { th scope="col" { "Redrive result" } th scope="col" { "Time" } th scope="col" { "Image" } }
                     th scope="col" { "Event" }
                     th scope="col" { "Sequence number" }
-                    @if with_images { th scope="col" { "Redrive result" } th scope="col" { "Time (UTC)" } th scope="col" { "Image" } }
                 } }
                 tbody { @for record in records { (row(record, with_images)) } }
             }
@@ -194,8 +239,6 @@ fn row(record: &RecordView, with_image: bool) -> Markup {
                 (Kind::Malformed(why), ..) => span.bad { "Malformed: " (why) },
                 _ => span.muted { "No version" },
             } }
-            td { @if let Some(event) = &record.event { (value::word(event)) } }
-            td { @if let Some(number) = &record.number { (value::word(number.as_str())) } }
             @if with_image {
                 td { @match &record.outcome {
                     Some(Outcome::Recorded) => span.good { "Would be stored" },
@@ -209,6 +252,8 @@ fn row(record: &RecordView, with_image: bool) -> Markup {
                 td { @if let Some(created) = record.created { (time::shown(created)) } }
                 td { (image(&record.image)) }
             }
+            td { @if let Some(event) = &record.event { (value::word(event)) } }
+            td { @if let Some(number) = &record.number { (value::word(number.as_str())) } }
         }
     }
 }

@@ -5,6 +5,7 @@ mod plot;
 pub(super) mod sampler;
 
 use maud::{Markup, html};
+use serde::Deserialize;
 use serde_json::{Number, Value, json};
 use shared::{
     domain::{audit::Finding, entity::EntityId, time::EpochMillis},
@@ -20,6 +21,7 @@ use super::{
     address,
     app::App,
     page::{self, FormResponse, Section, View},
+    query::Param,
     time, value,
 };
 use crate::error::PageError;
@@ -32,8 +34,24 @@ const MAX_ROWS: usize = 20;
 /// Maximum number of displayed findings. JSON contains all that are kept.
 const MAX_FINDINGS: usize = 200;
 
-pub(super) async fn view(app: &App) -> Result<View, PageError> {
-    let snapshot = app.samples.lock().await.snapshot(&app.connection).await;
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Query {
+    /// Part of the page that is updated: `audit` takes no sample.
+    part: Param,
+}
+
+pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
+    let snapshot = match query.part.as_deref() {
+        None => app.samples.lock().await.snapshot(&app.connection).await,
+        Some("audit") => app.samples.lock().await.last(),
+        Some(_) => {
+            return Err(PageError::Unexpected {
+                field: "part",
+                expected: "audit",
+            });
+        }
+    };
     let report = app.audit.report();
     let json = json!({
         "Audit": report.as_ref().map(Report::to_json),
@@ -83,7 +101,7 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
                 @if let Some(units) = app.max_read_units { ", at most " (units) " read units per second" }
                 "."
             }
-            div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
+            div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] data-refresh-from="/health?part=audit" {
                 @if let Some(report) = report { (progress(app, report)) }
                 @if is_running {
                     form.inline method="post" action="/health/audit/stop" { (page::csrf(app)) button #audit-button { "Stop" } }
@@ -193,21 +211,28 @@ fn plots(snapshot: &Snapshot) -> Markup {
             h2 #rate-heading { "Write rate and lag" }
             div #plots data-refresh=(PLOTS_REFRESH) {
                 @if let Some(why) = &snapshot.error { p.note.bad { "Cannot take a sample: " (why) } }
-                h3 { "Versions per second: " (rate) }
-                (Plot {
-                    id: "rate",
-                    title: "Versions per second",
-                    description: &format!("Last sample: {rate}"),
-                    points: &rates,
-                }.svg())
-                h3 { "Versions not in history yet: " (lag) }
-                (Plot {
-                    id: "lag",
-                    title: "Versions not in history yet",
-                    description: &format!("Last sample: {lag}"),
-                    points: &lags,
-                }.svg())
+                div.columns {
+                    div {
+                        h3 { "Versions per second: " (rate) }
+                        (Plot {
+                            id: "rate",
+                            title: "Versions per second",
+                            description: &format!("Last sample: {rate}"),
+                            points: &rates,
+                        }.svg())
+                    }
+                    div {
+                        h3 { "Versions not in history yet: " (lag) }
+                        (Plot {
+                            id: "lag",
+                            title: "Versions not in history yet",
+                            description: &format!("Last sample: {lag}"),
+                            points: &lags,
+                        }.svg())
+                    }
+                }
                 (coverage(snapshot))
+                (sampled(snapshot))
                 (values(&snapshot.points))
             }
         }
@@ -217,9 +242,26 @@ fn plots(snapshot: &Snapshot) -> Markup {
 fn coverage(snapshot: &Snapshot) -> Markup {
     html! {
         p.muted {
-            @if snapshot.is_all { "Based on all " (snapshot.entities) " entities" } @else { "Based on " (snapshot.entities) " of the entities" }
+            @if snapshot.is_all { "Based on all " (snapshot.entities.len()) " entities" } @else { "Based on " (snapshot.entities.len()) " of the entities" }
             ". While this page is open, a sample is taken at most every 2 seconds, and kept for 30 minutes. The last sample consumed "
             (format!("{:.1}", snapshot.units)) " read units."
+        }
+    }
+}
+
+fn sampled(snapshot: &Snapshot) -> Markup {
+    html! {
+        details #sampled {
+            summary #sampled-summary { "Show the sampled entities" }
+            div #sampled-table .scroll role="region" aria-label="Sampled entities" tabindex="0" {
+                table {
+                    caption { "Sampled entities" }
+                    thead { tr { th scope="col" { "Entity" } th.right scope="col" { "Latest version" } th scope="col" { "Not in history yet" } } }
+                    tbody { @for (entity, version, behind) in &snapshot.entities {
+                        tr { th scope="row" { (page::entity_link(entity.as_str())) } td.right { (version) } td { (behind) } }
+                    } }
+                }
+            }
         }
     }
 }
@@ -250,7 +292,7 @@ fn values(points: &[Point]) -> Markup {
 fn samples_json(snapshot: &Snapshot) -> Value {
     let rate = |rate: u64| thousandths(rate).parse::<Number>().ok();
     json!({
-        "Entities": snapshot.entities, "All": snapshot.is_all, "ReadUnits": snapshot.units, "Error": snapshot.error,
+        "Entities": snapshot.entities.len(), "All": snapshot.is_all, "ReadUnits": snapshot.units, "Error": snapshot.error,
         "Samples": snapshot.points.iter().map(|point| json!({
             "Time": time::iso(point.at), "VersionsPerSecond": point.rate.and_then(rate), "Lag": point.lag,
         })).collect::<Vec<_>>(),

@@ -1,6 +1,7 @@
-//! Samples of the write rate and the lag of history, of up to 100 entities.
+//! Samples of the write rate and the lag of history, of up to 25 entities.
 //!
-//! A sample is taken only when the page is requested. It compares the latest versions with those of the sample before.
+//! A sample is taken only when the page is requested. It reads the latest version of each entity, and looks for it in history only
+//! until it is there. The difference to the sample before is the write rate.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,16 +22,16 @@ use shared::{
 
 use crate::time;
 
-const MAX_ENTITIES: usize = 100;
+const MAX_ENTITIES: usize = 25;
 /// Maximum number of entities whose exact lag is read.
 const MAX_LAGS: usize = 5;
 const MIN_INTERVAL: Duration = Duration::from_secs(2);
 const RETENTION: Duration = Duration::from_secs(30 * 60);
 /// Time after which entities are selected again.
-const SELECTION_AGE: Duration = Duration::from_secs(60);
+const SELECTION_AGE: Duration = Duration::from_secs(600);
 /// Entities are selected from the first items of each segment of the table.
-const SEGMENTS: u32 = 16;
-const PAGE_ITEMS: i32 = 64;
+const SEGMENTS: u32 = 4;
+const PAGE_ITEMS: i32 = 25;
 const MAX_PAGES: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +52,9 @@ pub(crate) struct Samples {
     is_all: bool,
     selected: Option<EpochMillis>,
     latest: HashMap<EntityId, Version>,
+    /// Versions that were found in history.
+    recorded: HashMap<EntityId, Version>,
+    behind: HashMap<EntityId, u64>,
     tried: Option<EpochMillis>,
     points: VecDeque<Point>,
     units: f64,
@@ -60,7 +64,8 @@ pub(crate) struct Samples {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
     pub(super) points: Vec<Point>,
-    pub(super) entities: usize,
+    /// Entities of the last sample, with their latest version and the number of versions that are not in history yet.
+    pub(super) entities: Vec<(EntityId, Version, u64)>,
     pub(super) is_all: bool,
     /// Read units that the last sample consumed.
     pub(super) units: f64,
@@ -75,9 +80,19 @@ impl Samples {
             self.tried = Some(now);
             self.error = self.take(connection, now).await.err().map(|error| chain(&error));
         }
+        self.last()
+    }
+
+    /// Returns all samples, and reads nothing.
+    pub(super) fn last(&self) -> Snapshot {
+        let behind = |entity: &EntityId| self.behind.get(entity).copied().unwrap_or_default();
+        let entities = self.latest.iter();
+        let entities = entities.map(|(entity, version)| (entity.clone(), *version, behind(entity)));
+        let mut entities: Vec<_> = entities.collect();
+        entities.sort_by(|(a, ..), (b, ..)| a.cmp(b));
         Snapshot {
             points: self.points.iter().copied().collect(),
-            entities: self.entities.len(),
+            entities,
             is_all: self.is_all,
             units: self.units,
             error: self.error.clone(),
@@ -91,7 +106,8 @@ impl Samples {
             self.selected = Some(now);
         }
         let latest = store.latest_versions(&self.entities, false).await?;
-        let lag = lag(&store, &latest).await?;
+        self.behind = self.behind(&store, &latest).await?;
+        let lag = self.behind.values().sum();
         // The time of the response is closer to the measured values than the time of the request.
         let at = time::now();
         let rate = self
@@ -109,6 +125,35 @@ impl Samples {
         }
         self.units = meter.take().iter().map(|charge| charge.units).sum();
         Ok(())
+    }
+
+    /// Returns the entities with versions that are not in history yet, and the number of these versions.
+    async fn behind(
+        &mut self,
+        store: &Store,
+        latest: &HashMap<EntityId, Version>,
+    ) -> Result<HashMap<EntityId, u64>, OperationError> {
+        self.recorded
+            .retain(|entity, version| latest.get(entity) == Some(version));
+        let unknown = latest.iter().filter(|(entity, _)| !self.recorded.contains_key(*entity));
+        let unknown: Vec<_> = unknown.map(|(entity, version)| (entity.clone(), *version)).collect();
+        let found = store.versions_in_history(&unknown, false).await?;
+        let mut behind = HashMap::new();
+        for (entity, version) in unknown {
+            if found.contains(&entity) {
+                self.recorded.insert(entity, version);
+                continue;
+            }
+            // Beyond the limit, only the latest version counts.
+            let lag = match behind.len() < MAX_LAGS {
+                false => 1,
+                true => store.lag(&entity).await?.map_or(0, |lag| {
+                    lag.latest.get().saturating_sub(lag.through.map_or(0, Version::get))
+                }),
+            };
+            behind.insert(entity, lag);
+        }
+        Ok(behind)
     }
 
     async fn select(&mut self, store: &Store) -> Result<(), OperationError> {
@@ -145,27 +190,6 @@ impl Samples {
         self.entities = found;
         Ok(())
     }
-}
-
-/// Returns the number of versions that are not in history yet.
-async fn lag(store: &Store, latest: &HashMap<EntityId, Version>) -> Result<u64, OperationError> {
-    let versions: Vec<_> = latest
-        .iter()
-        .map(|(entity, version)| (entity.clone(), *version))
-        .collect();
-    let recorded = store.versions_in_history(&versions, false).await?;
-    let (mut lag, mut lags_read) = (0, 0);
-    for (entity, _) in versions.iter().filter(|(entity, _)| !recorded.contains(entity)) {
-        lags_read += 1;
-        // Beyond the limit, only the latest version counts.
-        lag += match lags_read <= MAX_LAGS {
-            false => 1,
-            true => store.lag(entity).await?.map_or(0, |lag| {
-                lag.latest.get().saturating_sub(lag.through.map_or(0, Version::get))
-            }),
-        };
-    }
-    Ok(lag)
 }
 
 fn is_older(time: Option<EpochMillis>, now: EpochMillis, than: Duration) -> bool {

@@ -49,7 +49,7 @@ async fn latest_items(store: &Store, filter: &LatestFilter, total: u32, limit: O
 }
 
 #[tokio::test]
-async fn latest_items_are_filtered_by_key_prefix() {
+async fn latest_items_are_filtered_by_part_of_the_key() {
     let database = Database::start().await;
     for digits in [1, 10] {
         let store = database.store(&format!("Latest{digits}"), digits).await;
@@ -60,23 +60,24 @@ async fn latest_items_are_filtered_by_key_prefix() {
         let gone = entity("A#2");
         let deleted = store.set_deleted(&gone, true, request, ChangeOptions::default(), WriteOptions::default());
         deleted.await.unwrap();
-        for (prefix, deleted, expected) in [
+        for (text, deleted, expected) in [
             ("", None, &["A#1", "A#2", "B#1", "a#1"][..]),
             ("A", None, &["A#1", "A#2"]),
             ("A#1", None, &["A#1"]),
+            ("#1", None, &["A#1", "B#1", "a#1"]),
             ("A", Some(false), &["A#1"]),
             ("", Some(false), &["A#1", "B#1", "a#1"]),
             ("", Some(true), &["A#2"]),
             ("v", None, &[]),
         ] {
             let filter = LatestFilter {
-                prefix: prefix.to_owned(),
+                text: text.to_owned(),
                 deleted,
             };
             for (segments, limit) in [(1, None), (4, None), (3, Some(1))] {
                 let (found, read) = latest_items(&store, &filter, segments, limit).await;
                 let ids: Vec<_> = found.iter().map(|item| item.entity.as_str()).collect();
-                assert_eq!(ids, expected, "{prefix} {deleted:?} {segments} {limit:?}");
+                assert_eq!(ids, expected, "{text} {deleted:?} {segments} {limit:?}");
                 // Four latest items and, in the same table, seven version items: the one of the tombstone is not put here.
                 let items = if store.has_own_history() { 4 } else { 11 };
                 assert!(read >= items, "{read}");

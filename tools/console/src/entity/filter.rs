@@ -1,0 +1,116 @@
+//! Filter of the versions of an entity: by author, by the attributes that changed, and by the time of creation.
+
+use serde::Deserialize;
+use shared::domain::{AttributeValue, plain, recorded_at::RecordedAt};
+
+use crate::{error::PageError, query::Param};
+
+/// Parameters of the filter in an address.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Parameters {
+    actor: Param,
+    attribute: Param,
+    since: Param,
+    until: Param,
+}
+
+/// Filter of versions. The default selects all.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Filter {
+    /// Part of the actor, in any case.
+    pub(super) actor: Option<String>,
+    /// Attribute that changed.
+    pub(super) attribute: Option<String>,
+    /// First time.
+    pub(super) since: Option<RecordedAt>,
+    /// Last time.
+    pub(super) until: Option<RecordedAt>,
+}
+
+impl Filter {
+    pub(super) fn parse(parameters: &Parameters) -> Result<Self, PageError> {
+        let time = |field, text: &Param| match text.as_deref() {
+            None => Ok(None),
+            Some(text) => RecordedAt::parse(text).map(Some).map_err(|error| PageError::Invalid {
+                field,
+                source: error.into(),
+            }),
+        };
+        Ok(Self {
+            actor: parameters.actor.0.clone(),
+            attribute: parameters.attribute.0.clone(),
+            since: time("since", &parameters.since)?,
+            until: time("until", &parameters.until)?,
+        })
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Returns the parameters for an address.
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 4] {
+        let time = |time: Option<RecordedAt>| time.map(|time| time.to_string());
+        [
+            ("actor", self.actor.clone()),
+            ("attribute", self.attribute.clone()),
+            ("since", time(self.since)),
+            ("until", time(self.until)),
+        ]
+    }
+
+    /// Returns `true` if the filter selects a version by its author and its time.
+    pub(super) fn selects(&self, actor: Option<&AttributeValue>, recorded_at: Option<RecordedAt>) -> bool {
+        let is_actor = self.actor.as_ref().is_none_or(|part| {
+            let actor = actor.map(|actor| match plain::attribute(actor) {
+                serde_json::Value::String(text) => text,
+                value => value.to_string(),
+            });
+            actor.is_some_and(|actor| actor.to_lowercase().contains(&part.to_lowercase()))
+        });
+        let is_since = self.since.is_none_or(|since| recorded_at.is_some_and(|at| at >= since));
+        let is_until = self.until.is_none_or(|until| recorded_at.is_some_and(|at| at <= until));
+        is_actor && is_since && is_until
+    }
+
+    /// Returns `true` if no version before one of this time can be selected. The times increase with the versions.
+    pub(super) fn ends_before(&self, recorded_at: Option<RecordedAt>) -> bool {
+        matches!((self.since, recorded_at), (Some(since), Some(at)) if at < since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_conditions_have_to_match() {
+        let time = |text: &str| RecordedAt::parse(text).unwrap();
+        let alice = AttributeValue::S("Alice".to_owned());
+        let at = Some(time("2026-11-22T06:00:00Z"));
+        let filter = |actor: Option<&str>, since: Option<&str>, until: Option<&str>| Filter {
+            actor: actor.map(str::to_owned),
+            attribute: None,
+            since: since.map(time),
+            until: until.map(time),
+        };
+        for (filter, expected) in [
+            (Filter::default(), true),
+            (
+                filter(Some("lic"), Some("2026-11-22T06:00:00Z"), Some("2026-11-22T06:00:00Z")),
+                true,
+            ),
+            (filter(Some("ALICE"), None, None), true),
+            (filter(Some("bob"), None, None), false),
+            (filter(None, Some("2026-11-22T06:00:00.000000001Z"), None), false),
+            (filter(None, None, Some("2026-11-22T05:59:59Z")), false),
+        ] {
+            assert_eq!(filter.selects(Some(&alice), at), expected, "{filter:?}");
+        }
+        assert!(!filter(Some("x"), None, None).selects(None, at));
+        assert!(!filter(None, Some("2026-11-22"), None).selects(None, None));
+        let since = filter(None, Some("2026-11-22T06:00:01Z"), None);
+        assert!(since.ends_before(at) && !since.ends_before(None) && !Filter::default().ends_before(at));
+    }
+}
