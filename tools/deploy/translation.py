@@ -9,8 +9,10 @@ from samcli.yamlhelper import yaml_parse  # noqa: E402
 from samtranslator.parser.parser import Parser  # noqa: E402
 from samtranslator.translator.translator import Translator  # noqa: E402
 
-TEMPLATE = pathlib.Path(__file__).resolve().parents[2] / "template.yaml"
-ATTACH = TEMPLATE.parent / "tools/attach/template.yaml"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEMPLATE = ROOT / "template.yaml"
+ATTACH = ROOT / "tools/attach/template.yaml"
+EVENTS = ROOT / "tools/events/template.yaml"
 # A table to attach.
 ATTACHED = {
     "TableName": "Orders",
@@ -36,5 +38,32 @@ def translated(code="s3://bucket/{}.zip", text=None, parameters=None):
     parameters = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
     translation = Translator({}, Parser()).translate(template, parameters)
     # CloudFormation must not translate it again.
+    translation.pop("Transform", None)
+    return translation
+
+
+def packaged(text):
+    """Returns a template as plain CloudFormation, with two more parameters for the place of the functions' code.
+
+    No value of a parameter is resolved, so all parameters can be set when the stack is created.
+    """
+    template = yaml_parse(text)
+    for function in template["Resources"].values():
+        if function["Type"] == "AWS::Serverless::Function":
+            binary = function.pop("Metadata")["BuildProperties"]["Binary"]
+            function["Properties"]["CodeUri"] = {"Bucket": {"Ref": "CodeBucket"}, "Key": {"Fn::Sub": f"${{CodePrefix}}{binary}.zip"}}
+    template["Globals"]["Function"].pop("CodeUri")
+    template["Parameters"] |= {
+        "CodeBucket": {
+            "Description": "Bucket with the zip files of the functions, in the Region of the stack.",
+            "Type": "String",
+        },
+        "CodePrefix": {
+            "Description": "Text before the names of the zip files in the bucket, such as version-control/0.1.0/.",
+            "Type": "String",
+            "Default": "",
+        },
+    }
+    translation = Translator({}, Parser()).translate(template, {})
     translation.pop("Transform", None)
     return translation

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     fs::File,
     io::{self, BufReader},
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::Pin,
     process::ExitCode,
     sync::{
@@ -29,7 +29,7 @@ use crate::{
     attach::{AttachError, Attachment},
     feed::{self, FeedError, Line},
     report::{
-        dump,
+        attached, commands, dump,
         history::{self, Collection, Collections},
         screen::{Screen, TakeSnapshot},
         show,
@@ -84,9 +84,9 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let has_console = !args.once && args.attach.is_none();
     let console = has_console.then(|| console(args, &stack)).transpose()?;
     if !args.once {
-        screen.print(&endpoints(&stack, console.as_ref()));
+        screen.print(&commands::endpoints(&stack, console.as_ref()));
     }
-    let served = serve(args, &stack, feed, &progress, &screen);
+    let served = serve(args, &stack, console.as_ref(), feed, &progress, &screen);
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
@@ -108,6 +108,7 @@ async fn print_drops(stack: &Stack, screen: &Screen) -> Infallible {
 async fn serve(
     args: &Args,
     stack: &Stack,
+    console: Option<&Console>,
     feed: Feed,
     progress: &FeedProgress,
     screen: &Screen,
@@ -129,9 +130,9 @@ async fn serve(
     if args.once {
         return Ok(complete);
     }
-    screen.print(&match &args.attach {
-        Some(path) => how_to_write(stack, path),
-        None => how_to_call(stack),
+    screen.print(&match (&args.attach, stack.store.attached_table()) {
+        (Some(path), Some(table)) => attached::to_try(table, stack.dynamodb_endpoint(), path),
+        _ => commands::to_try(stack, console),
     });
     std::future::pending().await
 }
@@ -321,63 +322,6 @@ fn abbreviated(missing: &[String]) -> String {
         Some(more @ 1..) => format!("{} and {more} more", missing[..MAX_SHOWN].join(", ")),
         _ => missing.join(", "),
     }
-}
-
-fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
-    let tables = match stack.store.own_history() {
-        Some(history) => format!("tables {}, {}", stack.table, history.name),
-        None => format!("table {}", stack.table),
-    };
-    let functions = match stack.store.attached_table() {
-        Some(_) => "stream-fn",
-        None => "writer-fn, stream-fn",
-    };
-    let mut lines = format!(
-        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}",
-        stack.dynamodb_endpoint(),
-        stack.lambda.endpoint(),
-        stack.failures(),
-        stack.logs.display(),
-    );
-    if let Some(console) = console {
-        lines.extend(["\nconsole   ", console.url()]);
-    }
-    for (name, queue) in &stack.queues {
-        lines.extend(["\nqueue     ", &queue.url, "  (", name, ")"]);
-    }
-    lines
-}
-
-fn how_to_call(stack: &Stack) -> String {
-    format!(
-        "Serving until Ctrl-C. Try, in another terminal:
-
-  curl {lambda}/2015-03-31/functions/writer-fn/invocations -d '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}'
-
-or, with any credentials and Region:
-
-  aws lambda invoke --endpoint-url {lambda} --function-name writer-fn \\
-    --payload fileb://events/writer-direct.json /dev/stdout
-  aws dynamodb scan --endpoint-url {dynamodb} --table-name {table}",
-        lambda = stack.lambda.endpoint(),
-        dynamodb = stack.dynamodb_endpoint(),
-        table = stack.table,
-    )
-}
-
-fn how_to_write(stack: &Stack, definition: &Path) -> String {
-    format!(
-        "Serving until Ctrl-C. Write to the table {table} with any client, for example:
-
-  aws dynamodb put-item --endpoint-url {dynamodb} --table-name {table} --item ITEM
-
-and read its history:
-
-  cargo run -p vzero -- --endpoint-url {dynamodb} --attached {definition} history KEY",
-        table = stack.table,
-        dynamodb = stack.dynamodb_endpoint(),
-        definition = definition.display(),
-    )
 }
 
 async fn stop_signal() {

@@ -9,6 +9,7 @@ use std::{
 use serde_json::Value;
 use shared::domain::{names, quarantine, update::ID};
 
+use super::{latest_error, rate::Rate};
 use crate::{
     feed::WRITER,
     lambda::{InvocationObserver, InvokeOutput},
@@ -42,6 +43,9 @@ struct Counts {
     released: u64,
     failed: u64,
     lag: Option<Duration>,
+    update_rate: Rate,
+    version_rate: Rate,
+    error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +64,12 @@ pub struct Figures {
     pub failed: u64,
     /// Time from a write to its version in history: of the last version, or of the oldest record in flight if that is more.
     pub lag: Option<Duration>,
+    /// Number of updates within the last seconds.
+    pub recent_updates: u64,
+    /// Number of records that became versions within the last seconds.
+    pub recent_versions: u64,
+    /// Latest error of a function, with the function's name.
+    pub error: Option<String>,
 }
 
 impl Activity {
@@ -86,6 +96,9 @@ impl Activity {
             quarantined: counts.quarantined.saturating_sub(counts.released),
             failed: counts.failed,
             lag: counts.lag.max(oldest),
+            recent_updates: counts.update_rate.count(now),
+            recent_versions: counts.version_rate.count(now),
+            error: counts.error.clone(),
         }
     }
 
@@ -96,12 +109,16 @@ impl Activity {
 
 impl InvocationObserver for Activity {
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
-        if binary != WRITER {
-            return;
-        }
         let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
         let now = (self.clock)();
         let mut counts = self.counts();
+        if let Some(error) = latest_error::of(&response, output) {
+            counts.error = Some(format!("{binary}: {error}"));
+        }
+        if binary != WRITER {
+            return;
+        }
+        counts.update_rate.add(now, messages(event));
         if output.is_error {
             *counts.rejected.entry(name(&response["errorType"])).or_default() += messages(event);
         } else if let Some(failures) = response["batchItemFailures"].as_array() {
@@ -162,6 +179,7 @@ impl mapping::RecordObserver for Activity {
             counts.lag = Some(now.saturating_sub(written));
         }
         counts.done += records.len() as u64;
+        counts.version_rate.add(now, records.len() as u64);
     }
 
     fn failed(&self, records: &[Record]) {
@@ -303,6 +321,8 @@ mod tests {
         };
         activity.invoked("stream-fn", b"{}", &other);
         let figures = activity.figures();
+        // Each message of a batch is an update.
+        assert_eq!((figures.recent_updates, figures.recent_versions), (14, 0));
         assert_eq!(
             counted(&figures.applied),
             [("Accepted", 5), ("Answered", 1), ("Duplicate", 1), ("Written", 1)]

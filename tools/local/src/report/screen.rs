@@ -92,7 +92,7 @@ impl Screen {
         if self.shown.block.is_none() {
             let snapshot = (self.shown.take)();
             let _ = write_line(&mut io::stdout(), &format!("summary {}", snapshot.line()));
-            *locked(&self.shown.last) = snapshot.without_lag();
+            *locked(&self.shown.last) = snapshot.without_times();
         }
     }
 }
@@ -108,7 +108,7 @@ impl Shown {
     fn update(&self) {
         let snapshot = (self.take)();
         let line = snapshot.line();
-        let seen = snapshot.clone().without_lag();
+        let seen = snapshot.clone().without_times();
         let mut last = locked(&self.last);
         if let Some(block) = &self.block {
             locked(block).show(&snapshot);

@@ -1,8 +1,10 @@
-//! Renders item collections as tables.
+//! Renders item collections as tables. A table has as many attributes as fit into the terminal without broken words; a line
+//! below it names the others.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
+use console::measure_text_width;
 use shared::{
     domain::{AttributeValue, Item, attribution, names},
     printable,
@@ -14,6 +16,10 @@ const MAX_ENTITIES: usize = 20;
 /// Maximum number of items shown per entity.
 const MAX_ITEMS: usize = 24;
 const MAX_COLUMNS: usize = 8;
+/// Width from which a column wraps its text.
+const MAX_COLUMN_WIDTH: usize = 36;
+/// Space and frame of a column.
+const FRAME_WIDTH: usize = 3;
 /// Maximum number of characters shown of a string.
 const MAX_CHARACTERS: usize = 80;
 /// Width of the output if it is not a terminal.
@@ -31,8 +37,7 @@ pub fn collections(collections: &Collections) -> String {
     text
 }
 
-fn table(pk: &str, collection: &Collection) -> Table {
-    let columns = columns(collection);
+fn table(pk: &str, collection: &Collection) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
@@ -40,14 +45,24 @@ fn table(pk: &str, collection: &Collection) -> Table {
     if !table.is_tty() {
         table.set_width(WIDTH);
     }
-    let header = [names::PK, names::SK, names::LATEST].into_iter().map(str::to_owned);
-    table.set_header(header.chain(columns.iter().map(|name| shown(name))));
+    rendered(pk, collection, table)
+}
+
+fn rendered(pk: &str, collection: &Collection, mut table: Table) -> String {
     let items = collection.items();
     let left_out = items.len().saturating_sub(MAX_ITEMS);
     let first = if left_out > 0 { MAX_ITEMS / 2 } else { items.len() };
+    let (start, end) = (&items[..first], &items[first + left_out..]);
     let pk = &shown(pk);
-    for (sk, item) in &items[..first] {
-        table.add_row(row(pk, sk, item, &columns));
+    let all = columns(collection);
+    let width = table.width().map_or(usize::from(WIDTH), usize::from);
+    let visible: Vec<_> = start.iter().chain(end).collect();
+    let fitting = fitting(&all, pk, &visible, width);
+    let (columns, others) = all.split_at(fitting);
+    let header = [names::PK, names::SK, names::LATEST].into_iter().map(str::to_owned);
+    table.set_header(header.chain(columns.iter().map(|name| shown(name))));
+    for (sk, item) in start {
+        table.add_row(row(pk, sk, item, columns));
     }
     if left_out > 0 {
         table.add_row([
@@ -56,11 +71,34 @@ fn table(pk: &str, collection: &Collection) -> Table {
             Cell::new(""),
             Cell::new(format!("{left_out} more items")),
         ]);
-        for (sk, item) in &items[first + left_out..] {
-            table.add_row(row(pk, sk, item, &columns));
-        }
     }
-    table
+    for (sk, item) in end {
+        table.add_row(row(pk, sk, item, columns));
+    }
+    if others.is_empty() {
+        return table.to_string();
+    }
+    let others: Vec<_> = others.iter().map(|name| shown(name)).collect();
+    format!("{table}\nnot shown: {}", others.join(", "))
+}
+
+/// Returns how many of the columns fit into the width, at least one.
+fn fitting(columns: &[String], pk: &str, items: &[&(String, Item)], width: usize) -> usize {
+    let wanted = |texts: &mut dyn Iterator<Item = String>| {
+        let widest = texts.map(|text| measure_text_width(&text)).max().unwrap_or_default();
+        widest.min(MAX_COLUMN_WIDTH) + FRAME_WIDTH
+    };
+    let keys = wanted(&mut [names::PK.to_owned(), pk.to_owned()].into_iter())
+        + wanted(&mut items.iter().map(|(sk, _)| shown(sk)))
+        + wanted(&mut [names::LATEST.to_owned()].into_iter());
+    // The frame on the left.
+    let mut used = keys + 1;
+    let fits = columns.iter().take_while(|name| {
+        let values = items.iter().filter_map(|(_, item)| item.get(*name)).map(value);
+        used += wanted(&mut values.chain([shown(name)]));
+        used <= width
+    });
+    fits.count().max(1).min(columns.len())
 }
 
 /// Returns the attributes shown as columns, the most frequent first.
@@ -75,8 +113,13 @@ fn columns(collection: &Collection) -> Vec<String> {
         }
     }
     let mut columns: Vec<_> = counts.into_iter().collect();
-    // The request id comes last: it is long and rarely needed.
-    columns.sort_by_key(|(name, count)| (*name == names::REQUEST_ID, std::cmp::Reverse(*count)));
+    // Long attributes of the library come last.
+    let rank = |name: &str| {
+        [names::RECORDED_AT, names::REQUEST_ID]
+            .iter()
+            .position(|last| *last == name)
+    };
+    columns.sort_by_key(|(name, count)| (rank(name), std::cmp::Reverse(*count)));
     let mut columns: Vec<_> = columns.into_iter().map(|(name, _)| name.to_owned()).collect();
     columns.truncate(MAX_COLUMNS);
     columns
@@ -141,6 +184,41 @@ mod tests {
         );
         check(json!({"SS": ["x", "y"]}), "[x, y]");
         check(json!({"M": {"a\u{9b}": {"S": "\u{202e}"}}}), "{a\\u{9b}: \\u{202e}}");
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named_below_the_table() {
+        let item = |sk: &str| {
+            let item = json!({
+                "PK": {"S": "Equipment#1"}, "SK": {"S": sk}, "State": {"S": "WARNING1"}, "LineID": {"S": "L-1"},
+                "RecordedAt": {"S": "2026-11-22T06:25:11.805327000Z"}, "Actor": {"S": "alice"},
+                "RequestId": {"S": "9b2f6c1e-4d0a-4c3b-8f57-2a6d1e0c7b94"},
+            });
+            serde_json::from_value(item).unwrap()
+        };
+        let collections = collect(["v0", "v1"].map(item).to_vec(), VersionDigits::default());
+        let collection = &collections["Equipment#1"];
+        let at = |width| {
+            let mut table = Table::new();
+            table
+                .load_style(UTF8_FULL_CONDENSED)
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width);
+            rendered("Equipment#1", collection, table)
+        };
+        let narrow = at(80);
+        assert!(narrow.ends_with("\nnot shown: RecordedAt, RequestId"), "{narrow}");
+        for word in ["Equipment#1", "WARNING1", "alice", "L-1"] {
+            assert_eq!(narrow.matches(word).count(), 2, "{word} in {narrow}");
+        }
+        assert!(narrow.lines().all(|line| measure_text_width(line) <= 80), "{narrow}");
+        assert!(at(140).contains("9b2f6c1e-4d0a-4c3b-8f57-2a6d1e0c7b94"), "{}", at(140));
+        // Too narrow for any column: one is shown.
+        assert!(
+            at(20).ends_with("not shown: LineID, State, RecordedAt, RequestId"),
+            "{}",
+            at(20)
+        );
     }
 
     #[test]

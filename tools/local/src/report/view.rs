@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use console::Style;
 use shared::printable;
 
-use super::activity::Figures;
+use super::{activity::Figures, rate::Rate};
 use crate::mapping::LastProcessingResult;
 
 const NAME_WIDTH: usize = 10;
@@ -70,6 +70,14 @@ impl Snapshot {
         }
         history.extend(self.figures.lag.map(|lag| plain(format!("lag {}", short(lag)))));
         rows.push(("history", history));
+        let rate = |count, what| plain(format!("{} {what}", Rate::per_second(count)));
+        rows.push((
+            "rates",
+            vec![
+                rate(self.figures.recent_updates, "updates"),
+                rate(self.figures.recent_versions, "versions"),
+            ],
+        ));
         rows.push((
             "stream",
             vec![
@@ -90,6 +98,10 @@ impl Snapshot {
             ],
         ));
         rows.push(("failures", self.failures()));
+        if let Some(error) = &self.figures.error {
+            let error = printable::line(error).into_owned();
+            rows.push(("error", vec![(error, Tone::Bad)]));
+        }
         let rows = rows.iter().flat_map(|(name, spans)| row(name, spans, width, colours));
         rows.collect()
     }
@@ -138,10 +150,12 @@ impl Snapshot {
         line
     }
 
-    /// Removes the lag, which changes even if nothing happens.
+    /// Removes the lag and the rates, which change even if nothing happens.
     #[must_use]
-    pub fn without_lag(mut self) -> Self {
+    pub fn without_times(mut self) -> Self {
         self.figures.lag = None;
+        self.figures.recent_updates = 0;
+        self.figures.recent_versions = 0;
         self
     }
 }
@@ -244,6 +258,9 @@ mod tests {
                 quarantined: 2,
                 failed: 2,
                 lag: Some(Duration::from_millis(214)),
+                recent_updates: 8,
+                recent_versions: 61,
+                error: Some("writer-fn: VersionConflict: the latest version is 3\n".to_owned()),
             },
             fed: Some((50, Some(200))),
             batches: 61,
@@ -263,8 +280,10 @@ mod tests {
                 "feed      50 of 200 sent",
                 "updates   3 Duplicate · 1,234,567 Written · 1 VersionConflict",
                 "history   1,234,560 versions · 7 in flight · lag 214 ms",
+                "rates     1.6/s updates · 12/s versions",
                 "stream    61 batches · 12 retries · 2 bisected · PROBLEM: Function call failed",
                 "failures  2 quarantined · 1 document · 2 records · 3 records dropped",
+                "error     writer-fn: VersionConflict: the latest version is 3\\n",
             ]
         );
         assert_eq!(
@@ -272,6 +291,7 @@ mod tests {
             [
                 "updates   none yet",
                 "history   0 versions",
+                "rates     0.0/s updates · 0.0/s versions",
                 "stream    0 batches · 0 retries · 0 bisected · No records processed",
                 "failures  none",
             ]
@@ -347,11 +367,12 @@ mod tests {
             rejected in prop::collection::btree_map("[A-Za-z.]{0,40}", any::<u64>().prop_map(|n| n / 8), 0..4),
             numbers: [u64; 6],
             lag in prop::option::of(any::<u32>()),
+            error in prop::option::of(".{0,300}"),
         ) {
             let [versions, waiting, batches, retries, bisections, documents] = numbers;
             let lag = lag.map(|lag| Duration::from_millis(lag.into()));
             let snapshot = Snapshot {
-                figures: Figures { applied, rejected, versions, waiting, failed: documents, quarantined: documents, lag },
+                figures: Figures { applied, rejected, versions, waiting, failed: documents, quarantined: documents, lag, recent_updates: versions, recent_versions: waiting, error },
                 fed: Some((retries, None)),
                 batches,
                 retries,
@@ -365,7 +386,7 @@ mod tests {
                 prop_assert!(row.chars().count() <= width.max(2), "{row:?}");
                 prop_assert!(!row.contains('\n'));
             }
-            for pair in snapshot.without_lag().line().split(' ') {
+            for pair in snapshot.without_times().line().split(' ') {
                 prop_assert!(pair.split_once('=').is_some_and(|(_, value)| value == "-" || value == "InvalidSequenceNumber" || value.parse::<u64>().is_ok()), "{pair}");
             }
         }

@@ -28,6 +28,61 @@ fn the_cost_in_the_readme_equals_the_scaling_table() {
     assert!(file("README.md").contains(&expected), "{expected}");
 }
 
+/// Returns the cells of the first row of a page that starts with this text.
+fn row(page: &str, start: &str) -> Vec<String> {
+    let page = file(page);
+    let row = page.lines().find(|line| line.starts_with(start)).unwrap();
+    row.trim_matches('|')
+        .split('|')
+        .map(|cell| cell.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
+    let [same, own] = ["| 1 | 2", "| 1 | 1"].map(|start| row("docs/scaling.md", start));
+    let units = &same[1];
+    assert!(file("README.md").contains(&format!("consumes {units} write units on average")));
+    let expected = format!("| {units} on one partition | {} and {}, ", own[1], own[2]);
+    assert!(file("docs/history-table.md").contains(&expected), "{expected}");
+    // The maximum rate of one entity, in both layouts.
+    let rates = row("docs/scaling.md", "| `stream` | `recent, 10` |");
+    let [same, own] = [&rates[3], &rates[4]];
+    let rounded = format!("{}0", &same[..same.len() - 1]);
+    assert!(file("docs/users.md").contains(&format!("one entity accepts about {rounded} updates a second")));
+    let expected = format!("[about {rounded} updates a second of one entity](scaling.md), or {own} with");
+    assert!(file("docs/comparison.md").contains(&expected), "{expected}");
+    let expected = format!("| {same} a second | {own} a second, ");
+    assert!(file("docs/history-table.md").contains(&expected), "{expected}");
+}
+
+#[test]
+fn the_number_of_alarms_equals_that_of_the_template() {
+    let count = |name: &str| file(name).matches("    Type: AWS::CloudWatch::Alarm\n").count();
+    let alarms = row("docs/costs.md", "| [alarms]");
+    assert_eq!(alarms[1], count("template.yaml").to_string());
+    let words = ["seven", "eight", "nine", "ten"];
+    let attach = file("tools/attach/template.yaml");
+    let word = words[count("tools/attach/template.yaml") - 7];
+    assert!(attach.contains(&format!("{word} alarms at 0.10 USD")), "{word}");
+}
+
+#[test]
+fn every_parameter_of_the_pipe_is_explained() {
+    let template = file("tools/events/template.yaml");
+    let parameters = template.split("\nParameters:\n").nth(1).unwrap();
+    let parameters = parameters.split("\nConditions:\n").next().unwrap();
+    let names = parameters
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
+    let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let page = file("docs/events.md");
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
 #[test]
 fn every_parameter_of_the_template_is_explained() {
     let template = file("template.yaml");

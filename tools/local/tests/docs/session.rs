@@ -122,6 +122,8 @@ impl Session {
         write("parse", "sam", &parsing("sam", "sam", CALL_HELP));
         write("parse", "cargo", &parsing("cargo-lambda", "cargo", CALL_HELP));
         write("parse", "rustup", &parsing("rustup", "rustup", CALL_HELP));
+        // tools/check-modules runs it.
+        write("parse", "cdk", &parsing("cdk", "cdk", CALL_HELP));
     }
 
     /// Runs the parts of a script in order in one shell, and returns the output of each. The `PATH` of a part that is only

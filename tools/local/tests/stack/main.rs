@@ -18,6 +18,7 @@ mod lines;
 mod logs;
 mod long_ids;
 mod permissions;
+mod pipe;
 mod promises;
 mod public_port;
 mod quarantine;

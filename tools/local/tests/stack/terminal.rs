@@ -121,14 +121,16 @@ fn ends(rows: &[String], end: &[&str]) -> bool {
 }
 
 fn served(rows: &[String], end: &[&str]) -> bool {
-    rows.iter().any(|row| row.contains("aws dynamodb scan")) && ends(rows, end)
+    rows.iter().any(|row| row.contains("history Equipment#1")) && ends(rows, end)
 }
 
 #[test]
 fn the_status_block_is_redrawn_below_the_other_output() {
     // High enough that nothing scrolls away.
     let mut terminal = OnTerminal::start(300, 100, &[]);
-    let end = |updates: &'static str, versions: &'static str| ["", updates, versions, "stream    ", "failures  none"];
+    let end = |updates: &'static str, versions: &'static str| {
+        ["", updates, versions, "rates     ", "stream    ", "failures  none"]
+    };
     let rows = terminal.until(|rows| served(rows, &end("updates   8 Written", "history   8 versions · lag ")));
     let lambda = rows
         .iter()
@@ -142,11 +144,21 @@ fn the_status_block_is_redrawn_below_the_other_output() {
         "VersionConflict"
     );
     let rows = terminal.until(|rows| {
-        served(
-            rows,
-            &end("updates   9 Written · 1 VersionConflict", "history   9 versions · lag "),
-        )
+        let updates = "updates   9 Written · 1 VersionConflict";
+        let error = "error     writer-fn: VersionConflict: ";
+        let end = [&end(updates, "history   9 versions · lag ")[..], &[error]].concat();
+        served(rows, &end)
     });
+    let command = |name: &str| rows.iter().filter(|row| row.starts_with(&format!("  {name}"))).count();
+    assert_eq!(
+        ["curl http://", "cargo run -p vzero -- "].map(command),
+        [1; 2],
+        "{rows:#?}"
+    );
+    let console = rows.iter().find_map(|row| row.strip_prefix("console   ")).unwrap();
+    // The address can be longer than a row of the terminal.
+    let address = format!("  {console}");
+    assert!(rows.iter().any(|row| row.starts_with(&address)), "{rows:#?}");
     // The screen has all other output, and only the last status block.
     let text = rows.join("\n");
     for (start, times) in [
@@ -159,7 +171,9 @@ fn the_status_block_is_redrawn_below_the_other_output() {
         ("history   ", 1),
         ("stream    ", 1),
         ("feed ", 0),
+        ("rates     ", 1),
         ("failures  ", 2),
+        ("error     ", 1),
         ("error: ", 0),
     ] {
         assert_eq!(
@@ -180,6 +194,8 @@ fn lines_fit_into_a_narrow_terminal() {
         "updates   8 Written",
         "history   8 versions",
         "          lag ",
+        "rates     ",
+        "          ",
         "stream    ",
         "          0 bisected",
         "failures  none",
@@ -189,6 +205,8 @@ fn lines_fit_into_a_narrow_terminal() {
         "",
         "updates   8 Written",
         "history   8 versions · lag ",
+        "rates     ",
+        "          ",
         "stream    ",
         "          0 bisected",
         "failures  none",
