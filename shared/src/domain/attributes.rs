@@ -28,12 +28,7 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
         Value::Null => AttributeValue::Null(true),
         Value::Bool(value) => AttributeValue::Bool(value),
         Value::String(text) => AttributeValue::S(text),
-        Value::Number(number) => {
-            let text = number.to_string();
-            let is_zero = Decimal::parse(&text)?.to_u64() == Some(0);
-            // DynamoDB rejects a zero whose exponent is out of range.
-            AttributeValue::N(if is_zero { "0".to_owned() } else { text })
-        }
+        Value::Number(number) => AttributeValue::N(stored_number(number.to_string())?),
         Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
         Value::Object(members) => AttributeValue::M(
             members
@@ -42,6 +37,13 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
                 .collect::<Result<_, _>>()?,
         ),
     })
+}
+
+/// Returns the text with which a number is stored: every zero is `0`, because DynamoDB rejects a zero whose exponent is out of
+/// range.
+pub(super) fn stored_number(text: String) -> Result<String, InvalidNumber> {
+    let is_zero = Decimal::parse(&text)?.to_u64() == Some(0);
+    Ok(if is_zero { "0".to_owned() } else { text })
 }
 
 /// Returns the value of a string attribute, or `None` if it is missing or of another type.

@@ -3,7 +3,7 @@
 //! | DynamoDB | JSON |
 //! |---|---|
 //! | S, BOOL, L, M | string, boolean, list, object |
-//! | N | number, with all its digits |
+//! | N | number, with all its digits; read from `{"$number": "text"}` too, for clients that round numbers |
 //! | NULL | `{"$null": true}` among an item's attributes, `null` inside a list or a map |
 //! | B | `{"$binary": "base64"}` |
 //! | SS, NS, BS | `{"$strings": […]}`, `{"$numbers": […]}`, `{"$binaries": […]}` |
@@ -15,8 +15,10 @@ use thiserror::Error;
 
 use super::{
     AttributeValue, Item,
+    attributes::stored_number,
     number::{Decimal, InvalidNumber},
 };
+use crate::printable::shortened;
 
 /// Returns an item's attributes as plain JSON, sorted by name.
 pub fn attributes(item: &Item) -> Map<String, Value> {
@@ -85,7 +87,7 @@ pub fn from_json(value: Value) -> Result<AttributeValue, InvalidPlain> {
         Value::Null => AttributeValue::Null(true),
         Value::Bool(value) => AttributeValue::Bool(value),
         Value::String(text) => AttributeValue::S(text),
-        Value::Number(number) => AttributeValue::N(checked(&number.to_string())?),
+        Value::Number(number) => AttributeValue::N(stored_number(number.to_string())?),
         Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
         Value::Object(members) => {
             if let Some((form, operand)) = members
@@ -122,6 +124,10 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
             .and_then(|text| bytes(text.to_owned()))
             .map(AttributeValue::B)
             .ok_or_else(bad),
+        "$number" => {
+            let text = operand.as_str().ok_or_else(bad)?;
+            Ok(AttributeValue::N(number_of_text(text)?))
+        }
         "$strings" => texts().map(AttributeValue::Ss).ok_or_else(bad),
         "$binaries" => {
             let values = texts().and_then(|texts| texts.into_iter().map(bytes).collect());
@@ -129,7 +135,8 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
         }
         "$numbers" => {
             let numbers = operand.as_array().ok_or_else(bad)?.iter().map(|number| match number {
-                Value::Number(number) => checked(&number.to_string()),
+                Value::Number(number) => Ok(stored_number(number.to_string())?),
+                Value::String(text) => Ok(number_of_text(text)?),
                 _ => Err(bad()),
             });
             numbers.collect::<Result<_, _>>().map(AttributeValue::Ns)
@@ -139,9 +146,12 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
     }
 }
 
-fn checked(number: &str) -> Result<String, InvalidPlain> {
-    Decimal::parse(number)?;
-    Ok(number.to_owned())
+/// Returns the number in a text, which has the notation of JSON.
+fn number_of_text(text: &str) -> Result<String, InvalidNumber> {
+    // It rejects blanks and long texts.
+    Decimal::parse(text)?;
+    serde_json::from_str::<Number>(text).map_err(|_| InvalidNumber::NotANumber)?;
+    stored_number(text.to_owned())
 }
 
 /// Reason why a JSON value is not an attribute value.
@@ -151,7 +161,7 @@ pub enum InvalidPlain {
     #[error("a number cannot be stored")]
     Number(#[from] InvalidNumber),
     /// The name of an object's only member begins with `$`, but is no known form.
-    #[error("{0} is no known form: put a map with such a name as {{\"$map\": {{…}}}}")]
+    #[error("{form} is no known form: put a map with such a name as {{\"$map\": {{…}}}}", form = shortened(.0))]
     Form(String),
     /// A known form has an invalid operand.
     #[error("{0} has an operand that it does not take")]
@@ -200,7 +210,9 @@ mod tests {
             json!({"$binary": "%"}),
             json!({"$binary": 1}),
             json!({"$strings": [1]}),
-            json!({"$numbers": ["1"]}),
+            json!({"$number": 1}),
+            json!({"$numbers": [true]}),
+            json!({"$numbers": ["one"]}),
             json!({"$binaries": ["%"]}),
             json!({"$map": []}),
             json!([{"a": {"$strange": 1}}]),
@@ -208,5 +220,62 @@ mod tests {
             assert!(from_json(json.clone()).is_err(), "{json}");
         }
         assert!(from_json(json!({"$a": 1, "$b": 2})).is_ok());
+        let long = from_json(json!({"$".repeat(10_000): 1})).unwrap_err().to_string();
+        assert!(long.len() < 300, "{long}");
+    }
+
+    #[test]
+    fn a_number_can_be_text() {
+        let n = |text: &str| AttributeValue::N(text.to_owned());
+        for (text, stored) in [
+            (
+                "12345678901234567890123456789012345678",
+                "12345678901234567890123456789012345678",
+            ),
+            (
+                "-0.12345678901234567890123456789012345678",
+                "-0.12345678901234567890123456789012345678",
+            ),
+            ("1.50", "1.50"),
+            ("1e+21", "1e+21"),
+            ("9.9E125", "9.9E125"),
+            ("-0", "0"),
+            ("0e999", "0"),
+        ] {
+            assert_eq!(from_json(json!({"$number": text})).unwrap(), n(stored), "{text}");
+            let set = from_json(json!({"$numbers": [text, 7]})).unwrap();
+            assert_eq!(
+                set,
+                AttributeValue::Ns(vec![stored.to_owned(), "7".to_owned()]),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            " 1",
+            "1 ",
+            "+1",
+            "01",
+            "1.",
+            ".5",
+            "0x10",
+            "1_000",
+            "NaN",
+            "Infinity",
+            "1e126",
+            "1n",
+            "1,5",
+            "123456789012345678901234567890123456789",
+        ] {
+            let error = from_json(json!({"$number": text})).unwrap_err();
+            assert!(matches!(error, InvalidPlain::Number(_)), "{text}: {error}");
+            assert!(from_json(json!({"$numbers": [text]})).is_err(), "{text}");
+        }
+        let nested = json!({"Price": {"Amount": {"$number": "1e2"}, "Currency": "EUR"}, "Text": "5"});
+        let expected = json!({"Price": {"M": {"Amount": {"N": "1e2"}, "Currency": {"S": "EUR"}}}, "Text": {"S": "5"}});
+        assert_eq!(
+            from_json(nested).unwrap(),
+            AttributeValue::M(serde_json::from_value(expected).unwrap())
+        );
     }
 }

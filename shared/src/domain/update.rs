@@ -16,6 +16,7 @@ use super::{
     names,
     number::Decimal,
     payload::{Payload, PayloadText},
+    plain::{self, InvalidPlain},
     request_id::RequestId,
     size::{self, OverLimit},
     time::{EpochMillis, InvalidTime},
@@ -28,6 +29,8 @@ pub const ID: &str = "ID";
 pub const EXPECTED_VERSION: &str = "ExpectedVersion";
 /// Member of an update: the earliest time at which it can have been sent before, ISO 8601 or epoch milliseconds.
 pub const REQUEST_SENT_AT: &str = "RequestSentAt";
+/// Member of an update: `true` if its values can have the forms of [plain] JSON, such as `{"$number": "1.5"}`.
+pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](super::marks).
 pub const RESERVED: [&str; 16] = [
@@ -188,7 +191,7 @@ impl Update {
             entity,
             request_id: request_id(&mut members, default_request_id)?,
             expected: expected_version(&mut members)?,
-            deleted: deleted(&mut members)?,
+            deleted: flag(&mut members, names::DELETED).ok_or(InvalidUpdate::DeletedIsNoBool)?,
             expires: None,
             timestamp,
             sent_at: sent_at(&mut members)?,
@@ -321,11 +324,12 @@ fn expected_version(members: &mut Map<String, Value>) -> Result<Option<ExpectedV
     }
 }
 
-fn deleted(members: &mut Map<String, Value>) -> Result<bool, InvalidUpdate> {
-    match members.remove(names::DELETED) {
-        Some(Value::Bool(deleted)) => Ok(deleted),
-        Some(Value::Null) | None => Ok(false),
-        Some(_) => Err(InvalidUpdate::DeletedIsNoBool),
+/// Removes a member that is `false` by default. `None` if it is neither `true` nor `false`.
+fn flag(members: &mut Map<String, Value>, name: &str) -> Option<bool> {
+    match members.remove(name) {
+        Some(Value::Bool(flag)) => Some(flag),
+        Some(Value::Null) | None => Some(false),
+        Some(_) => None,
     }
 }
 
@@ -363,14 +367,21 @@ fn millis(number: &serde_json::Number) -> Option<EpochMillis> {
     Some(EpochMillis::new(millis))
 }
 
-fn changes(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, InvalidUpdate> {
+fn changes(mut members: Map<String, Value>) -> Result<BTreeMap<String, Change>, InvalidUpdate> {
+    let is_typed = flag(&mut members, TYPED_VALUES).ok_or(InvalidUpdate::TypedValuesIsNoBool)?;
     let change = |(name, value): (String, Value)| {
-        let convert = |value: Value| match nested::is_in(&value) {
-            true => Err(InvalidUpdate::MisplacedUpdate { name: name.clone() }),
-            false => attributes::from_json(value).map_err(|source| InvalidUpdate::Number {
-                name: name.clone(),
-                source,
-            }),
+        let convert = |value: Value| {
+            if nested::is_in(&value) {
+                return Err(InvalidUpdate::MisplacedUpdate { name: name.clone() });
+            }
+            let name = || name.clone();
+            match is_typed {
+                true => plain::from_json(value).map_err(|source| match source {
+                    InvalidPlain::Number(source) => InvalidUpdate::Number { name: name(), source },
+                    source => InvalidUpdate::Typed { name: name(), source },
+                }),
+                false => attributes::from_json(value).map_err(|source| InvalidUpdate::Number { name: name(), source }),
+            }
         };
         let change = nested::from_json(value, &convert)?;
         Ok((name, change))

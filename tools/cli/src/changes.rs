@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use shared::domain::{
     AttributeValue, Item, names, plain,
     time::EpochMillis,
-    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, Update, nested},
+    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested},
 };
 
 use crate::{error::CliError, write_options::WriteOptions};
@@ -154,6 +154,7 @@ pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, 
         names::DELETED,
         names::TIME,
         names::TIMESTAMP,
+        TYPED_VALUES,
     ];
     for name in special.into_iter().chain(RESERVED) {
         own.extend(members.remove(name).map(|value| (name.to_owned(), value)));

@@ -1,4 +1,5 @@
 use serde_json::json;
+use shared::domain::{AttributeValue, update::Change};
 
 use super::*;
 
@@ -43,6 +44,34 @@ fn the_innermost_id_is_the_request_id() {
         ),
     ] {
         assert_eq!(opened(&event), ("E".to_owned(), id.to_owned()), "{event}");
+    }
+}
+
+#[test]
+fn numbers_as_text_arrive_by_every_way() {
+    let digits = "12345678901234567890.123456789012345678";
+    let update = json!({"ID": "E", "TypedValues": true, "A": {"$number": digits}});
+    let bridge = json!({"id": "b", "detail-type": "t", "source": "s", "detail": update});
+    let sns = |message: &Value| json!({"Type": "Notification", "MessageId": "s", "Message": message.to_string()});
+    let check = |envelope: Envelope, event: &Value| {
+        let update = envelope
+            .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+            .unwrap();
+        assert_eq!(update.changes.len(), 1, "{event}");
+        assert!(
+            update.changes["A"] == Change::Set(AttributeValue::N(digits.to_owned())),
+            "{event}"
+        );
+    };
+    for event in [update.clone(), bridge.clone()] {
+        let Request::Update(envelope) = parse(&raw(&event)).unwrap() else {
+            panic!("a batch: {event}");
+        };
+        check(envelope, &event);
+    }
+    for body in [update.clone(), bridge.clone(), sns(&update), sns(&bridge)] {
+        let event = json!({"Records": [{"messageId": "m", "body": body.to_string()}]});
+        check(messages(&event).remove(0).body.unwrap(), &event);
     }
 }
 

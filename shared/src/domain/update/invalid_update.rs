@@ -7,6 +7,7 @@ use crate::{
     domain::{
         entity::InvalidEntityId,
         number::InvalidNumber,
+        plain::InvalidPlain,
         request_id::InvalidRequestId,
         size::{self, OverLimit},
         time::InvalidTime,
@@ -47,6 +48,9 @@ pub enum InvalidUpdate {
     /// `Deleted` has another type.
     #[error("Deleted is not true or false")]
     DeletedIsNoBool,
+    /// [`TYPED_VALUES`](super::TYPED_VALUES) has another type.
+    #[error("TypedValues is not true or false")]
+    TypedValuesIsNoBool,
     /// Updates are ordered by time, and this update has no time.
     #[error("Time is missing, and updates are ordered by time")]
     NoTime,
@@ -72,6 +76,14 @@ pub enum InvalidUpdate {
         name: String,
         /// Reason.
         source: InvalidNumber,
+    },
+    /// A value of an update with [`TYPED_VALUES`](super::TYPED_VALUES) has an invalid form.
+    #[error("the value of {name} cannot be read", name = shortened(name))]
+    Typed {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: InvalidPlain,
     },
     /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
     #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]

@@ -34,6 +34,32 @@ fn every_member_has_its_meaning() {
 }
 
 #[test]
+fn typed_values_are_read_on_request_only() {
+    let digits = "12345678901234567890123456789012345678";
+    let value = json!({"Amount": {"$number": digits}, "Currency": "EUR"});
+    let change = |typed: Value| {
+        let update =
+            parse(json!({"ID": "E", "TypedValues": typed, "Price": value, "Text": "5", "Gone": null})).unwrap();
+        assert_eq!(update.changes.keys().collect::<Vec<_>>(), ["Gone", "Price", "Text"]);
+        assert!(update.changes["Gone"] == Change::Remove);
+        assert!(update.changes["Text"] == Change::Set(AttributeValue::S("5".to_owned())));
+        update
+    };
+    let stored = |amount: Value| {
+        let price = json!({"M": {"Amount": amount, "Currency": {"S": "EUR"}}});
+        Change::Set(serde_json::from_value(price).unwrap())
+    };
+    let (typed, untyped) = (change(json!(true)), change(json!(false)));
+    assert!(typed.changes["Price"] == stored(json!({"N": digits})));
+    assert!(untyped.changes["Price"] == stored(json!({"M": {"$number": {"S": digits}}})));
+    assert!(change(json!(null)) == untyped);
+    // A number and its text are the same update.
+    let number: Value = serde_json::from_str(&format!(r#"{{"ID": "E", "A": {digits}}}"#)).unwrap();
+    let text = json!({"ID": "E", "TypedValues": true, "A": {"$number": digits}});
+    assert!(parse(number).unwrap().payload() == parse(text).unwrap().payload());
+}
+
+#[test]
 fn what_an_update_leaves_out_has_a_default() {
     let update = parse(json!({"ID": "E", "RequestId": null, "ExpectedVersion": null, "Deleted": null})).unwrap();
     assert_eq!(update.request_id.as_str(), "default");
@@ -102,6 +128,22 @@ fn what_is_refused_and_why() {
             "ExpectedVersion is not a whole number from 0",
         ),
         (json!({"ID": "E", "Deleted": "yes"}), "Deleted is not true or false"),
+        (
+            json!({"ID": "E", "TypedValues": "yes"}),
+            "TypedValues is not true or false",
+        ),
+        (
+            json!({"ID": "E", "TypedValues": true, "A": {"$number": "one"}}),
+            "the number in A cannot be stored: it is not a number",
+        ),
+        (
+            json!({"ID": "E", "TypedValues": true, "A": {"$number": 5}}),
+            "the value of A cannot be read: $number has an operand that it does not take",
+        ),
+        (
+            json!({"ID": "E", "TypedValues": true, "A": [{"$strange": 5}]}),
+            "the value of A cannot be read: $strange is no known form: put a map with such a name as {\"$map\": {…}}",
+        ),
         (json!({"ID": "E", "": 1}), "an attribute has no name"),
         (
             Value::Object(too_many),

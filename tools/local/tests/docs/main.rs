@@ -13,6 +13,8 @@
 //! | `<!-- run by: ci -->` | run by `.ci/run` or a workflow: it takes too long here, or would run itself |
 //! | `<!-- first: … -->` | hidden commands, run at this position |
 //!
+//! A block in Python or JavaScript has to be part of a program in `docs/examples`, which `tools/clients/test` runs.
+//!
 //! Any other block fails the test. Inline `vzero` and `aws` commands are parsed, too.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]

@@ -32,10 +32,11 @@ enum Class {
     Text,
     Rust,
     Toml,
+    Example,
 }
 
 fn class(block: &Block) -> Result<Class, String> {
-    use Class::{Ci, Json, Output, Parse, Run, Rust, Skip, Text, Toml, Update};
+    use Class::{Ci, Example, Json, Output, Parse, Run, Rust, Skip, Text, Toml, Update};
     let no_class = || {
         Err(format!(
             "unknown block: language {:?}, comments {:?}",
@@ -53,6 +54,7 @@ fn class(block: &Block) -> Result<Class, String> {
         ("text", []) => Ok(Text),
         ("rust,no_run", []) => Ok(Rust),
         ("toml", []) => Ok(Toml),
+        ("python" | "js", []) => Ok(Example),
         _ => no_class(),
     }
 }
@@ -121,6 +123,8 @@ fn check(page: &Page) -> Vec<String> {
             Ok(Class::Rust) if page.name == "docs/library.md" => {}
             Ok(Class::Rust) => fail("this page is not part of the documentation tests".to_owned()),
             Ok(Class::Toml) => drop(manifest(&block.text).map_err(fail)),
+            Ok(Class::Example) if is_in_examples(&block.text) => {}
+            Ok(Class::Example) => fail("no program in docs/examples has these lines".to_owned()),
         }
     }
     let Some(session) = session else { return errors };
@@ -195,6 +199,12 @@ fn json(text: &str) -> Result<Vec<Value>, String> {
 fn invocation(lambda: &str, update: &Value) -> String {
     let update = update.to_string().replace('\'', r"'\''");
     format!("curl -sS {lambda}/2015-03-31/functions/writer-fn/invocations -d '{update}'\necho\n")
+}
+
+/// Returns `true` if a program in `docs/examples`, which `tools/clients/test` runs, has these lines.
+fn is_in_examples(lines: &str) -> bool {
+    let mut programs = fs::read_dir(root().join("docs/examples")).unwrap();
+    programs.any(|program| fs::read_to_string(program.unwrap().path()).unwrap().contains(lines))
 }
 
 /// Checks that CI runs each of these commands.
@@ -296,6 +306,7 @@ fn errors_in_a_page_are_found() {
             "<!-- run by: ci -->\n```sh\ncargo test --frobnicate\n```",
             "CI does not run cargo test --frobnicate",
         ),
+        ("```python\nprint()\n```", "no program in docs/examples has these lines"),
         (
             "```rust,no_run\nfn main() {}\n```",
             "not part of the documentation tests",

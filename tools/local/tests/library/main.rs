@@ -25,3 +25,4 @@ mod time_series;
 mod tombstones;
 mod two_tables;
 mod uncounted;
+mod vectors;

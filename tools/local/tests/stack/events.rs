@@ -35,6 +35,10 @@ async fn every_file_gets_the_expected_response() {
     assert_eq!(request("Equipment#4").await, "059f36b4-87a3-44ab-83d2-661975830a7d");
     assert_eq!(request("Equipment#9").await, "0d079340-135a-c8c6-95c2-41fb8f496c53");
     assert_eq!(request("Equipment#10").await, "dc1e94d9-56c5-5e96-808d-cc7f68faa162");
+    // Numbers in text, with all their digits.
+    let typed = item(&stack, "Equipment#15", "v1").await;
+    assert_eq!(typed["Counter"], json!({"N": "12345678901234567890123456789012345678"}));
+    assert_eq!(typed["Limits"], json!({"NS": ["0.1", "99.9"]}));
     // By Kinesis, in any order.
     assert_eq!(item(&stack, "Equipment#14", "v1").await["State"], json!({"S": "OK"}));
     assert_eq!(

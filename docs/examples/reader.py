@@ -1,0 +1,26 @@
+"""Reads versions with the library vzero_reader. TABLE names the table, ENTITY the item, as of docs/examples/versions.py."""
+
+import os
+
+import boto3
+
+from vzero_reader import EntityNotFound, Table, VersionNotFound, VersionPruned
+
+table = Table(boto3.client("dynamodb"), os.environ.get("TABLE", "VersionControl"))
+entity = os.environ["ENTITY"]
+
+latest = table.latest(entity)
+print(latest.number, latest.attributes["State"], latest.attributes["Total"])
+print(table.version(entity, 1).actor)
+print(table.as_of(entity, table.version(entity, 2).recorded_at).number)
+print(table.effective_at(entity, "2020-01-01"))
+for page in table.history(entity, page_size=2):
+    print([version.number for version in page])
+try:
+    table.version(entity, 7)
+except VersionNotFound as error:
+    print(f"{error.version} is not one of {error.first} to {error.latest}")
+except VersionPruned as error:
+    print(f"history begins at {error.floor}")
+except EntityNotFound as error:
+    print(f"{error.entity} does not exist")

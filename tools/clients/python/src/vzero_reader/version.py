@@ -1,0 +1,149 @@
+"""A version, without the bookkeeping attributes of its item."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from . import times
+from .errors import UnknownTime
+from .layout import Item, number, text
+
+IMAGE, IMAGE_JSON = "Image", "ImageJson"
+# Attributes of the latest item only.
+_OF_LATEST = {
+    "Latest", "RecentRequests", "RequestsSince", "RequestsCheckpoint", "RecordedVersion", "RecordedTick", "TTL",
+}  # fmt: skip
+# Attributes that belong to one version.
+_OF_VERSION = {
+    "Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId", "RequestPayload",
+}  # fmt: skip
+BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
+    "PK", "SK", "RecordedAt", "RecordedBy", "Deleted", "TombstoneExpires", "Pinned",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of an entity. Numbers are Decimal with all their digits, binary values bytes, sets set."""
+
+    entity: str
+    number: int
+    deleted: bool
+    """True if the version is a tombstone."""
+    recorded_at: str | None
+    """Time of the version in UTC with nine decimal places. Texts sort as times. None if it is not known (yet)."""
+    recorded_by_stream: bool
+    """True if another program wrote the version, and its time comes from the stream."""
+    request_id: str | None
+    actor: Any
+    reason: Any
+    sender: str | None
+    restored_from: int | None
+    attributes: dict[str, Any]
+
+    @classmethod
+    def of(cls, entity: str, version: int, item: Item) -> Version:
+        """Creates the view of a flat version item, or of a latest item."""
+        by_stream = "RecordedBy" in item
+        if "Latest" in item:
+            item = _of_latest(item, version)
+        recorded = times.parse(text(item, "RecordedAt") or "")
+        restored = _whole(number(item, "RestoredFrom"))
+        return cls(
+            entity=entity,
+            number=version,
+            deleted=item.get("Deleted") == {"BOOL": True},
+            recorded_at=None if recorded is None else times.text(recorded),
+            recorded_by_stream=by_stream,
+            request_id=text(item, "RequestId"),
+            actor=value(item["Actor"]) if "Actor" in item else None,
+            reason=value(item["Reason"]) if "Reason" in item else None,
+            sender=text(item, "Sender"),
+            restored_from=restored or None,
+            attributes={name: value(of) for name, of in item.items() if name not in BOOKKEEPING},
+        )
+
+    def client_time(self) -> int | None:
+        """Returns `Time`, or else `Timestamp`, in nanoseconds. None if there is neither. Raises UnknownTime."""
+        time, stamp = self.attributes.get("Time"), self.attributes.get("Timestamp")
+        nanos = times.parse(time) if isinstance(time, str) else None
+        if nanos is None and isinstance(stamp, Decimal) and stamp == int(stamp):
+            nanos = int(stamp) * 1_000_000
+        if nanos is None and ("Time" in self.attributes or "Timestamp" in self.attributes):
+            raise UnknownTime(self.number)
+        return nanos
+
+
+def _of_latest(item: Item, version: int) -> Item:
+    """Returns the attributes of a latest item that belong to its current version."""
+    recorded_version = _whole(number(item, "RecordedVersion"))
+    left_out = _OF_LATEST | {"RecordedAt", "RecordedBy"}
+    if recorded_version and recorded_version != version:
+        # Another program incremented `Latest`, and left the record of an older version.
+        left_out |= _OF_VERSION
+    own = {name: of for name, of in item.items() if name not in left_out}
+    nanos = times.parse(text(item, "RecordedAt") or "")
+    if recorded_version == version and nanos is not None:
+        tick = _whole(number(item, "RecordedTick")) or 0
+        own["RecordedAt"] = {"S": times.text(nanos + tick)}
+    return own
+
+
+def _whole(number: Decimal | None) -> int | None:
+    return int(number) if number is not None and number >= 0 and number == int(number) else None
+
+
+def flat(item: Item) -> Item:
+    """Converts a version item of a history table, whose attributes are in `Image` or `ImageJson`, to a flat one."""
+    image: Mapping[str, Any] | None = None
+    if IMAGE in item and IMAGE_JSON not in item:
+        image, name = item[IMAGE].get("M"), IMAGE
+    elif IMAGE_JSON in item and IMAGE not in item:
+        try:
+            image, name = json.loads(item[IMAGE_JSON].get("S", "")), IMAGE_JSON
+        except ValueError:
+            return item
+        # In a text, binary values are base64, which boto3 decodes only in responses.
+        image = {key: _decoded(of) for key, of in image.items()} if image is not None else None
+    if image is None:
+        return item
+    return {**image, **{key: of for key, of in item.items() if key != name}}
+
+
+def _decoded(of: Any) -> Any:
+    """Decodes the binary values of an attribute value in DynamoDB JSON."""
+    [(kind, inner)] = of.items()
+    if kind == "B":
+        inner = b64decode(inner)
+    elif kind == "BS":
+        inner = [b64decode(text) for text in inner]
+    elif kind == "L":
+        inner = [_decoded(element) for element in inner]
+    elif kind == "M":
+        inner = {key: _decoded(member) for key, member in inner.items()}
+    return {kind: inner}
+
+
+def value(of: Mapping[str, Any]) -> Any:
+    """Converts an attribute value. boto3's TypeDeserializer wraps binary values, and rejects some numbers."""
+    [(kind, inner)] = of.items()
+    match kind:
+        case "N":
+            return Decimal(inner)
+        case "NS":
+            return {Decimal(text) for text in inner}
+        case "SS" | "BS":
+            return set(inner)
+        case "NULL":
+            return None
+        case "L":
+            return [value(element) for element in inner]
+        case "M":
+            return {name: value(member) for name, member in inner.items()}
+        case _:
+            return inner

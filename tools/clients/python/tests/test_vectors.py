@@ -1,0 +1,187 @@
+"""The vectors of tools/clients/vectors.json, in domain code and on tables."""
+
+import unittest
+import uuid
+from datetime import datetime, timedelta, timezone
+
+import vectors
+from vectors import VECTORS
+from vzero_reader import Layout, ReadError, Table, VersionNotFound, VersionPruned, times
+from vzero_reader.layout import LATEST_KEY
+from vzero_reader.version import Version, flat
+
+
+class Domain(unittest.TestCase):
+    maxDiff = None
+
+    def test_keys(self):
+        for vector in VECTORS["keys"]:
+            layout = Layout(vector["digits"])
+            self.assertEqual(layout.key(vector["version"]), vector["key"])
+            self.assertEqual(layout.version_of(vector["key"]), vector["version"])
+        for vector in VECTORS["otherKeys"]:
+            self.assertIsNone(Layout(vector["digits"]).version_of(vector["key"]), vector)
+        self.assertEqual(Layout().version_of(f"v{2**63 - 1}"), 2**63 - 1)
+        self.assertIsNone(Layout().version_of(f"v{2**63}"))
+
+    def test_times(self):
+        for vector in VECTORS["times"]:
+            nanos = times.parse(vector["text"])
+            self.assertEqual(None if nanos is None else times.text(nanos), vector["time"], vector["text"])
+        zone = timezone(timedelta(hours=1))
+        self.assertEqual(times.text(times.of_argument(datetime(2026, 1, 1, 1, 0, 0, 5, zone))), "2026-01-01T00:00:00.000005000Z")
+        for invalid in ["soon", datetime(2026, 1, 1)]:
+            self.assertRaises(ValueError, times.of_argument, invalid)
+
+    def test_layouts(self):
+        for vector in VECTORS["layouts"]:
+            if "error" in vector:
+                with self.assertRaises(ReadError) as caught:
+                    Layout.of(vector["item"])
+                self.assertEqual(type(caught.exception).__name__, vector["error"], vector)
+            else:
+                self.assertEqual(Layout.of(vector["item"]), Layout(**vector["layout"]), vector)
+
+    def test_views(self):
+        for vector in VECTORS["views"]:
+            item = vectors.item(vector["item"])
+            if vector["inHistoryTable"]:
+                item = flat(item)
+            key = item["SK"]["S"]
+            number = int(item["Latest"]["N"]) if key == LATEST_KEY else Layout().version_of(key)
+            view, expected = Version.of("E", number, item), vector["view"]
+            found = {
+                "Version": view.number,
+                "Deleted": view.deleted,
+                "RecordedAt": view.recorded_at,
+                "RecordedByStream": view.recorded_by_stream,
+                "RequestId": view.request_id,
+                "Actor": self.optional(view.actor, expected["Actor"]),
+                "Reason": self.optional(view.reason, expected["Reason"]),
+                "Sender": view.sender,
+                "RestoredFrom": view.restored_from,
+                "Attributes": {name: vectors.dynamodb_json(value) for name, value in view.attributes.items()},
+            }
+            attributes = {name: vectors.sorted_sets(value) for name, value in expected["Attributes"].items()}
+            self.assertEqual(found, {**expected, "Attributes": attributes}, vector["name"])
+
+    def optional(self, value, expected):
+        # NULL and a missing attribute are None.
+        return expected if value is None and expected in (None, {"NULL": True}) else vectors.dynamodb_json(value)
+
+
+class Reads(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.client = vectors.client()
+
+    def open(self, vector):
+        name = f"Python-{uuid.uuid4()}"
+        layout = vector["layout"]
+        if layout and "HistoryTable" in layout:
+            layout = {**layout, "HistoryTable": {"S": name + "-history"}}
+        vectors.create(self.client, name, vector["items"] + ([layout] if layout else []))
+        if vector["history"] is not None:
+            vectors.create(self.client, name + "-history", vector["history"])
+        return Table(self.client, name)
+
+    def test_reads(self):
+        for vector in VECTORS["tables"]:
+            table = self.open(vector)
+            for read in vector["reads"]:
+                with self.subTest(table=vector["name"], **{key: of for key, of in read.items() if key != "expect"}):
+                    self.assertEqual(self.result(table, read), read["expect"])
+
+    def result(self, table, read):
+        entity = read["entity"]
+        try:
+            match read["read"]:
+                case "latest":
+                    view = table.latest(entity)
+                case "version":
+                    view = table.version(entity, read["version"])
+                case "asOf":
+                    view = table.as_of(entity, read["time"])
+                case "effectiveAt":
+                    view = table.effective_at(entity, read["time"], limit=read.get("limit"))
+                case "history":
+                    return {"versions": self.history(table, read)}
+        except ReadError as error:
+            members = {name: of for name, of in vars(error).items() if name != "entity"}
+            if isinstance(error, VersionNotFound):
+                del members["version"]
+            return {"error": type(error).__name__, **members}
+        if view is None:
+            return {"version": None}
+        if view.deleted:
+            return {"version": view.number, "deleted": True}
+        self.assertEqual(view.attributes["State"], str(view.number))
+        return {"version": view.number}
+
+    def history(self, table, read):
+        size = read.get("pageSize", 100)
+        pages = list(
+            table.history(
+                read["entity"],
+                oldest_first=read.get("oldestFirst", False),
+                first=read.get("from", 1),
+                last=read.get("to"),
+                limit=read.get("limit"),
+                page_size=size,
+            )
+        )
+        self.assertTrue(all(pages), "no page is empty")
+        # The latest item can be one more.
+        self.assertTrue(all(len(page) <= size + 1 for page in pages))
+        for view in sum(pages, []):
+            self.assertEqual(view.attributes["State"], str(view.number))
+        return [view.number for page in pages for view in page]
+
+    def test_a_search_reads_few_versions(self):
+        times_of = lambda number: f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000000Z"
+        items = [
+            {"PK": {"S": "E"}, "SK": {"S": f"v{number}"}, "RecordedAt": {"S": times_of(number)}} for number in range(1, 1001)
+        ]
+        latest = {**items[-1], "SK": {"S": "v0"}, "Latest": {"N": "1000"}, "RecordedVersion": {"N": "1000"}}
+        name = f"Python-{uuid.uuid4()}"
+        vectors.create(self.client, name, [*items, latest])
+        requests = []
+        self.client.meta.events.register("before-call.dynamodb", lambda model, **_: requests.append(model.name))
+        table = Table(self.client, name)
+        for number in (1, 500, 999):
+            requests.clear()
+            self.assertEqual(table.as_of("E", times_of(number)).number, number)
+            # The layout, the latest item and log2 1000.
+            self.assertLessEqual(len(requests), 12)
+        requests.clear()
+        self.assertEqual(sum(len(page) for page in table.history("E")), 1000)
+        self.assertEqual(requests, ["GetItem"] + 10 * ["BatchGetItem"])
+
+    def test_pages_are_read_when_they_are_asked_for(self):
+        vector = next(vector for vector in VECTORS["tables"] if vector["name"] == "one table, width 10")
+        table, requests = self.open(vector), []
+        self.client.meta.events.register("before-call.dynamodb", lambda model, **_: requests.append(model.name))
+        pages = table.history("Long", page_size=5)
+        self.assertEqual(requests, [])
+        self.assertEqual([view.number for view in next(pages)], [25, 24, 23, 22, 21])
+        self.assertEqual(requests, ["GetItem", "GetItem", "Query"])
+
+    def test_messages_name_what_exists(self):
+        vector = VECTORS["tables"][0]
+        table = self.open(vector)
+        for version, kind, message in [
+            (26, VersionNotFound, "version 26 does not exist: versions are 1 to 25"),
+            (0, VersionNotFound, "version 0 does not exist: versions are 1 to 25"),
+            (-1, VersionNotFound, "version -1 does not exist: versions are 1 to 25"),
+        ]:
+            with self.assertRaises(kind) as caught:
+                table.version("Long", version)
+            self.assertEqual(str(caught.exception), message)
+        with self.assertRaises(VersionPruned) as caught:
+            table.version("Pruned", 1)
+        self.assertEqual(str(caught.exception), "it was pruned: history begins at version 7")
+
+
+if __name__ == "__main__":
+    unittest.main()

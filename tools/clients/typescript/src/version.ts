@@ -1,0 +1,154 @@
+/** A version, without the bookkeeping attributes of its item. */
+
+import { NumberValue } from "@aws-sdk/lib-dynamodb";
+import { convertToNative } from "@aws-sdk/util-dynamodb";
+import { UnknownTime } from "./errors.js";
+import { type Item, text, whole, wholeOf } from "./layout.js";
+import * as times from "./times.js";
+
+export { NumberValue };
+
+/** Value of an attribute. A NumberValue has all digits: `toString()`, `toBigInt()`. */
+export type Attribute =
+  | string
+  | boolean
+  | null
+  | NumberValue
+  | Uint8Array
+  | Attribute[]
+  | { [name: string]: Attribute }
+  | Set<string | NumberValue | Uint8Array>;
+
+/** Attributes by name, without a prototype: any name is a name of an attribute. */
+export type Attributes = { [name: string]: Attribute };
+
+/** One version of an entity. */
+export interface Version {
+  readonly entity: string;
+  readonly number: number;
+  /** True if the version is a tombstone. */
+  readonly deleted: boolean;
+  /** Time of the version in UTC with nine decimal places. Texts sort as times. Undefined if it is not known (yet). */
+  readonly recordedAt: string | undefined;
+  /** True if another program wrote the version, and its time comes from the stream. */
+  readonly recordedByStream: boolean;
+  readonly requestId: string | undefined;
+  readonly actor: Attribute | undefined;
+  readonly reason: Attribute | undefined;
+  readonly sender: string | undefined;
+  readonly restoredFrom: number | undefined;
+  readonly attributes: Attributes;
+}
+
+/** Attributes of the latest item only. */
+const OF_LATEST = [
+  "Latest",
+  "RecentRequests",
+  "RequestsSince",
+  "RequestsCheckpoint",
+  "RecordedVersion",
+  "RecordedTick",
+  "TTL",
+];
+const OF_WRITER = ["Actor", "Reason", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
+/** Attributes that belong to one version. */
+const OF_VERSION = [...OF_WRITER, "Time", "Timestamp"];
+const BOOKKEEPING = new Set([
+  ...OF_LATEST,
+  ...OF_WRITER,
+  ...["PK", "SK", "RecordedAt", "RecordedBy", "Deleted", "TombstoneExpires", "Pinned"],
+]);
+
+/** Creates the view of a flat version item, or of a latest item. */
+export function view(entity: string, number: number, stored: Item): Version {
+  const item = stored.Latest === undefined ? stored : ofLatest(stored, number);
+  const recorded = times.parse(text(item, "RecordedAt") ?? "");
+  const restored = whole(item, "RestoredFrom");
+  const attributes = Object.entries(item).filter(([name]) => !BOOKKEEPING.has(name));
+  return {
+    entity,
+    number,
+    deleted: item.Deleted?.BOOL === true,
+    recordedAt: recorded === undefined ? undefined : times.text(recorded),
+    recordedByStream: stored.RecordedBy !== undefined,
+    requestId: text(item, "RequestId"),
+    actor: item.Actor && value(item.Actor),
+    reason: item.Reason && value(item.Reason),
+    sender: text(item, "Sender"),
+    restoredFrom: restored !== undefined && restored > 0 ? restored : undefined,
+    attributes: object(attributes.map(([name, of]) => [name, value(of)])),
+  };
+}
+
+/**
+ * Returns `Time`, or else `Timestamp`, in nanoseconds. Undefined if there is neither.
+ *
+ * @throws UnknownTime
+ */
+export function clientTime(version: Version): bigint | undefined {
+  const { Time: time, Timestamp: stamp } = version.attributes;
+  const nanos = typeof time === "string" ? times.parse(time) : undefined;
+  if (nanos !== undefined) return nanos;
+  const millis = stamp instanceof NumberValue ? wholeOf(stamp.toString()) : undefined;
+  if (millis !== undefined) return BigInt(millis) * 1_000_000n;
+  if (time !== undefined || stamp !== undefined) throw new UnknownTime(version.number);
+  return undefined;
+}
+
+/** Returns the attributes of a latest item that belong to its current version. */
+function ofLatest(item: Item, version: number): Item {
+  const recordedVersion = whole(item, "RecordedVersion") ?? 0;
+  const leftOut = new Set([...OF_LATEST, "RecordedAt", "RecordedBy"]);
+  if (recordedVersion > 0 && recordedVersion !== version) {
+    // Another program incremented `Latest`, and left the record of an older version.
+    for (const name of OF_VERSION) leftOut.add(name);
+  }
+  const own = object(Object.entries(item).filter(([name]) => !leftOut.has(name)));
+  const nanos = times.parse(text(item, "RecordedAt") ?? "");
+  if (recordedVersion === version && nanos !== undefined) {
+    own.RecordedAt = { S: times.text(nanos + BigInt(whole(item, "RecordedTick") ?? 0)) };
+  }
+  return own;
+}
+
+/** Converts a version item of a history table, whose attributes are in `Image` or `ImageJson`, to a flat one. */
+export function flat(item: Item): Item {
+  const { Image: map, ImageJson: json, ...outer } = item;
+  const image = map !== undefined && json === undefined ? map.M : map === undefined ? fromText(json?.S) : undefined;
+  return image === undefined ? item : object([...Object.entries(image), ...Object.entries(outer)]);
+}
+
+function fromText(json: string | undefined): Item | undefined {
+  if (json === undefined) return undefined;
+  try {
+    const image = JSON.parse(json) as Item;
+    // In a text, binary values are base64.
+    return object(Object.entries(image).map(([name, of]) => [name, decoded(of)]));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Decodes the binary values of an attribute value in DynamoDB JSON. */
+function decoded(of: Item[string]): Item[string] {
+  const bytes = (base64: unknown) => new Uint8Array(Buffer.from(String(base64), "base64"));
+  if (of.B !== undefined) return { B: bytes(of.B) };
+  if (of.BS !== undefined) return { BS: of.BS.map(bytes) };
+  if (of.L !== undefined) return { L: of.L.map(decoded) };
+  if (of.M !== undefined) return { M: object(Object.entries(of.M).map(([name, member]) => [name, decoded(member)])) };
+  return of;
+}
+
+/** Converts an attribute value. The SDK's own conversion of a map would lose the name `__proto__`. */
+function value(of: Item[string]): Attribute {
+  if (of.L !== undefined) return of.L.map(value);
+  if (of.M !== undefined) return object(Object.entries(of.M).map(([name, member]) => [name, value(member)]));
+  // NumberValue is also the type of the numbers of a set.
+  return convertToNative(of, { wrapNumbers: (text: string) => NumberValue.from(text) }) as Attribute;
+}
+
+function object<T>(members: [string, T][]): { [name: string]: T } {
+  const made = Object.create(null) as { [name: string]: T };
+  for (const [name, member] of members) made[name] = member;
+  return made;
+}
