@@ -237,7 +237,7 @@ impl Discrepancies {
         let single = [
             self.no_version.map(|why| Finding::NoVersion { why }),
             self.uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
-            self.latest_differs.map(|version| Finding::HeadDiffers { version }),
+            self.latest_differs.map(|version| Finding::LatestDiffers { version }),
             (self.quarantined > 0).then_some(Finding::Quarantined {
                 records: self.quarantined,
             }),
@@ -273,7 +273,7 @@ pub enum Finding {
         to: Version,
     },
     /// The item of the latest version differs from the latest item.
-    HeadDiffers {
+    LatestDiffers {
         /// Latest version.
         version: Version,
     },
@@ -343,7 +343,7 @@ impl Finding {
         match self {
             Self::Gap { .. } => "Gap",
             Self::Stray { .. } => "Stray",
-            Self::HeadDiffers { .. } => "HeadDiffers",
+            Self::LatestDiffers { .. } => "LatestDiffers",
             Self::Lagging { .. } => "Lagging",
             Self::NoVersion { .. } => "NoVersion",
             Self::Orphan { .. } => "Orphan",
@@ -385,11 +385,11 @@ impl Finding {
             Self::Late { versions } | Self::Missed { versions } => {
                 json!({"ID": id, "Finding": finding, "Versions": versions})
             }
-            Self::HeadDiffers { version } | Self::Differs { version } | Self::Unordered { version } => {
+            Self::LatestDiffers { version } | Self::Differs { version } | Self::Unordered { version } => {
                 json!({"ID": id, "Finding": finding, "Version": version})
             }
             Self::Lagging { through, latest } => {
-                json!({"ID": id, "Finding": finding, "Through": through, "Head": latest})
+                json!({"ID": id, "Finding": finding, "Through": through, "Latest": latest})
             }
             Self::NoVersion { why } => json!({"ID": id, "Finding": finding, "Why": why.to_string()}),
         }

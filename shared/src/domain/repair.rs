@@ -97,7 +97,7 @@ pub struct Plan {
 pub fn highest(findings: &[Finding]) -> Option<Version> {
     let highest = findings.iter().filter_map(|finding| match finding {
         Finding::Stray { to, .. } | Finding::Orphan { to, .. } => Some(*to),
-        Finding::HeadDiffers { version } => Some(*version),
+        Finding::LatestDiffers { version } => Some(*version),
         _ => None,
     });
     highest.max()
@@ -153,7 +153,7 @@ pub fn plan(
             } if is_uncounted(latest) => {}
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
             // Each record in quarantine needs its own step, or cannot be repaired.
-            Finding::HeadDiffers { .. }
+            Finding::LatestDiffers { .. }
             | Finding::Lagging { .. }
             | Finding::BelowFloor { .. }
             | Finding::Quarantined { .. }

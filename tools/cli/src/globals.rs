@@ -8,6 +8,7 @@ use shared::domain::keys::VersionDigits;
 use crate::output::Format;
 
 /// Options of all commands. The help of a command lists the first ones; `vzero --help` lists the others, too.
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options (`vzero --help` lists all)")]
 pub(crate) struct Globals {

@@ -309,7 +309,10 @@ fn a_missing_source() {
     let table = new_table();
     let ran = table.run(&["redrive", "/no/such/folder"]);
     assert_eq!(ran.code, 3);
-    assert_eq!(ran.stderr, "error: /no/such/folder: No such file or directory\n");
+    assert_eq!(
+        ran.stderr,
+        "error: /no/such/folder: No such file or directory (os error 2)\n"
+    );
     assert_eq!(table.run(&["redrive"]).code, 2);
     let folder = tempfile::tempdir().unwrap();
     let answer = table.json(&["redrive", text(folder.path())], 0);

@@ -252,7 +252,10 @@ async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
     assert_eq!((run.code, run.stdout.as_str()), (5, ""));
     assert_eq!(
         run.stderr,
-        "error: failed to create the table: CreateTable failed with AccessDeniedException\n"
+        format!(
+            "error: CreateTable of Factory at {endpoint}, Region us-east-1 is denied: the role needs dynamodb:CreateTable, \
+             see docs/security.md\n"
+        )
     );
     let endpoint = serve(HashMap::from([("CreateTable", "ValidationException")])).await;
     assert_eq!(create_at(&endpoint).await.code, 2);

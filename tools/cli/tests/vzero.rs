@@ -89,7 +89,10 @@ fn the_life_of_an_entity_in_every_mode() {
         assert_eq!(line(&table, &["get", "E", "--version", "2"]), now);
         if mode == "stream" {
             // No function reads the stream of this table, so version 1 is not in history.
-            assert_eq!(line(&table, &["lag", "E"]), json!({"ID": "E", "Head": 2, "Through": 0}));
+            assert_eq!(
+                line(&table, &["lag", "E"]),
+                json!({"ID": "E", "Latest": 2, "Through": 0})
+            );
             assert_eq!(fails(&table, &["get", "E", "--version", "1"]).0, 3);
             assert_eq!(table.run(&["history", "E"]).stderr, "note: not in the history yet: 1\n");
             continue;
@@ -150,7 +153,10 @@ fn the_life_of_an_entity_in_every_mode() {
         assert_eq!(write(&["delete", "E"])["Outcome"], "Unchanged");
         assert_eq!(write(&["undelete", "E"]), written(5));
         assert_eq!(line(&table, &["get", "E"])["Attributes"], state);
-        assert_eq!(line(&table, &["lag", "E"]), json!({"ID": "E", "Head": 5, "Through": 5}));
+        assert_eq!(
+            line(&table, &["lag", "E"]),
+            json!({"ID": "E", "Latest": 5, "Through": 5})
+        );
         assert_eq!(
             write(&["put", "E", "--set", "State=OK", "--skip-unchanged"])["Outcome"],
             "Unchanged"

@@ -138,14 +138,14 @@ impl<'a> Migration<'a> {
         if self.is_done {
             return Ok(None);
         }
-        let pass = match &mut self.pass {
+        if self.pass.is_none() {
+            tokio::time::sleep_until(self.last_pass_from).await;
+        }
+        let pass = match self.pass.take() {
             Some(pass) => pass,
-            None => {
-                tokio::time::sleep_until(self.last_pass_from).await;
-                let pass = self.start()?;
-                self.pass.insert(pass)
-            }
+            None => self.start()?,
         };
+        let pass = self.pass.insert(pass);
         if let Some(refused) = pass.0.step().await? {
             return Ok(Some(Step::Page(refused)));
         }

@@ -9,13 +9,14 @@ use shared::{
         decision::apply,
         entity::MAX_ENTITY_ID_BYTES,
         keys::VersionDigits,
-        names,
+        names, plain,
         recorded_at::RecordedAt,
         request_id::MAX_REQUEST_ID_BYTES,
         size,
         stamp::Stamp,
         update::{
-            Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, Update, nested::UPDATE,
+            Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update,
+            nested::UPDATE,
         },
         version_item::VersionItem,
     },
@@ -89,16 +90,37 @@ fn serialize(update: &Update) -> Value {
     if let Some(sent_at) = update.sent_at {
         members.insert(REQUEST_SENT_AT.to_owned(), sent_at.get().into());
     }
-    members.extend(serialize_changes(&update.changes));
+    let is_typed = update.changes.values().any(needs_types);
+    members.insert(TYPED_VALUES.to_owned(), is_typed.into());
+    members.extend(serialize_changes(&update.changes, is_typed));
     Value::Object(members)
 }
 
-fn serialize_changes(changes: &BTreeMap<String, Change>) -> Map<String, Value> {
+/// Returns `true` if a change has a value that only `TypedValues` can express.
+fn needs_types(change: &Change) -> bool {
+    match change {
+        Change::Set(value) => is_typed(value),
+        Change::Remove => false,
+        Change::Update(members) => members.values().any(needs_types),
+    }
+}
+
+fn is_typed(value: &AttributeValue) -> bool {
+    match value {
+        AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::Bool(_) | AttributeValue::Null(_) => false,
+        AttributeValue::L(values) => values.iter().any(is_typed),
+        AttributeValue::M(members) => members.values().any(is_typed),
+        _ => true,
+    }
+}
+
+fn serialize_changes(changes: &BTreeMap<String, Change>, is_typed: bool) -> Map<String, Value> {
     let serialize = |(name, change): (&String, &Change)| {
         let value = match change {
+            Change::Set(value) if is_typed => plain::attribute(value),
             Change::Set(value) => serialize_value(value),
             Change::Remove => Value::Null,
-            Change::Update(members) => json!({UPDATE: serialize_changes(members)}),
+            Change::Update(members) => json!({UPDATE: serialize_changes(members, is_typed)}),
         };
         (name.clone(), value)
     };

@@ -1,13 +1,14 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 55] = [
+pub(crate) const NAMES: [&str; 57] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
     "bad-response",
     "clock-offset",
     "delayed",
+    "deployment",
     "destination-denied",
     "duplicate-delivery",
     "error-after",
@@ -24,6 +25,7 @@ pub(crate) const NAMES: [&str; 55] = [
     "malformed-record",
     "mapping-stopped",
     "message-not-deleted",
+    "migrate",
     "missing-map",
     "moved-to-dead-letter-queue",
     "not-invoked",

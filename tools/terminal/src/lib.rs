@@ -49,13 +49,31 @@ pub fn arguments<A: Parser>() -> A {
 /// Returns the name of the program, with the command and its subcommands that the arguments name.
 fn command_of(program: &clap::Command, arguments: &[OsString]) -> String {
     let (mut command, mut names) = (program, vec![program.get_name()]);
-    for argument in arguments.iter().skip(1) {
-        if let Some(subcommand) = argument.to_str().and_then(|name| command.find_subcommand(name)) {
+    let mut is_value = false;
+    for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if let Some(option) = argument.strip_prefix('-') {
+            // A global option is one of the program, too.
+            is_value = [program, command].iter().any(|command| takes_value(command, option));
+        } else if let Some(subcommand) = command.find_subcommand(argument) {
             names.push(subcommand.get_name());
             command = subcommand;
         }
     }
     names.join(" ")
+}
+
+/// Returns `true` if the next argument is the value of this option, of which the first hyphen was removed.
+fn takes_value(command: &clap::Command, option: &str) -> bool {
+    let mut arguments = command
+        .get_arguments()
+        .filter(|argument| match option.strip_prefix('-') {
+            Some(long) => argument.get_long() == Some(long),
+            None => argument.get_short().map(String::from).as_deref() == Some(option),
+        });
+    arguments.any(|argument| argument.get_action().takes_values())
 }
 
 /// Joins the lines of a usage error, and replaces the usage by the command that shows it.
@@ -143,13 +161,18 @@ mod tests {
             format: Option<String>,
         },
         /// Has commands of its own.
-        #[command(subcommand)]
-        State(States),
+        State {
+            #[arg(long)]
+            name: Option<String>,
+            #[command(subcommand)]
+            states: States,
+        },
     }
 
     #[derive(Debug, clap::Subcommand)]
     enum States {
         Put { id: String },
+        Get { id: String },
     }
 
     #[test]
@@ -172,6 +195,10 @@ mod tests {
             (
                 &["state", "put", "E", "F"],
                 "error: unexpected argument 'F' found; `program state put --help` lists the arguments",
+            ),
+            (
+                &["state", "--name", "put", "get", "E", "F"],
+                "error: unexpected argument 'F' found; `program state get --help` lists the arguments",
             ),
         ] {
             let arguments: Vec<_> = ["program"].iter().chain(arguments).map(OsString::from).collect();

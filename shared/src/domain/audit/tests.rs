@@ -80,7 +80,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             vec![latest("1", "a"), version(1, "b")],
-            vec![json!({"Finding": "HeadDiffers", "Version": 1})],
+            vec![json!({"Finding": "LatestDiffers", "Version": 1})],
         ),
         (vec![version(1, "a"), version(2, "b")], vec![run("Orphan", 1, 2)]),
         (
@@ -147,7 +147,10 @@ fn lagging_alone_is_not_wrong() {
     };
     assert!(!lagging.is_wrong() && gap.is_wrong());
     let shown = lagging.to_json(&EntityId::new("E").unwrap());
-    assert_eq!(shown, json!({"ID": "E", "Finding": "Lagging", "Through": 2, "Head": 1}));
+    assert_eq!(
+        shown,
+        json!({"ID": "E", "Finding": "Lagging", "Through": 2, "Latest": 1})
+    );
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive
 
 #[test]
 fn repair_plans() {
-    let differs = Finding::HeadDiffers { version: version(3) };
+    let differs = Finding::LatestDiffers { version: version(3) };
     let lagging = Finding::Lagging {
         through: 1,
         latest: version(3),

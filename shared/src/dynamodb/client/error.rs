@@ -100,7 +100,7 @@ impl Unsent {
     fn of(error: &(dyn std::error::Error + 'static)) -> Self {
         let text = crate::error_chain::chain(error).to_lowercase();
         let contains = |words: &[&str]| words.iter().any(|words| text.contains(words));
-        if contains(&["missing region"]) {
+        if contains(&["missing region", "missing signing region"]) {
             Self::NoRegion
         } else if contains(&["failed to apply endpoint", "invalid endpoint", "endpoint must"]) {
             Self::InvalidEndpoint

@@ -18,6 +18,7 @@ use crate::{
         keys::LATEST_KEY,
         names,
         recent_requests::Window,
+        recorded_at::RecordedAt,
         size,
         stamp::Stamp,
         update::Update,
@@ -116,19 +117,7 @@ impl Store {
             let version = version_item.version();
             size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
             let parts = Parts {
-                form: Form {
-                    recent_requests: match options.idempotency {
-                        Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored.as_ref())?,
-                        Idempotency::Ledger(_) => RecentRequests::Marker {
-                            since: stamp.time(stored.as_ref()).next_milli(),
-                        },
-                    },
-                    stamp,
-                    // The transaction requires the version that was checked.
-                    guard: Guard::None,
-                    lifetime: Lifetime::fitting(update, now, stored.as_ref()),
-                    order: Order::fitting(stored.as_ref()),
-                },
+                form: form_of(update, stored.as_ref(), stamp, options, now)?,
                 is_absent: stored.is_none(),
                 marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
                 version_item: (options.mode == WriteMode::Transaction).then(|| self.stored(&version_item)),
@@ -269,6 +258,28 @@ pub fn request(
         request = request.transact_items(TransactWriteItem::builder().put(put.build()?).build());
     }
     Ok(request)
+}
+
+/// Returns the form of the update of the latest item. It has no guard: the transaction requires the version that was checked.
+fn form_of(
+    update: &Update,
+    stored: Option<&Item>,
+    stamp: Stamp,
+    options: WriteOptions,
+    now: RecordedAt,
+) -> Result<Form, WriteError> {
+    Ok(Form {
+        recent_requests: match options.idempotency {
+            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored)?,
+            Idempotency::Ledger(_) => RecentRequests::Marker {
+                since: stamp.time(stored).next_milli(),
+            },
+        },
+        stamp,
+        guard: Guard::None,
+        lifetime: Lifetime::fitting(update, now, stored),
+        order: Order::fitting(stored),
+    })
 }
 
 /// Returns a random wait below a bound that doubles.

@@ -22,7 +22,7 @@ impl Lag {
             lag.latest
         );
         output.sentence(
-            &json!({"ID": self.id, "Head": lag.latest, "Through": through}),
+            &json!({"ID": self.id, "Latest": lag.latest, "Through": through}),
             &sentence,
         )
     }

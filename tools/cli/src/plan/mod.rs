@@ -74,7 +74,7 @@ Examples:
   vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own --history-class infrequent-access
   vzero plan --print-prices > prices.json
 
-The command needs no table. --mode, --idempotency, --idempotency-window [default: 16] and --ledger-ttl-days are the
+The command needs no table. --mode, --idempotency, --idempotency-window [default: 10] and --ledger-ttl-days are the
 settings of the functions. The formulas are in docs/scaling.md.";
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {

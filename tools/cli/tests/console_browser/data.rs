@@ -19,7 +19,7 @@ pub(crate) const REDRIVABLE: &str = "Pump#9";
 /// An entity whose second version was deleted.
 pub(crate) const GAP: &str = "Pump#10";
 /// An entity whose latest item is malformed.
-pub(crate) const POISON: &str = "Poison#1";
+pub(crate) const MALFORMED: &str = "Pump#11";
 
 pub(crate) async fn feed(world: &World) {
     for version in 1..=VERSIONS {
@@ -183,7 +183,7 @@ async fn broken(world: &World) {
     // An existing item causes a conflict, and the record is in a failure document. Then the item is deleted.
     let by_hand = json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}});
     world
-        .put(json!({"PK": {"S": POISON}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
+        .put(json!({"PK": {"S": MALFORMED}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
         .await;
     for entity in [REDRIVABLE, GAP] {
         for (update, pressure) in [(1, 4.2), (2, 6.8), (3, 4.1)] {
@@ -196,7 +196,7 @@ async fn broken(world: &World) {
                 .await;
         }
     }
-    world.fails_for_good(&[REDRIVABLE, POISON]).await;
+    world.fails_for_good(&[REDRIVABLE, MALFORMED]).await;
     world.has_versions(REDRIVABLE, &["v1", "v3"]).await;
     world.delete(REDRIVABLE, "v2").await;
     world.has_versions(GAP, &["v1", "v2", "v3"]).await;

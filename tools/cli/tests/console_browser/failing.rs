@@ -3,7 +3,7 @@
 use crate::{
     browser::Browser,
     checks,
-    data::{GAP, POISON, REDRIVABLE},
+    data::{GAP, MALFORMED, REDRIVABLE},
     keyboard::all_controls_are_reached,
     world::World,
 };
@@ -13,7 +13,7 @@ pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
     browser.press('f').await;
     browser.is_at("/failures").await;
     browser.reads(REDRIVABLE).await;
-    browser.reads(POISON).await;
+    browser.reads(MALFORMED).await;
     browser.reads("RetryAttemptsExhausted").await;
     checks::page(browser, "failures").await;
     all_controls_are_reached(browser).await;
@@ -25,12 +25,12 @@ pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
         documents[index].click().await.unwrap();
         browser.reads("Sequence numbers").await;
         let text = browser.texts("main").await.remove(0);
-        let entity = [POISON, REDRIVABLE]
+        let entity = [MALFORMED, REDRIVABLE]
             .into_iter()
             .find(|entity| text.contains(entity))
             .unwrap();
         // A value of the item that was not stored.
-        let value = if entity == POISON { "no Latest" } else { "6.8" };
+        let value = if entity == MALFORMED { "no Latest" } else { "6.8" };
         browser.reads(value).await;
         checks::page(
             browser,
@@ -39,7 +39,7 @@ pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
         .await;
         browser.choose("Preview a redrive").await;
         browser.reads("The console is read-only").await;
-        let verdict = if entity == POISON {
+        let verdict = if entity == MALFORMED {
             "Malformed"
         } else {
             "All records would be in history."
@@ -50,7 +50,7 @@ pub(crate) async fn documents_are_shown(world: &World, browser: &Browser) {
         seen.push(entity);
     }
     seen.sort_unstable();
-    assert_eq!(seen, [POISON, REDRIVABLE]);
+    assert_eq!(seen, [MALFORMED, REDRIVABLE]);
     assert!(
         !world.items(REDRIVABLE).await.contains_key("v2"),
         "a preview changes nothing"
@@ -70,7 +70,7 @@ pub(crate) async fn an_audit_reports_findings(world: &World, browser: &Browser) 
             .then_some(())
     };
     testkit::wait::eventually("end of the audit", ended).await;
-    for (entity, finding) in [(GAP, "Gap"), (REDRIVABLE, "Gap"), (POISON, "NoVersion")] {
+    for (entity, finding) in [(GAP, "Gap"), (REDRIVABLE, "Gap"), (MALFORMED, "NoVersion")] {
         browser.reads(entity).await;
         browser.reads(finding).await;
     }

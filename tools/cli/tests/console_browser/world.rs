@@ -85,15 +85,12 @@ impl World {
             changes: update.changes,
             ..ChangeOptions::default()
         };
-        match restored.and_then(Version::new) {
-            Some(version) => {
-                let restored = store.restore(&update.entity, version, request, options, inline());
-                restored.await.unwrap();
-            }
-            None => {
-                let deleted = store.set_deleted(&update.entity, true, request, options, inline());
-                deleted.await.unwrap();
-            }
+        if let Some(version) = restored.and_then(Version::new) {
+            let restored = store.restore(&update.entity, version, request, options, inline());
+            restored.await.unwrap();
+        } else {
+            let deleted = store.set_deleted(&update.entity, true, request, options, inline());
+            deleted.await.unwrap();
         }
     }
 

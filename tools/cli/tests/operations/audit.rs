@@ -55,8 +55,8 @@ fn wrong(table: &Table) -> Vec<Value> {
     table.put(json!({"PK": {"S": "Hand"}, "SK": {"S": "v0"}, "State": {"S": "x"}}));
     vec![
         run("Back", "Stray", 2, 12),
-        json!({"ID": "Back", "Finding": "HeadDiffers", "Version": 1}),
-        json!({"ID": "Differs", "Finding": "HeadDiffers", "Version": 12}),
+        json!({"ID": "Back", "Finding": "LatestDiffers", "Version": 1}),
+        json!({"ID": "Differs", "Finding": "LatestDiffers", "Version": 12}),
         run("Gap", "Gap", 10, 10),
         run("Gap", "Gap", 3, 4),
         json!({"ID": "Hand", "Finding": "NoVersion", "Why": "Latest is missing"}),
@@ -91,7 +91,7 @@ fn every_fault_is_found_and_nothing_else() {
         let (findings, summary) = split(ran);
         assert_eq!(findings, expected, "{arguments:?}");
         assert_eq!((&summary["Entities"], &summary["Versions"]), (&json!(7), &json!(68)));
-        let kinds = json!({"Gap": 3, "HeadDiffers": 2, "NoVersion": 1, "Orphan": 1, "Stray": 1});
+        let kinds = json!({"Gap": 3, "LatestDiffers": 2, "NoVersion": 1, "Orphan": 1, "Stray": 1});
         assert_eq!(summary["Findings"], kinds);
         assert!(summary["ReadUnits"].as_f64().unwrap() > 1.0, "{summary}");
     }
@@ -191,9 +191,9 @@ fn a_version_that_arrives_within_the_lag_is_no_gap() {
     assert_eq!(
         findings,
         [
-            json!({"ID": "Late", "Finding": "Lagging", "Through": 1, "Head": 3}),
+            json!({"ID": "Late", "Finding": "Lagging", "Through": 1, "Latest": 3}),
             run("Never", "Gap", 2, 2),
-            json!({"ID": "Never", "Finding": "Lagging", "Through": 1, "Head": 3}),
+            json!({"ID": "Never", "Finding": "Lagging", "Through": 1, "Latest": 3}),
         ]
     );
     assert!(!path.exists());

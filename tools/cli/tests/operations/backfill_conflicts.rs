@@ -104,7 +104,8 @@ fn a_dry_run_has_the_counts_of_the_run() {
             };
             assert_eq!(refused(&planned), refused(&ran));
             for id in ["M1", "M2", "M3", "M4"] {
-                let why = "its entity exists, but no latest item counts its versions: run `vzero repair` first";
+                let why =
+                    "its entity exists, but no latest item counts its versions: run `vzero repair --revive` first";
                 assert!(
                     ran.lines.contains(&json!({"Key": {"Id": id}, "Refused": why})),
                     "{ran:?}"

@@ -328,7 +328,7 @@ fn reads_end_beside_the_greatest_latest() {
     assert_eq!(numbers(&["--changes", "--output", "json"]), [far, 1]);
     assert_eq!(numbers(&["--oldest-first"]), [1, far]);
     assert_eq!(numbers(&["--from", "9223372036854775807"]), [far]);
-    assert_eq!(table.json(&["lag", "Far"], 0)["Head"], far);
+    assert_eq!(table.json(&["lag", "Far"], 0)["Latest"], far);
     // A number that is not that of a version is an error of the item.
     for arguments in [
         &["history", "Beyond", "--limit", "3"][..],

@@ -87,14 +87,14 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
         let ran = table.run(&["get", "E", "--version", "8"]);
         assert_eq!(
             (ran.code, ran.stderr.as_str()),
-            (3, "error: it was pruned: the history of E begins at version 9\n")
+            (3, "error: version 8 of E was pruned: its history begins at version 9\n")
         );
         let three = line(&table, &["get", "E", "--version", "3"]);
         let members: Vec<_> = three["Attributes"].as_object().unwrap().keys().collect();
         assert_eq!(members, ["State", "Timestamp"]);
         assert_eq!(
             line(&table, &["lag", "E"]),
-            json!({"ID": "E", "Head": 12, "Through": 12})
+            json!({"ID": "E", "Latest": 12, "Through": 12})
         );
         let ran = table.run(&["audit", "E", "--all", "--lag", "0"]);
         assert_eq!(ran.code, 2);

@@ -51,7 +51,7 @@ fn versions(numbers: std::ops::RangeInclusive<u64>) -> Vec<Value> {
 /// afterwards.
 fn cases() -> [(Vec<Value>, Vec<Value>); 4] {
     let no_version = json!({"ID": "E", "Finding": "NoVersion", "Why": "Latest is missing"});
-    let differs = json!({"ID": "E", "Finding": "HeadDiffers", "Version": 6});
+    let differs = json!({"ID": "E", "Finding": "LatestDiffers", "Version": 6});
     let with = |latest: Value| [vec![latest], versions(1..=6)].concat();
     [
         // The latest item was deleted.
@@ -60,7 +60,7 @@ fn cases() -> [(Vec<Value>, Vec<Value>); 4] {
         (
             with(latest(Some(2))),
             vec![
-                json!({"ID": "E", "Finding": "HeadDiffers", "Version": 2}),
+                json!({"ID": "E", "Finding": "LatestDiffers", "Version": 2}),
                 run("Stray", 3, 7),
             ],
         ),

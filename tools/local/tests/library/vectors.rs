@@ -51,7 +51,8 @@ struct Table {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Read {
-    read: String,
+    #[serde(rename = "read")]
+    kind: String,
     entity: String,
     version: Option<u64>,
     time: Option<String>,
@@ -201,7 +202,7 @@ async fn open(database: &Database, number: usize, table: &Table) -> Store {
 async fn result(store: &Store, read: &Read) -> Value {
     let id = entity(&read.entity);
     let parsed = || read.time.as_deref().unwrap();
-    let found = match read.read.as_str() {
+    let found = match read.kind.as_str() {
         "latest" => match store.latest(&id, true).await {
             Ok(None) => return json!({"error": "EntityNotFound"}),
             found => found,
@@ -293,12 +294,12 @@ async fn reads() {
     for (number, table) in vectors().tables.iter().enumerate() {
         let store = open(&database, number, table).await;
         for read in &table.reads {
-            *kinds.entry(read.read.clone()).or_default() += 1;
+            *kinds.entry(read.kind.clone()).or_default() += 1;
             let found = result(&store, read).await;
             if found != read.expect {
                 let (
                     Read {
-                        read: kind,
+                        kind,
                         entity,
                         version,
                         time,

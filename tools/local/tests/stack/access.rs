@@ -331,7 +331,8 @@ fn the_server_behind_the_public_port_is_at_a_random_address() {
     let mut printed = String::new();
     for line in lines {
         printed.push_str(&line);
-        if line.contains("dynamodb scan") {
+        // The last command to copy.
+        if line.contains("run -p vzero") {
             break;
         }
     }

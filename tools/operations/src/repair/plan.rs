@@ -244,7 +244,7 @@ impl Planned {
 fn left(entity: &EntityId, finding: &Finding, is_purged: bool, is_out_of_reach: bool) -> Value {
     let mut left = finding.to_json(entity);
     let why = match finding {
-        Finding::Stray { .. } | Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::HeadDiffers { .. }
+        Finding::Stray { .. } | Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::LatestDiffers { .. }
             if is_out_of_reach =>
         {
             OUT_OF_REACH

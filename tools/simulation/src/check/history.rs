@@ -223,7 +223,7 @@ impl<'a> Check<'a> {
             let number = |name: &str| finding[name].as_u64().unwrap_or_default();
             let versions = match finding["Finding"].as_str() {
                 Some("Gap") => number("From")..=number("To"),
-                Some("Lagging") => number("Through") + 1..=number("Head"),
+                Some("Lagging") => number("Through") + 1..=number("Latest"),
                 _ => continue,
             };
             found

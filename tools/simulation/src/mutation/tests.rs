@@ -76,8 +76,14 @@ fn each_mutation_changes_the_requests_of_the_product() {
                 Example::Batch(payload) => assert!(!mutation.accepts_batch(&payload), "{name}"),
                 Example::Time => {
                     let time = Duration::from_secs(60);
-                    let times = [mutation.deadline(time), mutation.purge_wait(time), mutation.lag(time)];
-                    assert_eq!(times.iter().filter(|changed| **changed != time).count(), 1, "{name}");
+                    let times = [
+                        mutation.deadline(time),
+                        mutation.purge_wait(time),
+                        mutation.migration_wait(time),
+                        mutation.lag(time),
+                    ];
+                    let changed = times.iter().filter(|changed| **changed != time).count();
+                    assert_eq!(changed + usize::from(!mutation.reads_both_tables()), 1, "{name}");
                 }
             }
             assert!(mutation.changes() > before, "{name} does not count its change");

@@ -25,7 +25,7 @@ pub enum DeferredCheck {
 pub struct MissingVersions {
     #[serde(rename = "ID")]
     pub(super) id: String,
-    #[serde(rename = "Head")]
+    #[serde(rename = "Latest", alias = "Head")]
     pub(super) latest: Version,
     pub(super) versions: VersionSet,
 }
