@@ -9,6 +9,8 @@
 //! | SS, NS, BS | `{"$strings": […]}`, `{"$numbers": […]}`, `{"$binaries": […]}` |
 //! | M whose only member has a name that begins with `$` | `{"$map": {…}}` |
 
+use std::{collections::HashSet, hash::Hash};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value, json};
 use thiserror::Error;
@@ -118,7 +120,8 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
     };
     let bytes = |text: String| STANDARD.decode(text).ok();
     match form {
-        "$null" => Ok(AttributeValue::Null(true)),
+        "$null" if *operand == Value::Bool(true) => Ok(AttributeValue::Null(true)),
+        "$null" => Err(bad()),
         "$binary" => operand
             .as_str()
             .and_then(|text| bytes(text.to_owned()))
@@ -128,10 +131,10 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
             let text = operand.as_str().ok_or_else(bad)?;
             Ok(AttributeValue::N(number_of_text(text)?))
         }
-        "$strings" => texts().map(AttributeValue::Ss).ok_or_else(bad),
+        "$strings" => set(form, texts().ok_or_else(bad)?, Clone::clone).map(AttributeValue::Ss),
         "$binaries" => {
             let values = texts().and_then(|texts| texts.into_iter().map(bytes).collect());
-            values.map(AttributeValue::Bs).ok_or_else(bad)
+            set(form, values.ok_or_else(bad)?, Clone::clone).map(AttributeValue::Bs)
         }
         "$numbers" => {
             let numbers = operand.as_array().ok_or_else(bad)?.iter().map(|number| match number {
@@ -139,10 +142,20 @@ fn special(form: &str, operand: &Value) -> Result<AttributeValue, InvalidPlain> 
                 Value::String(text) => Ok(number_of_text(text)?),
                 _ => Err(bad()),
             });
-            numbers.collect::<Result<_, _>>().map(AttributeValue::Ns)
+            let numbers: Vec<String> = numbers.collect::<Result<_, InvalidPlain>>()?;
+            set(form, numbers, |number| Decimal::parse(number).ok()).map(AttributeValue::Ns)
         }
         "$map" => map(operand.as_object().ok_or_else(bad)?.clone()),
         _ => Err(InvalidPlain::Form(form.to_owned())),
+    }
+}
+
+/// Checks that the elements are a set that DynamoDB stores: at least one, and none twice by its value.
+fn set<T, V: Eq + Hash>(form: &str, elements: Vec<T>, value: impl Fn(&T) -> V) -> Result<Vec<T>, InvalidPlain> {
+    let values: HashSet<V> = elements.iter().map(value).collect();
+    match elements.is_empty() || values.len() < elements.len() {
+        true => Err(InvalidPlain::Set(form.to_owned())),
+        false => Ok(elements),
     }
 }
 
@@ -166,6 +179,9 @@ pub enum InvalidPlain {
     /// A known form has an invalid operand.
     #[error("{0} has an operand that it does not take")]
     Operand(String),
+    /// A set is empty, or contains an element twice.
+    #[error("{0} has no element, or one of them twice")]
+    Set(String),
 }
 
 #[cfg(test)]
@@ -183,9 +199,10 @@ mod tests {
             any::<bool>().prop_map(AttributeValue::Bool),
             Just(AttributeValue::Null(true)),
             bytes().prop_map(AttributeValue::B),
-            prop::collection::vec("\\PC{1,4}", 1..3).prop_map(AttributeValue::Ss),
-            prop::collection::vec(number, 1..3).prop_map(AttributeValue::Ns),
-            prop::collection::vec(bytes(), 1..3).prop_map(AttributeValue::Bs),
+            prop::collection::btree_set("\\PC{1,4}", 1..3)
+                .prop_map(|set| AttributeValue::Ss(set.into_iter().collect())),
+            prop::collection::btree_set(number, 1..3).prop_map(|set| AttributeValue::Ns(set.into_iter().collect())),
+            prop::collection::btree_set(bytes(), 1..3).prop_map(|set| AttributeValue::Bs(set.into_iter().collect())),
         ];
         leaf.prop_recursive(3, 16, 3, |inner| {
             prop_oneof![
@@ -215,6 +232,13 @@ mod tests {
             json!({"$numbers": ["one"]}),
             json!({"$binaries": ["%"]}),
             json!({"$map": []}),
+            json!({"$null": false}),
+            json!({"$strings": []}),
+            json!({"$strings": ["a", "b", "a"]}),
+            json!({"$numbers": []}),
+            json!({"$numbers": ["1", "1.0"]}),
+            json!({"$numbers": [0, "-0"]}),
+            json!({"$binaries": ["AA==", "AA=="]}),
             json!([{"a": {"$strange": 1}}]),
         ] {
             assert!(from_json(json.clone()).is_err(), "{json}");

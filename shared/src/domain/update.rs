@@ -371,7 +371,7 @@ fn changes(mut members: Map<String, Value>) -> Result<BTreeMap<String, Change>, 
     let is_typed = flag(&mut members, TYPED_VALUES).ok_or(InvalidUpdate::TypedValuesIsNoBool)?;
     let change = |(name, value): (String, Value)| {
         let convert = |value: Value| {
-            if nested::is_in(&value) {
+            if nested::is_in(&value, is_typed) {
                 return Err(InvalidUpdate::MisplacedUpdate { name: name.clone() });
             }
             let name = || name.clone();

@@ -19,7 +19,7 @@ use super::{
     tombstone::is_deleted,
     version::Version,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// One version of an entity, without its [`BOOKKEEPING`] attributes.
 #[derive(Clone, PartialEq)]
@@ -76,6 +76,28 @@ pub const BOOKKEEPING: [&str; 20] = [
 ];
 
 impl VersionView {
+    /// Returns `true` if the version comes from a record of an attached table that was older than the last state of history.
+    pub fn is_late(&self) -> bool {
+        self.change
+            .as_ref()
+            .is_some_and(|change| change.origin == super::attached::item::StateOrigin::Late)
+    }
+
+    /// Returns the attributes, with one that is `true` if the version is a tombstone: `Deleted`, or `(deleted)` if other programs
+    /// write the items, which can have an attribute `Deleted` of their own.
+    pub fn with_tombstone(&self) -> Item {
+        let mut item = self.attributes.clone();
+        if self.deleted {
+            let name = if self.change.is_some() {
+                "(deleted)"
+            } else {
+                names::DELETED
+            };
+            item.insert(name.to_owned(), AttributeValue::Bool(true));
+        }
+        item
+    }
+
     /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
         let recorded_by_stream = item.contains_key(names::RECORDED_BY);
@@ -237,19 +259,20 @@ impl Diff {
 
     /// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Added": {…}, "Removed": {…}, "Changed": {name:
     /// {"From": …, "To": …}}}`. `Recorded` has the [record](VersionView::record_json) of both versions. A deletion or its
-    /// reversal is shown as a change of the attribute `Deleted`.
+    /// reversal is shown as a change of [the attribute of a tombstone](VersionView::with_tombstone).
     pub fn to_json(&self) -> Value {
-        let (from, to) = (with_deleted(&self.from), with_deleted(&self.to));
+        let sorted = |item: Item| HashMap::from(item).into_iter().collect::<BTreeMap<_, _>>();
+        let (from, to) = (sorted(self.from.with_tombstone()), sorted(self.to.with_tombstone()));
         let only_in =
-            |item: &BTreeMap<&String, &AttributeValue>, other: &BTreeMap<&String, &AttributeValue>| -> Map<_, _> {
+            |item: &BTreeMap<String, AttributeValue>, other: &BTreeMap<String, AttributeValue>| -> Map<_, _> {
                 let only = item.iter().filter(|(name, _)| !other.contains_key(*name));
-                only.map(|(name, value)| ((*name).clone(), plain::attribute(value)))
+                only.map(|(name, value)| (name.clone(), plain::attribute(value)))
                     .collect()
             };
         let changed = from.iter().filter_map(|(name, before)| {
             let after = to.get(name).filter(|after| !same_value(before, after))?;
             Some((
-                (*name).clone(),
+                name.clone(),
                 json!({"From": plain::attribute(before), "To": plain::attribute(after)}),
             ))
         });
@@ -263,15 +286,6 @@ impl Diff {
             "Changed": changed.collect::<Map<_, _>>(),
         })
     }
-}
-
-fn with_deleted(view: &VersionView) -> BTreeMap<&String, &AttributeValue> {
-    static DELETED: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| names::DELETED.to_owned());
-    static TRUE: AttributeValue = AttributeValue::Bool(true);
-    view.attributes
-        .iter()
-        .chain(view.deleted.then_some((&*DELETED, &TRUE)))
-        .collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use shared::domain::{
     AttributeValue, Item, names, plain,
     time::EpochMillis,
-    update::{Change, EXPECTED_VERSION, ID, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested},
+    update::{Change, EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested},
 };
 
 use crate::{error::CliError, write_options::WriteOptions};
@@ -98,7 +98,13 @@ fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
 /// Converts attributes in plain JSON to changes.
 pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, CliError> {
     let change = |(name, value): (String, Value)| {
-        let convert = |value| plain::from_json(value).map_err(|error| CliError::usage(&name, error));
+        let convert = |value| match nested::is_in(&value, true) {
+            true => {
+                let name = name.clone();
+                Err(CliError::Usage(InvalidUpdate::MisplacedUpdate { name }.to_string()))
+            }
+            false => plain::from_json(value).map_err(|error| CliError::usage(&name, error)),
+        };
         let change = nested::from_json(value, &convert)?;
         Ok((name, change))
     };

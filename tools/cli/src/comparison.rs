@@ -58,8 +58,8 @@ impl Comparison {
         }
         Self {
             by_name,
-            old: from.map(changes::item_of),
-            new: changes::item_of(to),
+            old: from.map(VersionView::with_tombstone),
+            new: to.with_tombstone(),
         }
     }
 

@@ -68,7 +68,7 @@ fn members_change_and_others_stay() {
             let line = table
                 .run(&["history", "E", "--changes", "--from", "2", "--to", "2"])
                 .stdout;
-            let expected = "  alice  A.City: Bonn → Köln, -A.In.X, +A.New: {\"Z\":1}, -A.a.b\n";
+            let expected = "  alice  A.City: Bonn → Köln, -A.In.X, +A.New: {\"Z\":1}, -A.\"a.b\"\n";
             assert!(line.ends_with(expected), "{line}");
         }
     }
@@ -154,7 +154,7 @@ fn other_rules_hold() {
         ),
         (
             ["--set-json", r#"A={"B": {"$update": {"C": 1}}}"#],
-            "error: A: $update is no known form: put a map with such a name as {\"$map\": {…}}",
+            "error: $update in A is neither in place of an attribute nor of a member of another $update",
         ),
     ] {
         assert_eq!(run(&arguments), (2, message.to_owned()));

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{AttributeValue, Item, attributes::same_value, names, plain, view::VersionView},
+    domain::{AttributeValue, Item, attributes::same_value, plain},
     printable,
 };
 
@@ -50,15 +50,6 @@ pub fn complete(old: Option<&Item>, new: &Item) -> String {
     Changes::between(old, new, None).0.join(", ")
 }
 
-/// Returns the attributes of a version, with `Deleted` if it is a tombstone: a deletion is then one of the changes.
-pub fn item_of(view: &VersionView) -> Item {
-    let mut item = view.attributes.clone();
-    if view.deleted {
-        item.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
-    }
-    item
-}
-
 /// Texts of changes, in the order of the names.
 struct Changes(Vec<String>, Option<usize>);
 
@@ -68,7 +59,7 @@ impl Changes {
         let all: BTreeSet<&String> = old.into_iter().flat_map(|old| old.keys()).chain(new.keys()).collect();
         for name in all {
             let old = old.and_then(|old| old.get(name));
-            changes.walk(&printable::line(name), old, new.get(name));
+            changes.walk(&name_of(name), old, new.get(name));
         }
         changes
     }
@@ -80,7 +71,7 @@ impl Changes {
             (Some(M(old)), Some(M(new))) if !old.is_empty() && !new.is_empty() => {
                 let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
                 for name in all {
-                    let path = format!("{path}.{}", printable::line(name));
+                    let path = format!("{path}.{}", name_of(name));
                     self.walk(&path, old.get(name), new.get(name));
                 }
             }
@@ -130,6 +121,21 @@ impl Changes {
             None => text.into_owned(),
             Some((max, _)) => text.chars().take(max - 1).chain(['…']).collect(),
         }
+    }
+}
+
+/// Returns the name of an attribute, in quotes if it could be more than a name.
+fn name_of(name: &str) -> String {
+    let is_plain = name == "(deleted)" || !is_ambiguous(name) && !name.contains(['.', ':', '(', '+']) && !name.starts_with('-');
+    let quoted = || Value::from(name).to_string();
+    printable::line(&if is_plain { name.to_owned() } else { quoted() }).into_owned()
+}
+
+/// Returns a text of a client in quotes if it looks like another part of its line.
+pub fn word(text: &str) -> String {
+    match is_ambiguous(text) || text.contains("  ") || text.contains(": ") {
+        true => Value::from(text).to_string(),
+        false => text.to_owned(),
     }
 }
 

@@ -43,9 +43,17 @@ fn members_of(value: &mut Value) -> Option<serde_json::Map<String, Value>> {
 
 /// Returns `true` if a value contains `{"$update": …}`, which has a meaning only in place of an attribute or a member of another
 /// `$update`.
-pub(super) fn is_in(value: &Value) -> bool {
+///
+/// In typed values, `{"$map": …}` is a map whose only member has any name.
+pub fn is_in(value: &Value, is_typed: bool) -> bool {
+    let is_in = |value: &Value| is_in(value, is_typed);
     match value {
-        Value::Object(members) => (members.len() == 1 && members.contains_key(UPDATE)) || members.values().any(is_in),
+        Value::Object(members) if members.len() == 1 => match (members.get("$map"), members.contains_key(UPDATE)) {
+            (Some(Value::Object(map)), _) if is_typed => map.values().any(is_in),
+            (_, true) => true,
+            _ => members.values().any(is_in),
+        },
+        Value::Object(members) => members.values().any(is_in),
         Value::Array(values) => values.iter().any(is_in),
         _ => false,
     }

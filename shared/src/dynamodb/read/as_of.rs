@@ -6,9 +6,7 @@
 //! than the one after it.
 
 use crate::{
-    domain::{
-        attached::item::StateOrigin, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView,
-    },
+    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::{Store, read::versions::ReadError},
 };
 
@@ -66,11 +64,12 @@ impl Store {
                 Ok(Probe::Earlier(view)) => (low, found) = (middle.get() + 1, Some(view)),
                 Ok(Probe::Later) => (high, undecided) = (middle.get(), None),
                 Ok(Probe::LaterByStream) => {
-                    let later = self.earlier_after(entity, middle, high, time, consistent).await?;
-                    if let Some(view) = later {
-                        (low, found) = (view.version.get() + 1, Some(view));
-                    } else {
-                        (high, undecided) = (middle.get(), None);
+                    match self.earlier_after(entity, middle, high, time, consistent).await {
+                        Ok(Some(view)) => (low, found) = (view.version.get() + 1, Some(view)),
+                        Ok(None) => (high, undecided) = (middle.get(), None),
+                        Err(ReadError::Service(error)) => return Err(error.into()),
+                        // A version above this one is not known. One below it can still decide.
+                        Err(unknown) => (high, undecided) = (middle.get(), Some(unknown)),
                     }
                 }
                 Err(ReadError::Service(error)) => return Err(error.into()),
@@ -103,11 +102,7 @@ impl Store {
         let view = self.view(entity, version, item.ok_or(ReadError::Missing { version })?);
         let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
         // A late version never was the state of the item.
-        let is_late = view
-            .change
-            .as_ref()
-            .is_some_and(|change| change.origin == StateOrigin::Late);
-        Ok(match (recorded <= time && !is_late, view.recorded_by_stream) {
+        Ok(match (recorded <= time && !view.is_late(), view.recorded_by_stream) {
             (true, _) => Probe::Earlier(Box::new(view)),
             (false, false) => Probe::Later,
             (false, true) => Probe::LaterByStream,

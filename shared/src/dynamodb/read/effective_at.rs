@@ -6,6 +6,7 @@
 use crate::{
     domain::{
         entity::EntityId,
+        marks::is_expired,
         time::ClientTime,
         version::Version,
         view::{NoTime, VersionView},
@@ -53,7 +54,9 @@ impl Store {
             let from = Version::new(to.get().saturating_sub(size - 1)).unwrap_or(Version::FIRST);
             let run = self.version_run(entity, from, to, 1, consistent).await?;
             for version in (run.from..=to.get()).rev().filter_map(Version::new) {
-                let Some(item) = run.items.get(&version.get()) else {
+                // DynamoDB deletes expired items later, and a pruned version must not come back until then.
+                let item = run.items.get(&version.get());
+                let Some(item) = item.filter(|item| !is_expired(item, self.clock.now())) else {
                     let floor = self.floor(entity, consistent).await?;
                     return Err(match version < floor {
                         true => ReadError::Pruned { floor },

@@ -141,18 +141,21 @@ impl History {
 
 /// Prints a version with its changes, as one line.
 fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
-    const UNKNOWN: &str = "previous version not available";
+    let unknown = match one.view.is_late() {
+        true => "not compared: its record arrived late",
+        false => "previous version not available",
+    };
     let mut json = json!({"ID": one.view.entity.as_str()});
     if let Value::Object(members) = &mut json {
         members.extend(one.view.record_json());
         match &one.compared {
             Compared::With(comparison) => members.insert("Changes".to_owned(), comparison.to_json()),
-            Compared::Unknown | Compared::No => members.insert("Note".to_owned(), UNKNOWN.into()),
+            Compared::Unknown | Compared::No => members.insert("Note".to_owned(), unknown.into()),
         };
     }
     let changes = match &one.compared {
         Compared::With(comparison) => comparison.line(output.is_full()),
-        Compared::Unknown | Compared::No => format!("({UNKNOWN})"),
+        Compared::Unknown | Compared::No => format!("({unknown})"),
     };
     // Lines for people are the default, also without a terminal.
     if output.is_json_chosen() {

@@ -33,7 +33,7 @@ impl Items {
         if collection.items.is_empty() {
             return Err(CliError::no_entity(&self.id));
         }
-        output.item_collection(&self.id, &collection)?;
+        output.item_collection(entity.as_str(), &collection)?;
         if collection.expired > 0 {
             output::note(&format!("{} expired items are not shown", collection.expired));
         }

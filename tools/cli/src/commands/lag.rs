@@ -14,7 +14,8 @@ pub(crate) struct Lag {
 
 impl Lag {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let lag = connection.store.lag(&connection.entity(&self.id)?).await?;
+        let entity = connection.entity(&self.id)?;
+        let lag = connection.store.lag(&entity).await?;
         let lag = lag.ok_or_else(|| CliError::no_entity(&self.id))?;
         let through = lag.through.map_or(0, Version::get);
         let sentence = format!(
@@ -22,7 +23,7 @@ impl Lag {
             lag.latest
         );
         output.sentence(
-            &json!({"ID": self.id, "Latest": lag.latest, "Through": through}),
+            &json!({"ID": entity.as_str(), "Latest": lag.latest, "Through": through}),
             &sentence,
         )
     }

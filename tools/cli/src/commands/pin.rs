@@ -36,6 +36,6 @@ impl Pin {
         if self.unpin && number < store.floor(&entity, true).await? {
             output::note("it is below the floor: the next prune marks it");
         }
-        output.object(&json!({"ID": self.id, "Version": number, "Pinned": !self.unpin}))
+        output.object(&json!({"ID": entity.as_str(), "Version": number, "Pinned": !self.unpin}))
     }
 }

@@ -37,15 +37,16 @@ pub(crate) struct Purge {
 impl Purge {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let mut purge = purge::Purge::of(&connection.store, &self.id).await?;
+        let entity = connection.entity(&self.id)?;
         if self.dry_run {
-            return output.object(&json!({"ID": self.id, "WouldDelete": to_json(purge.existing())}));
+            return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(purge.existing())}));
         }
         if !self.yes {
             confirm(&self.id, purge.existing())?;
         }
         let done = purge.run(self.wait, waiting).await;
         // Also after an error.
-        output.object(&json!({"ID": self.id, "Deleted": to_json(purge.deleted())}))?;
+        output.object(&json!({"ID": entity.as_str(), "Deleted": to_json(purge.deleted())}))?;
         Ok(done?)
     }
 }

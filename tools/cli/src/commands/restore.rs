@@ -5,6 +5,7 @@ use serde_json::{Map, json};
 use shared::{
     domain::{
         attached::{AttachedTable, key, restore::Restore as Change},
+        entity::EntityId,
         plain,
     },
     dynamodb::{
@@ -88,7 +89,7 @@ impl Restore {
             restore => restore.map_err(OperationError::from)?,
         };
         if self.dry_run {
-            return output.object(&self.planned(restore.change()));
+            return output.object(&self.planned(&entity, restore.change()));
         }
         let restored = store.restore_item(&restore).await.map_err(OperationError::from)?;
         let outcome = match restored {
@@ -96,11 +97,11 @@ impl Restore {
             ItemRestored::Deleted => "Deleted",
             ItemRestored::Unchanged => "Unchanged",
         };
-        output.object(&json!({"ID": self.id, "Version": self.number, "Outcome": outcome}))
+        output.object(&json!({"ID": entity.as_str(), "Version": self.number, "Outcome": outcome}))
     }
 
-    fn planned(&self, change: &Change) -> serde_json::Value {
-        let mut planned = json!({"ID": self.id, "Version": self.number, "DryRun": true});
+    fn planned(&self, entity: &EntityId, change: &Change) -> serde_json::Value {
+        let mut planned = json!({"ID": entity.as_str(), "Version": self.number, "DryRun": true});
         match change {
             Change::Unchanged => planned["Outcome"] = json!("Unchanged"),
             Change::Delete => planned["Outcome"] = json!("Deleted"),

@@ -1,5 +1,6 @@
 //! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
 
+use operations::changes::word;
 use serde_json::{Map, Value};
 use shared::domain::{
     AttributeValue, plain,
@@ -125,9 +126,14 @@ pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
         format!("{}Z", to_the_second.trim_end_matches('Z').replace('T', " "))
     });
     let time = time.unwrap_or_else(|| "(time not known)".to_owned());
-    let text = |value: &Option<AttributeValue>| value.as_ref().map(|value| cell(&plain::attribute(value)));
+    let text = |value: &Option<AttributeValue>| match value {
+        Some(AttributeValue::S(text)) => Some(visible(&word(text))),
+        value => value.as_ref().map(|value| cell(&plain::attribute(value))),
+    };
+    let mark = view.change.as_ref().and_then(|change| change.origin.mark());
     let reason = text(&view.reason).map(|reason| format!("({reason})"));
-    let parts = [Some(view.version.to_string()), Some(time), text(&view.actor)];
+    let mark = mark.map(|mark| format!("[{mark}]"));
+    let parts = [Some(view.version.to_string()), Some(time), mark, text(&view.actor)];
     let parts = parts.into_iter().chain([Some(changes.to_owned()), reason]).flatten();
     parts.collect::<Vec<_>>().join("  ")
 }

@@ -46,7 +46,7 @@ fn items_without_history_get_a_baseline() {
     );
     let changes = orders.run(&["history", &Orders::key(60), "--changes"]).stdout;
     assert!(
-        changes.ends_with("Z  +customer: c, +no: 60, +rev: 4, +state: a\n"),
+        changes.ends_with("Z  [Baseline]  +customer: c, +no: 60, +rev: 4, +state: a\n"),
         "{changes}"
     );
     let audit = orders.json(&["audit", "--all", "--lag", "0"], 0);

@@ -37,6 +37,45 @@ fn a_record_that_is_redriven_after_later_ones_is_late() {
     let second = orders.json(&["redrive", &failed], 0);
     assert_eq!(members(&second, &COUNTS), json!([1, 0, 1, 0]));
     assert_eq!(orders.versions(1).len(), 4);
+    orders.put(1, &state("d"));
+    orders.deliver(&orders.records()[3..]);
+    // The order never was in state b after state c.
+    let lines = orders.run(&["history", &Orders::key(1), "--changes"]).stdout;
+    let said: Vec<_> = lines.lines().map(|line| line.splitn(3, "  ").nth(2).unwrap()).collect();
+    let expected = [
+        "(previous version not available)",
+        "[Late]  (not compared: its record arrived late)",
+        "state: b → c",
+        "[Missed]  state: a → b",
+        "+customer: c, +no: 1, +state: a",
+    ];
+    assert_eq!(said, expected, "{lines}");
+}
+
+#[test]
+fn a_deletion_is_no_attribute_of_the_item() {
+    let orders = orders();
+    let deleted = json!({"state": {"S": "a"}, "Deleted": {"BOOL": true}});
+    orders.put(1, &state("a"));
+    orders.put(1, &deleted);
+    orders.delete(1);
+    orders.put(1, &deleted);
+    orders.deliver_all();
+    let lines = orders.run(&["history", &Orders::key(1), "--changes", "--oldest-first"]);
+    let said: Vec<_> = lines
+        .stdout
+        .lines()
+        .map(|line| line.splitn(3, "  ").nth(2).unwrap())
+        .collect();
+    let expected = ["+customer: c", "+Deleted: true", "+(deleted): true", "-(deleted)"];
+    assert_eq!(
+        said.iter()
+            .map(|said| said.split(", ").next().unwrap())
+            .collect::<Vec<_>>(),
+        expected,
+        "{}",
+        lines.stdout
+    );
 }
 
 #[test]

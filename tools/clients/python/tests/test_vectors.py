@@ -30,8 +30,24 @@ class Domain(unittest.TestCase):
             self.assertEqual(None if nanos is None else times.text(nanos), vector["time"], vector["text"])
         zone = timezone(timedelta(hours=1))
         self.assertEqual(times.text(times.of_argument(datetime(2026, 1, 1, 1, 0, 0, 5, zone))), "2026-01-01T00:00:00.000005000Z")
-        for invalid in ["soon", datetime(2026, 1, 1)]:
+        ahead, behind = timezone(timedelta(hours=2)), timezone(timedelta(hours=-1))
+        for invalid in [
+            "soon",
+            "0001-01-01T00:00:00+02:00",
+            "9999-12-31T23:59:59-01:00",
+            datetime(2026, 1, 1),
+            datetime.min.replace(tzinfo=ahead),
+            datetime.max.replace(tzinfo=behind),
+        ]:
             self.assertRaises(ValueError, times.of_argument, invalid)
+        for extreme in [datetime.min, datetime.max]:
+            nanos = times.of_argument(extreme.replace(tzinfo=timezone.utc))
+            self.assertEqual(times.parse(times.text(nanos)), nanos)
+
+    def test_a_tick_after_the_last_time(self):
+        last = "9999-12-31T23:59:59.999999999Z"
+        record = {"RecordedAt": {"S": last}, "RecordedVersion": {"N": "1"}, "RecordedTick": {"N": "3"}}
+        self.assertEqual(Version.of("E", 1, {"Latest": {"N": "1"}, **record}).recorded_at, last)
 
     def test_layouts(self):
         for vector in VECTORS["layouts"]:
@@ -131,12 +147,28 @@ class Reads(unittest.TestCase):
                 page_size=size,
             )
         )
-        self.assertTrue(all(pages), "no page is empty")
-        # The latest item can be one more.
-        self.assertTrue(all(len(page) <= size + 1 for page in pages))
+        self.assertTrue(all(1 <= len(page) <= size for page in pages), [len(page) for page in pages])
         for view in sum(pages, []):
             self.assertEqual(view.attributes["State"], str(view.number))
         return [view.number for page in pages for view in page]
+
+    def test_arguments_outside_of_their_range(self):
+        table = self.open(VECTORS["tables"][0])
+        for number in (0, -1):
+            for oldest_first in (False, True):
+                for name in ("limit", "page_size"):
+                    pages = table.history("Long", oldest_first=oldest_first, **{name: number})
+                    self.assertRaises(ValueError, next, pages)
+            with self.assertRaises(ValueError):
+                table.effective_at("Client", "2026-03-01T00:00:05Z", limit=number)
+        for time in ("0001-01-01T00:00:00+02:00", "9999-12-31T23:59:59-01:00"):
+            self.assertRaises(ValueError, table.as_of, "Long", time)
+            self.assertRaises(ValueError, table.effective_at, "Client", time)
+
+    def test_pages_are_full_while_the_stream_lags(self):
+        vector = next(vector for vector in VECTORS["tables"] if vector["name"] == "one table, width 10")
+        pages = self.open(vector).history("Lag", page_size=3)
+        self.assertEqual([[view.number for view in page] for page in pages], [[5, 3, 2], [1]])
 
     def test_a_search_reads_few_versions(self):
         times_of = lambda number: f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000000Z"

@@ -137,13 +137,15 @@ export class Table {
    * Reads the highest version whose `Time` or `Timestamp` is not later. Undefined if there is none. It reads versions newest
    * first, at most `limit`.
    *
-   * @throws LimitReached, UnknownTime, and as `asOf` does
+   * @throws LimitReached, UnknownTime, RangeError for a limit below 1, and as `asOf` does
    */
   async effectiveAt(
     entity: string,
     time: string | Date,
     options: { limit?: number | undefined } = {},
   ): Promise<Version | undefined> {
+    const limit = options.limit ?? Infinity;
+    checkPositive("limit", limit);
     const wanted = times.ofArgument(time);
     const newest = await this.#newest(entity);
     const isInEffect = (version: Version) => {
@@ -151,7 +153,6 @@ export class Table {
       return own !== undefined && own <= wanted;
     };
     if (isInEffect(newest)) return newest;
-    const limit = options.limit ?? Infinity;
     let [read, last, size] = [1, newest.number - 1, FIRST_PAGE];
     while (last > 0) {
       if (read >= limit) throw new LimitReached(read);
@@ -171,26 +172,33 @@ export class Table {
    * Reads versions newest first, page by page. A page is not empty. Versions that are not stored are left out; the latest item
    * supplies its version. To continue later, pass `last` or `first` one beyond the last version that was read.
    *
-   * @throws EntityNotFound, InvalidLatest
+   * @throws EntityNotFound, InvalidLatest, RangeError for a limit or page size below 1
    */
   async *history(entity: string, options: HistoryOptions = {}): AsyncGenerator<Version[], void> {
-    const { oldestFirst = false, first = 1, pageSize = MAX_KEYS } = options;
+    const { oldestFirst = false, first = 1, limit = Infinity, pageSize = MAX_KEYS } = options;
+    checkPositive("limit", limit);
+    checkPositive("pageSize", pageSize);
     const newest = await this.#newest(entity);
     const last = Math.min(options.last ?? newest.number, newest.number);
-    let left = options.limit ?? Infinity;
+    let left = limit;
     let pending = first <= newest.number && newest.number <= last;
+    let carried: Version[] = [];
     for await (const page of this.#pages(entity, Math.max(first, 1), last, oldestFirst, pageSize)) {
       if (!oldestFirst && pending) {
         pending = false;
         if (page[0]?.number !== newest.number) page.unshift(newest);
       }
       pending &&= !page.some((found) => found.number === newest.number);
-      const wanted = page.slice(0, left);
+      // With the latest item, a page can have one version too many. It moves to the next page.
+      const found = [...carried, ...page];
+      carried = found.slice(pageSize);
+      const wanted = found.slice(0, Math.min(pageSize, left));
       left -= wanted.length;
       if (wanted.length > 0) yield wanted;
       if (left <= 0) return;
     }
-    if (pending) yield [newest];
+    if (pending) carried.push(newest);
+    if (carried.length > 0) yield carried;
   }
 
   async *#pages(
@@ -414,6 +422,11 @@ function counter(entity: string, latest: Item): number {
 function recorded(version: Version): string {
   if (version.recordedAt === undefined) throw new UnknownTime(version.number);
   return version.recordedAt;
+}
+
+function checkPositive(name: string, value: number): void {
+  if (value >= 1 && (Number.isInteger(value) || value === Infinity)) return;
+  throw new RangeError(`${name} is ${value}, not a whole number from 1 on`);
 }
 
 /** Returns an error that leaves a version undecided, and throws any other. */

@@ -64,7 +64,8 @@ export function view(entity: string, number: number, stored: Item): Version {
   const item = stored.Latest === undefined ? stored : ofLatest(stored, number);
   const recorded = times.parse(text(item, "RecordedAt") ?? "");
   const restored = whole(item, "RestoredFrom");
-  const attributes = Object.entries(item).filter(([name]) => !BOOKKEEPING.has(name));
+  // The SDK returns undefined for an item's attribute that is named `__proto__`.
+  const attributes = Object.entries(item).filter(([name, of]) => of !== undefined && !BOOKKEEPING.has(name));
   return {
     entity,
     number,

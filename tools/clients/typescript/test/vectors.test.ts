@@ -10,6 +10,7 @@ import {
   BatchWriteItemCommand,
   CreateTableCommand,
   DynamoDBClient,
+  GetItemCommand,
   waitUntilTableExists,
 } from "@aws-sdk/client-dynamodb";
 import { type Attribute, Layout, NumberValue, ReadError, Table, VersionNotFound, VersionPruned } from "../src/index.js";
@@ -99,7 +100,13 @@ test("times", () => {
     assert.equal(nanos === undefined ? null : times.text(nanos), time, text);
   }
   assert.equal(times.text(times.ofArgument(new Date(-1))), "1969-12-31T23:59:59.999000000Z");
-  assert.throws(() => times.ofArgument("soon"), RangeError);
+  const dates = [new Date(NaN), new Date(8.64e15), new Date(-8.64e15)];
+  for (const invalid of ["soon", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+02:00", ...dates]) {
+    assert.throws(() => times.ofArgument(invalid), RangeError);
+  }
+  for (const extreme of ["0000-01-01T00:00:00.000000000Z", "9999-12-31T23:59:59.999999999Z"]) {
+    assert.equal(times.text(times.ofArgument(extreme)), extreme);
+  }
 });
 
 test("layouts", () => {
@@ -134,6 +141,12 @@ test("views", () => {
   }
 });
 
+test("a tick after the last time", () => {
+  const last = "9999-12-31T23:59:59.999999999Z";
+  const record = { RecordedAt: { S: last }, RecordedVersion: { N: "1" }, RecordedTick: { N: "3" } };
+  assert.equal(view("E", 1, { Latest: { N: "1" }, ...record }).recordedAt, last);
+});
+
 async function create(name: string, items: Item[]) {
   const keys = ["PK", "SK"] as const;
   await client.send(
@@ -166,7 +179,7 @@ async function history(table: Table, read: Read): Promise<number[]> {
   const { entity, oldestFirst, from: first, to: last, limit, pageSize } = read;
   const found: number[] = [];
   for await (const page of table.history(entity, { oldestFirst, first, last, limit, pageSize })) {
-    assert.ok(page.length > 0 && page.length <= (pageSize ?? 100) + 1);
+    assert.ok(page.length > 0 && page.length <= (pageSize ?? 100), `${page.length}`);
     for (const version of page) assert.equal(version.attributes.State, String(version.number));
     found.push(...page.map(({ number }) => number));
   }
@@ -205,6 +218,65 @@ for (const vector of vectors.tables as TableVector[]) {
     }
   });
 }
+
+test("arguments outside of their range", async () => {
+  const table = await open(vectors.tables[0]);
+  for (const number of [0, -1, 1.5, NaN]) {
+    for (const oldestFirst of [false, true]) {
+      for (const name of ["limit", "pageSize"]) {
+        await assert.rejects(table.history("Long", { oldestFirst, [name]: number }).next(), RangeError);
+      }
+    }
+    await assert.rejects(table.effectiveAt("Client", "2026-03-01T00:00:05Z", { limit: number }), RangeError);
+  }
+  for (const time of ["9999-12-31T23:59:59-01:00", new Date(8.64e15)]) {
+    await assert.rejects(table.asOf("Long", time), RangeError);
+    await assert.rejects(table.effectiveAt("Client", time), RangeError);
+  }
+});
+
+test("pages are full while the stream lags", async () => {
+  const table = await open(vectors.tables.find(({ name }: TableVector) => name === "one table, width 10"));
+  const pages: number[][] = [];
+  for await (const page of table.history("Lag", { pageSize: 3 })) pages.push(page.map(({ number }) => number));
+  assert.deepEqual(pages, [[5, 3, 2], [1]]);
+});
+
+test("an attribute named __proto__ does not hide the others", async () => {
+  const stored: Item = JSON.parse('{"State": {"S": "OK"}, "__proto__": {"S": "a name"}}');
+  for (const digits of [1, 10]) {
+    const name = `Node-${randomUUID()}`;
+    const layout = new Layout(digits);
+    await create(name, [
+      { PK: { S: "#vzero" }, SK: { S: "config" }, VersionDigits: { N: `${digits}` } },
+      { PK: { S: "E" }, SK: { S: "v0" }, Latest: { N: "2" }, ...stored },
+      { PK: { S: "E" }, SK: { S: layout.key(1) }, RecordedAt: { S: "2026-01-01T00:00:01Z" }, ...stored },
+      { PK: { S: "E" }, SK: { S: layout.key(2) }, RecordedAt: { S: "2026-01-01T00:00:02Z" }, ...stored },
+    ]);
+    const raw = await client.send(new GetItemCommand({ TableName: name, Key: { PK: { S: "E" }, SK: { S: "v0" } } }));
+    assert.ok(Object.hasOwn(raw.Item ?? {}, "__proto__"));
+    const table = new Table(client, name);
+    const found = [await table.latest("E"), await table.version("E", 1), await table.asOf("E", "2026-01-01T00:00:01Z")];
+    for await (const page of table.history("E")) found.push(...page);
+    assert.deepEqual(found.map((version) => version?.number), [2, 1, 1, 2, 1]);
+    for (const version of found) {
+      // The SDK loses the value.
+      const { State, ...others } = version?.attributes ?? {};
+      assert.equal(State, "OK");
+      assert.deepEqual(Object.values(others).filter((value) => value !== "a name"), []);
+    }
+  }
+});
+
+test("a history table keeps an attribute named __proto__", async () => {
+  const name = `Node-${randomUUID()}`;
+  const config = { PK: { S: "#vzero" }, SK: { S: "config" }, VersionDigits: { N: "10" }, HistoryTable: { S: `${name}-history` } };
+  const image: Item = JSON.parse('{"__proto__": {"S": "a name"}}');
+  await create(name, [config, { PK: { S: "E" }, SK: { S: "v0" }, Latest: { N: "1" }, ...image }]);
+  await create(`${name}-history`, [{ PK: { S: "E" }, SK: { S: "v0000000001" }, Image: { M: image } }]);
+  const found = await new Table(client, name).version("E", 1);
+  assert.deepEqual(Object.entries(found.attributes), [["__proto__", "a name"]]);
+});
 
 test("messages name what exists", async () => {
   const table = await open(vectors.tables[0]);

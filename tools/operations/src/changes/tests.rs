@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use shared::domain::{entity::EntityId, version::Version};
+use shared::domain::{entity::EntityId, version::Version, view::VersionView};
 
 use super::*;
 
@@ -67,10 +67,28 @@ fn long_and_hidden_text() {
 }
 
 #[test]
+fn a_text_cannot_look_like_another_part_of_the_line() {
+    let named = |name: &str| item(json!({name: {"S": "1"}}));
+    for (name, shown) in [
+        ("Address.City", r#"+"Address.City": 1"#),
+        ("z, Total: 120 → 90", r#"+"z, Total: 120 → 90": 1"#),
+        ("-Note", r#"+"-Note": 1"#),
+        ("Straße 1", "+Straße 1: 1"),
+    ] {
+        assert_eq!(summary(None, &named(name), 5), shown);
+    }
+    assert_eq!(word("alice"), "alice");
+    assert_eq!(
+        word("amy  Status: paid → refunded"),
+        r#""amy  Status: paid → refunded""#
+    );
+}
+
+#[test]
 fn a_tombstone_is_a_change() {
     let view = |item: Value| {
         let item = serde_json::from_value(item).unwrap();
-        item_of(&VersionView::new(EntityId::new("E").unwrap(), Version::FIRST, item))
+        VersionView::new(EntityId::new("E").unwrap(), Version::FIRST, item).with_tombstone()
     };
     let (live, deleted) = (view(json!({})), view(json!({"Deleted": {"BOOL": true}})));
     assert_eq!(summary(Some(&live), &deleted, 5), "+Deleted: true");

@@ -210,7 +210,10 @@ impl Selection {
             return None;
         }
         let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
-        let compared = if previous.is_some() || view.version == Version::FIRST {
+        // A late version never was the state of the item, so it is neither a change of the version before it, nor is the next
+        // one a change of it.
+        let is_late = view.is_late() || previous.is_some_and(VersionView::is_late);
+        let compared = if !is_late && (previous.is_some() || view.version == Version::FIRST) {
             Compared::With(Comparison::new(previous, &view))
         } else {
             Compared::Unknown

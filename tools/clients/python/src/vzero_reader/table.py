@@ -105,8 +105,10 @@ class Table:
     def effective_at(self, entity: str, time: str | datetime, *, limit: int | None = None) -> Version | None:
         """Reads the highest version whose `Time` or `Timestamp` is not later. None if there is none.
 
-        It reads versions newest first, at most `limit`. Raises LimitReached, UnknownTime, and as `as_of` does.
+        It reads versions newest first, at most `limit`. Raises LimitReached, UnknownTime, ValueError for a limit below
+        1, and as `as_of` does.
         """
+        _check_positive(limit=limit)
         wanted = times.of_argument(time)
         newest = self._newest(entity)
         read, last, size = 1, newest.number - 1, _FIRST_PAGE
@@ -142,18 +144,24 @@ class Table:
         """Reads the versions from `first` to `last`, newest first, page by page. A page is not empty.
 
         Versions that are not stored are left out; the latest item supplies its version. To continue later, pass
-        `last` or `first` one beyond the last version that was read. Raises EntityNotFound, InvalidLatest.
+        `last` or `first` one beyond the last version that was read. A page has at most `page_size` versions. Raises
+        EntityNotFound, InvalidLatest, and ValueError for a limit or page size below 1, with the first page.
         """
+        _check_positive(limit=limit, page_size=page_size)
         newest = self._newest(entity)
         last = newest.number if last is None else min(last, newest.number)
         left = MAX_VERSION if limit is None else limit
         pending = first <= newest.number <= last
+        carried: list[Version] = []
         for page in self._pages(entity, max(first, 1), last, oldest_first, page_size):
             if not oldest_first and pending:
                 pending = False
                 if not page or page[0].number != newest.number:
                     page.insert(0, newest)
             pending = pending and not any(view.number == newest.number for view in page)
+            # With the latest item, a page can have one version too many. It moves to the next page.
+            page = carried + page
+            page, carried = page[:page_size], page[page_size:]
             page = page[:left]
             left -= len(page)
             if page:
@@ -161,7 +169,9 @@ class Table:
             if left <= 0:
                 return
         if pending:
-            yield [newest]
+            carried.append(newest)
+        if carried:
+            yield carried
 
     def _pages(
         self, entity: str, first: int, last: int, oldest_first: bool, size: int
@@ -346,6 +356,12 @@ def _counter(entity: str, latest: Item) -> int:
     if counter is None or counter != int(counter) or not 1 <= counter <= MAX_VERSION:
         raise InvalidLatest(entity)
     return int(counter)
+
+
+def _check_positive(**arguments: int | None) -> None:
+    for name, value in arguments.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}, less than 1")
 
 
 def _recorded(view: Version) -> str:
