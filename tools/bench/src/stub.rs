@@ -138,7 +138,8 @@ async fn respond(
     }
     let body = if updates {
         let latest = counts.latest.fetch_add(1, Ordering::Relaxed) + 1;
-        format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}}}}}}"#)
+        // An update of a latest item, or the claim of the table's layout when a function starts.
+        format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}},"VersionDigits":{{"N":"1"}}}}}}"#)
     } else {
         let statements = body.map_or(0, |body| count(&body, b"\"Statement\":"));
         let responses = vec!["{}"; statements].join(",");

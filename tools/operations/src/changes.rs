@@ -126,7 +126,8 @@ impl Changes {
 
 /// Returns the name of an attribute, in quotes if it could be more than a name.
 fn name_of(name: &str) -> String {
-    let is_plain = name == "(deleted)" || !is_ambiguous(name) && !name.contains(['.', ':', '(', '+']) && !name.starts_with('-');
+    let is_plain =
+        name == "(deleted)" || !is_ambiguous(name) && !name.contains(['.', ':', '(', '+']) && !name.starts_with('-');
     let quoted = || Value::from(name).to_string();
     printable::line(&if is_plain { name.to_owned() } else { quoted() }).into_owned()
 }

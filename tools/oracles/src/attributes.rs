@@ -1,5 +1,7 @@
 //! Parsers and serializers of attribute values, in DynamoDB JSON and in plain JSON.
 
+use std::collections::HashSet;
+
 use serde_json::{Number, Value};
 use shared::domain::{AttributeValue, Item, attributes as domain, attributes::same_item, number::Decimal, plain, size};
 
@@ -60,7 +62,7 @@ fn check_dynamodb_json(value: &AttributeValue) {
     }
 }
 
-/// Checks values that DynamoDB can store, which excludes invalid numbers and `NULL: false`.
+/// Checks values that DynamoDB can store, which excludes invalid numbers, invalid sets and `NULL: false`.
 fn check_plain_json(value: &AttributeValue) {
     let printed = plain::attribute(value).to_string();
     if !is_storable(value) || size::check_attribute("A", value).is_err() {
@@ -76,14 +78,19 @@ fn check_plain_json(value: &AttributeValue) {
 }
 
 fn is_storable(value: &AttributeValue) -> bool {
-    use AttributeValue::{L, M, N, Ns, Null};
+    use AttributeValue::{Bs, L, M, N, Ns, Null, Ss};
     let number = |text: &String| {
         Decimal::parse(text).is_ok()
             && serde_json::from_str::<Number>(text).is_ok_and(|number| number.to_string() == *text)
     };
     match value {
         N(text) => number(text),
-        Ns(texts) => texts.iter().all(number),
+        Ns(texts) => {
+            let values: HashSet<_> = texts.iter().filter_map(|text| Decimal::parse(text).ok()).collect();
+            texts.iter().all(number) && !texts.is_empty() && values.len() == texts.len()
+        }
+        Ss(texts) => !texts.is_empty() && texts.iter().collect::<HashSet<_>>().len() == texts.len(),
+        Bs(values) => !values.is_empty() && values.iter().collect::<HashSet<_>>().len() == values.len(),
         Null(value) => *value,
         L(values) => values.iter().all(is_storable),
         M(members) => members.values().all(is_storable),
