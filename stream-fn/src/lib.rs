@@ -109,8 +109,10 @@ impl HistoryWriter {
     /// Reads the table's layout, to know if history is being moved. The first request also sets up the connection, among others.
     /// During initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
     async fn warm_up(&mut self) {
-        if let Ok(Ok(layout)) = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_layout()).await {
-            // No writer has stored the layout yet: there can be a history that is to be moved.
+        let layout = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_layout()).await;
+        // An attached table has no layout, and its history is never moved.
+        if let (Ok(Ok(layout)), None) = (layout, self.store.attached_table()) {
+            // Without a stored layout, there can be a history that is to be moved.
             let is_migrating = layout.history.is_none_or(|history| history.is_migrating);
             self.store.set_migrating(is_migrating);
         }

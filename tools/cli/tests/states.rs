@@ -198,7 +198,7 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         ),
         (
             r#"{"ID": "E", "Time": "2024-01-01", "A": {"$strings": []}}"#,
-            "line 2: a set is empty",
+            "line 2: A: $strings has no element, or one of them twice",
         ),
         (r#"{"ID": "E", "Time": "2024-01-01", "": 1}"#, "line 2: a name is empty"),
         (&large, "line 2: the item would be larger than 400 KB"),

@@ -24,7 +24,7 @@ pub const MAX_VALUE_CHARS: usize = 60;
 /// Returns the first `limit` changes from `old` to `new`, and the number of the others: `+2 more`. The text is empty if there is
 /// no change. `None` stands for the state before version 1, without attributes.
 ///
-/// The items are the [attributes](VersionView::attributes) of versions, without bookkeeping.
+/// The items are the [attributes](shared::domain::view::VersionView::attributes) of versions, without bookkeeping.
 ///
 /// ```
 /// use operations::changes::summary;
