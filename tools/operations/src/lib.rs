@@ -26,3 +26,4 @@ pub mod redrive;
 pub mod repair;
 pub mod request_error;
 mod segments;
+mod shell;

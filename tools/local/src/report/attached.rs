@@ -53,7 +53,7 @@ fn key(table: &AttachedTable) -> Value {
     Value::Object(attributes.collect::<Map<_, _>>())
 }
 
-/// Returns the text as one word of a shell.
+/// Returns the text as one argument of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_single_words_of_a_shell() {
+    fn names_are_single_arguments_of_a_shell() {
         let definition = json!({
             "TableName": "Orders",
             "KeySchema": [{"AttributeName": "customer's", "KeyType": "HASH"}, {"AttributeName": "no", "KeyType": "RANGE"}],

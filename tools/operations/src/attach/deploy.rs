@@ -7,6 +7,8 @@
 use serde_json::{Value, json};
 use shared::{domain::attached::AttachedTable, dynamodb::read::attachable_table::AttachableTable};
 
+use crate::shell::argument;
+
 /// Maximum length of the name of a stack.
 const MAX_STACK_NAME: usize = 128;
 
@@ -16,9 +18,9 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable, class: Option
     let parameters = parameters(table, attached, class)?;
     let parameters: Option<Vec<_>> = parameters
         .iter()
-        .map(|(name, value)| Some(shell_word(&format!("{name}={}", sam_value(value)?))))
+        .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(value)?))))
         .collect();
-    let region = region(table).map_or(String::new(), |region| format!(" --region {}", shell_word(region)));
+    let region = region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
     Some(vec![
         "sam build --template tools/attach/template.yaml".to_owned(),
         format!(
@@ -125,15 +127,6 @@ fn sam_value(value: &str) -> Option<String> {
     text.push('"');
     // The last quote would be escaped.
     backslashes.is_multiple_of(2).then_some(text)
-}
-
-/// Returns a text as one word of a POSIX shell.
-pub fn shell_word(text: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_.:/,+@%=-".contains(character);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 /// Returns the Region of the table, from its ARN.

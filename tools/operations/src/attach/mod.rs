@@ -18,6 +18,8 @@ use shared::{
     dynamodb::read::attachable_table::AttachableTable,
 };
 
+use crate::shell::argument;
+
 /// Settings of the attachment, which are optional members of its definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
@@ -116,10 +118,8 @@ pub fn notes(table: &AttachableTable) -> Vec<String> {
 /// Returns the AWS CLI command that lists the event source mappings of the stream. Other readers are not listed anywhere.
 pub fn readers_command(table: &AttachableTable) -> Option<String> {
     let stream = table.stream.as_ref()?;
-    let arn = deploy::shell_word(&stream.arn);
-    let region = deploy::region(table).map_or(String::new(), |region| {
-        format!(" --region {}", deploy::shell_word(region))
-    });
+    let arn = argument(&stream.arn);
+    let region = deploy::region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
     Some(format!(
         "aws lambda list-event-source-mappings --event-source-arn {arn}{region}"
     ))

@@ -16,7 +16,7 @@ use shared::{
 };
 use stream_fn::record::{self, Content};
 
-use crate::error::OperationError;
+use crate::{error::OperationError, shell::argument};
 
 /// More than [`MAX_MISSING`] versions are missing before it.
 const OUT_OF_REACH: &str = "its version is more than 10000 above the highest one of the entity";
@@ -87,19 +87,10 @@ fn ambiguous(steps: &[(Version, Step)]) -> BTreeSet<Version> {
     ambiguous
 }
 
-/// Returns the text as one word of a POSIX shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "#:._-/@%+=,".contains(character);
-    match text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
 fn stays(record: &QuarantinedRecord, why: &str, option: &str) -> Value {
     let id = record.entity.as_str();
     json!({
         "ID": id, "Step": "None", "Finding": "Quarantined", "SequenceNumber": record.number, "Version": record.version,
-        "Why": format!("{why}; vzero redrive {} {option} deletes it", quoted(&format!("quarantine:{id}"))),
+        "Why": format!("{why}; vzero redrive {} {option} deletes it", argument(&format!("quarantine:{id}"))),
     })
 }
