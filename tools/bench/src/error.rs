@@ -5,6 +5,8 @@ use std::{error::Error, io, path::PathBuf};
 use plotters::drawing::DrawingAreaErrorKind;
 use thiserror::Error;
 
+use crate::limits::LimitError;
+
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
     #[error("there is no comparison \"{name}\"; there are: {known}")]
@@ -23,6 +25,8 @@ pub(crate) enum BenchError {
     NoWrite(&'static str),
     #[error("{0} ended before it could be measured")]
     ProcessEnded(String),
+    #[error(transparent)]
+    Limits(#[from] LimitError),
     #[error("cannot create the certificate")]
     Certificate(#[from] rcgen::Error),
     #[error("cannot set up TLS")]

@@ -127,6 +127,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
+#[allow(clippy::cast_precision_loss, reason = "a few thousand values")]
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -11,8 +11,9 @@ use crate::{
     args::Args,
     certificate::Certificate,
     error::BenchError,
-    figure::{Figure, Plot, Target, percentile},
+    figure::{Figure, Plot, Target, median, percentile},
     hosted::Hosted,
+    limits::{Controllers, Limits},
     progress::Progress,
     stub::Stub,
     subject::{Role, Subject, Subjects},
@@ -58,7 +59,25 @@ impl Bench {
         stub: &Stub,
         processes: usize,
     ) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, processes, &self.logs)
+        Hosted::new(subject, role, stub, processes, &self.logs, None)
+    }
+
+    /// Returns where control groups can be created, or notes why `measurement` is skipped.
+    pub(crate) fn controllers(&self, measurement: &str) -> Option<Controllers> {
+        Controllers::find()
+            .inspect_err(|error| self.progress.note(&format!("{measurement} is skipped: {error}")))
+            .ok()
+    }
+
+    /// Hosts a function in one process with the CPU share and memory of a Lambda function.
+    pub(crate) fn host_limited(
+        &self,
+        subject: &Subject,
+        role: Role,
+        stub: &Stub,
+        limits: Limits,
+    ) -> Result<Hosted, BenchError> {
+        Hosted::new(subject, role, stub, 1, &self.logs, Some(limits))
     }
 }
 
@@ -102,6 +121,12 @@ where
 impl<T> Measurements<'_, T> {
     pub(crate) fn first(&self) -> Option<&T> {
         self.0.first().and_then(|(_, measured)| measured.first())
+    }
+
+    /// Returns the median of our measurements.
+    pub(crate) fn ours(&self, value: impl Fn(&T) -> f64) -> Option<f64> {
+        let (_, measured) = self.0.first()?;
+        Some(median(&measured.iter().map(value).collect::<Vec<_>>()))
     }
 
     /// Returns a figure for each peer, from the medians of `value`.

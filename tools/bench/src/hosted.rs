@@ -15,6 +15,8 @@ use serde_json::Value;
 
 use crate::{
     error::BenchError,
+    figure::millis,
+    limits::Limits,
     process,
     stub::Stub,
     subject::{Role, Subject},
@@ -22,6 +24,8 @@ use crate::{
 
 /// `TABLE_NAME` of the functions.
 const TABLE: &str = "VersionControl";
+/// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE` without limits, in MB.
+const MEMORY_MB: u32 = 128;
 
 /// A function that can be invoked. Its processes end when this value is dropped.
 pub(crate) struct Hosted {
@@ -29,6 +33,8 @@ pub(crate) struct Hosted {
     handler: String,
     subject: String,
     log: PathBuf,
+    /// Removed after the processes have ended.
+    _limits: Option<Limits>,
 }
 
 pub(crate) struct Batches {
@@ -38,29 +44,35 @@ pub(crate) struct Batches {
 }
 
 impl Hosted {
-    /// Hosts a function in at most `processes` processes. Each starts with its first invocation.
+    /// Hosts a function in at most `processes` processes, within limits if there are any. Each starts with its first invocation.
     pub(crate) fn new(
         subject: &Subject,
         role: Role,
         stub: &Stub,
         processes: usize,
         logs: &Path,
+        limits: Option<Limits>,
     ) -> Result<Self, BenchError> {
         let start = subject.start(role);
+        let memory = limits.as_ref().map_or(MEMORY_MB, |limits| limits.memory_mb);
+        let (program, arguments) = match &limits {
+            Some(limits) => limits.command(&start.program, &start.arguments),
+            None => (start.program.clone(), start.arguments.clone()),
+        };
         let function = Function {
             logical_id: role.name().to_owned(),
             binary: start.handler.clone(),
             timeout: Duration::from_secs(300),
-            memory: 128,
+            memory: memory.into(),
             environment: BTreeMap::new(),
             log_level: "ERROR".to_owned(),
         };
         let logs = logs.join(subject.name.replace(' ', "-"));
         let host = Host {
-            program: start.program.clone(),
-            arguments: start.arguments.clone(),
+            program,
+            arguments,
             bootstraps: BTreeMap::new(),
-            environment: environment(subject, stub),
+            environment: environment(subject, stub, limits.as_ref()),
             concurrency: processes,
             logs: logs.clone(),
         };
@@ -70,6 +82,7 @@ impl Hosted {
             handler: start.handler.clone(),
             subject: format!("{} of {}", role.name(), subject.name),
             log: logs.join(format!("{}.log", start.handler)),
+            _limits: limits,
         })
     }
 
@@ -108,6 +121,17 @@ impl Hosted {
         })
     }
 
+    /// Returns the times of invocations, one after the other, in milliseconds: at least `count`, and for at least `time`.
+    pub(crate) async fn times(&self, event: &str, count: usize, time: Duration) -> Result<Vec<f64>, BenchError> {
+        let began = Instant::now();
+        let mut times = Vec::new();
+        while times.len() < count || began.elapsed() < time {
+            let sent = Instant::now();
+            times.push(millis(self.invoke(event).await?.duration_since(sent)));
+        }
+        Ok(times)
+    }
+
     /// Returns the process that responded last.
     pub(crate) fn process(&self) -> Result<ProcessInfo, BenchError> {
         let processes = self.lambda.processes(&self.handler);
@@ -137,7 +161,7 @@ impl Drop for Hosted {
     }
 }
 
-fn environment(subject: &Subject, stub: &Stub) -> BTreeMap<String, String> {
+fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTreeMap<String, String> {
     let mut environment = subject.environment.clone();
     let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
     set("TABLE_NAME", TABLE);
@@ -145,6 +169,11 @@ fn environment(subject: &Subject, stub: &Stub) -> BTreeMap<String, String> {
     // Otherwise the SDKs look for credentials in the instance metadata.
     set("AWS_EC2_METADATA_DISABLED", "true");
     set("PATH", "/usr/local/bin:/usr/bin:/bin");
+    if let Some(limits) = limits {
+        // The default of Node's heap is a share of the machine's memory.
+        let heap = limits.memory_mb * 9 / 10;
+        set("NODE_OPTIONS", &format!("--max-old-space-size={heap}"));
+    }
     if let Some(certificate) = stub.certificate() {
         let bundle = certificate.bundle.display().to_string();
         set("SSL_CERT_FILE", &bundle);

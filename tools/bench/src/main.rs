@@ -11,6 +11,7 @@ mod events;
 mod figure;
 mod harness;
 mod hosted;
+mod limits;
 mod machine;
 mod plot;
 mod process;
@@ -20,6 +21,7 @@ mod seed;
 mod stub;
 mod subject;
 mod tables;
+mod workload;
 
 use std::process::ExitCode;
 

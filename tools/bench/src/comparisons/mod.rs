@@ -3,9 +3,11 @@
 mod cold_path;
 mod console;
 mod cost;
+mod cpu_share;
 mod growth;
 mod history_lag;
 mod memory;
+mod memory_size;
 mod package;
 mod scaling;
 mod start;
@@ -25,9 +27,11 @@ use crate::{
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 12] = [
+const COMPARISONS: [(&str, Measure); 14] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
+    ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
+    ("memory size", |bench| memory_size::measure(bench).boxed_local()),
     ("stream throughput", |bench| stream::throughput(bench).boxed_local()),
     ("stream CPU", |bench| stream::cpu(bench).boxed_local()),
     ("writer", |bench| writer::measure(bench).boxed_local()),

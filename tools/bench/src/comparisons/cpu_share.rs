@@ -1,0 +1,141 @@
+//! Cold starts and invocations with the CPU share and memory of a Lambda function, over TLS, if each request takes 5 ms.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    error::BenchError,
+    figure::{Figure, Plot, Target, mean, millis},
+    harness::{Bench, LATENCY, Measured, in_turn},
+    hosted::Hosted,
+    limits::Limits,
+    stub::Stub,
+    subject::{PYTHON, Role, Subject},
+    workload::{self, FULL_BATCH, MEMORY_SIZES, Workload},
+};
+
+/// Size at which the targets apply: the smallest.
+const TARGET_MB: u32 = MEMORY_SIZES[0];
+/// Minimum time of the warm invocations of one workload.
+const WARM_TIME: Duration = Duration::from_secs(1);
+
+/// A function in one process, in milliseconds.
+struct Run {
+    first_poll: f64,
+    first_response: f64,
+    /// Mean of the warm invocations of each workload.
+    warm: Vec<f64>,
+}
+
+impl Run {
+    /// From the first poll on. Lambda bills it, unlike the initialization, at the function's share.
+    fn first_invocation(&self) -> f64 {
+        self.first_response - self.first_poll
+    }
+
+    /// The first workload is that of the first invocation.
+    fn first_warm(&self) -> f64 {
+        self.warm.first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// A subject that fails with these limits.
+    fn failed() -> Self {
+        Self {
+            first_poll: f64::NAN,
+            first_response: f64::NAN,
+            warm: Vec::new(),
+        }
+    }
+}
+
+pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+    let Some(controllers) = bench.controllers("CPU share") else {
+        return Ok(Vec::new().into());
+    };
+    let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
+    let time = bench.size(WARM_TIME, Duration::ZERO);
+    let sizes = bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[2..3]);
+    let (mut figures, mut series) = (Vec::new(), Vec::new());
+    for role in Role::BOTH {
+        let workloads: Vec<_> = workload::of(role)
+            .filter(|workload| !bench.quick || workload.items < FULL_BATCH.items)
+            .collect();
+        let mut lines: Vec<_> = workloads
+            .iter()
+            .map(|workload| (workload.name.to_owned(), Vec::new()))
+            .collect();
+        for &memory_mb in sizes {
+            let run = async |subject: &Subject| {
+                let limits = Limits::create(&controllers, memory_mb)?;
+                let hosted = bench.host_limited(subject, role, &stub, limits)?;
+                match run(&hosted, subject, &workloads, time).await {
+                    // For example, more memory than the limit.
+                    Err(error) if !subject.is_ours => {
+                        let (name, subject) = (role.name(), subject.name);
+                        bench.progress.note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
+                        Ok(Run::failed())
+                    }
+                    result => result,
+                }
+            };
+            let runs = in_turn(bench.subjects.all(), bench.size(3, 1), run).await?;
+            let unit = |what: &str| format!("ms {what}, {memory_mb} MB, {}", role.name());
+            let is_target = memory_mb == TARGET_MB;
+            let targets = |target| if is_target { vec![(PYTHON, target)] } else { Vec::new() };
+            figures.extend(with_target(
+                runs.medians(&unit("to the first poll"), |run| run.first_poll, &[]),
+                is_target.then_some(Target::AtMost(80.0)),
+            ));
+            figures.extend(runs.medians(
+                &unit("to the first response"),
+                |run| run.first_response,
+                &targets(Target::RatioAtMost(0.03)),
+            ));
+            if let (Some(first), Some(warm)) = (runs.ours(Run::first_invocation), runs.ours(Run::first_warm)) {
+                let figure = Figure::new(unit("of the first invocation"), first).compared_with("a warm one", warm);
+                let target = is_target.then_some(Target::RatioAtMost(1.5));
+                figures.push(Figure { target, ..figure });
+            }
+            for (index, workload) in workloads.iter().enumerate() {
+                let warm = |run: &Run| run.warm.get(index).copied().unwrap_or(f64::NAN);
+                figures.extend(runs.medians(&unit(&format!("of a {}", workload.name)), warm, &[]));
+                if let Some(ours) = runs.ours(warm) {
+                    lines[index].1.push((f64::from(memory_mb), ours));
+                }
+            }
+        }
+        series.extend(lines);
+    }
+    // Beyond the scale of the others.
+    series.retain(|(name, _)| name != FULL_BATCH.name);
+    figures.retain(|figure| figure.peer.as_ref().is_none_or(|(_, value)| !value.is_nan()));
+    let plot = Plot::Lines {
+        x: "MB of memory",
+        y: "ms of a warm invocation",
+        series,
+    };
+    Ok(Measured { figures, plot })
+}
+
+/// Adds a target of our figure, which does not depend on a peer, to the first row.
+fn with_target(mut figures: Vec<Figure>, target: Option<Target>) -> Vec<Figure> {
+    if let Some(first) = figures.first_mut() {
+        first.target = target;
+    }
+    figures
+}
+
+async fn run(hosted: &Hosted, subject: &Subject, workloads: &[Workload], time: Duration) -> Result<Run, BenchError> {
+    let mut run = Run::failed();
+    for (index, workload) in workloads.iter().enumerate() {
+        let event = workload.event(subject);
+        if index == 0 {
+            let responded = hosted.invoke(&event).await?;
+            let process = hosted.process()?;
+            let since_start = |time: Instant| millis(time.duration_since(process.started));
+            run.first_poll = since_start(process.ready.unwrap_or(process.started));
+            run.first_response = since_start(responded);
+        }
+        run.warm.push(mean(&hosted.times(&event, 1, time).await?));
+    }
+    Ok(run)
+}
