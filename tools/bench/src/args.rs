@@ -7,7 +7,8 @@ use clap::Parser;
 /// Compare the functions with their peers, and report which targets are met.
 ///
 /// Prints a table, and writes results.json, results.md and a plot for each comparison into target/bench. Peers that are not installed are
-/// omitted; tools/bench/peers/install installs them. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage.
+/// omitted; tools/bench/peers/install installs them. Results of comparisons that do not run are kept, with the date and commit of their
+/// measurement. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -30,13 +31,22 @@ pub(crate) struct Args {
     /// Folder for results and plots
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,
+
+    /// Results of an earlier run, a results.json. Print the changes, and exit with code 3 if a figure with a target is more than 25 % worse
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Page to update, such as docs/performance.md: replace the results between its two markers, and copy the plots beside it
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    pub(crate) page: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   cargo run --release -p bench                          everything
   cargo run --release -p bench -- start 'cold path'     two comparisons; cold-path is also accepted
-  cargo run --release -p bench -- --quick               a short run of everything";
+  cargo run --release -p bench -- --quick               a short run of everything
+  cargo run --release -p bench -- --page docs/performance.md    everything, and the page with the results";
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,17 @@ pub(crate) enum BenchError {
     },
     #[error("unexpected result: {0}")]
     UnexpectedResult(String),
+    #[error("cannot read the results in {}", path.display())]
+    Results {
+        path: PathBuf,
+        source: Box<dyn Error + Send + Sync>,
+    },
+    #[error("{} needs a line <!-- results --> and a line <!-- end of results --> after it, each once", .0.display())]
+    Page(PathBuf),
+    #[error("there are no results of {0}, which the page needs: run these comparisons too")]
+    IncompletePage(String),
+    #[error("{worse} figures with a target are more than 25 % worse than in {}", path.display())]
+    Regression { worse: usize, path: PathBuf },
     #[error("cannot draw the plot")]
     Plot(#[from] DrawingAreaErrorKind<io::Error>),
     #[error("cannot create the zip file")]
@@ -47,10 +58,15 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// Returns 2 for wrong usage, and 1 for any other error.
+    /// Returns 3 for figures that are worse than those of the baseline, 2 for wrong usage, and 1 for any other error.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownComparison { .. } | Self::NoBootstrap(_) => 2,
+            Self::Regression { .. } => 3,
+            Self::UnknownComparison { .. }
+            | Self::NoBootstrap(_)
+            | Self::Results { .. }
+            | Self::Page(_)
+            | Self::IncompletePage(_) => 2,
             _ => 1,
         }
     }

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) name: &'static str,
@@ -78,19 +76,6 @@ impl Figure {
             Target::RatioAtLeast(least) => Some(self.ratio()? >= least),
             Target::AtMost(most) => Some(self.ours <= most),
         }
-    }
-
-    pub(crate) fn to_json(&self, name: &str) -> Value {
-        json!({
-            "name": name,
-            "unit": self.unit,
-            "ours": rounded(self.ours),
-            "peer": self.peer.as_ref().map(|(_, figure)| rounded(*figure)),
-            "peer_name": self.peer.as_ref().map(|(name, _)| name),
-            "ratio": self.ratio().map(rounded),
-            "target": self.target.map(|target| target.to_string()),
-            "met": self.met(),
-        })
     }
 }
 
@@ -173,22 +158,5 @@ mod tests {
         ] {
             assert_eq!(figure(ours, peer, target).met(), met, "{ours} {peer:?} {target}");
         }
-    }
-
-    #[test]
-    fn a_figure_as_json() {
-        let figure = Figure::new("ms, p50", 6.123_45)
-            .compared_with("Python", 200.0)
-            .with_target(Target::RatioAtMost(0.03));
-        let expected = json!({
-            "name": "start", "unit": "ms, p50", "ours": 6.123, "peer": 200.0, "peer_name": "Python",
-            "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,
-        });
-        assert_eq!(figure.to_json("start"), expected);
-        let alone = json!({
-            "name": "x", "unit": "MB", "ours": 1.0, "peer": null, "peer_name": null, "ratio": null, "target": null,
-            "met": null,
-        });
-        assert_eq!(Figure::new("MB", 1.0).to_json("x"), alone);
     }
 }

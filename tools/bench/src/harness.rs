@@ -11,7 +11,7 @@ use crate::{
     args::Args,
     certificate::Certificate,
     error::BenchError,
-    figure::{Figure, Plot, Target, median, percentile},
+    figure::{Figure, Plot, Target, percentile},
     hosted::Hosted,
     limits::{Controllers, Limits},
     progress::Progress,
@@ -123,10 +123,10 @@ impl<T> Measurements<'_, T> {
         self.0.first().and_then(|(_, measured)| measured.first())
     }
 
-    /// Returns the median of our measurements.
-    pub(crate) fn ours(&self, value: impl Fn(&T) -> f64) -> Option<f64> {
-        let (_, measured) = self.0.first()?;
-        Some(median(&measured.iter().map(value).collect::<Vec<_>>()))
+    /// Returns this percentile of our measurements, or NaN without any.
+    pub(crate) fn percentile_of_ours(&self, share: f64, value: impl Fn(&T) -> f64) -> f64 {
+        let ours = self.0.first().map_or(&[][..], |(_, measured)| measured);
+        percentile(&ours.iter().map(value).collect::<Vec<_>>(), share)
     }
 
     /// Returns a figure for each peer, from the medians of `value`.

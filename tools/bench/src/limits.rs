@@ -97,6 +97,26 @@ fn mounted(line: &str, controller: Option<&str>) -> Option<PathBuf> {
 pub(crate) struct Limits {
     pub(crate) memory_mb: u32,
     groups: Vec<PathBuf>,
+    share: Share,
+}
+
+/// The CPU share of a group: a file of the kernel, and what it has to contain.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    group: PathBuf,
+    file: &'static str,
+    quota: String,
+}
+
+impl Share {
+    /// Limits the CPU time of the group.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LimitError::Group`] if the kernel rejects it.
+    pub(crate) fn apply(&self) -> Result<(), LimitError> {
+        write(&self.group, self.file, &self.quota)
+    }
 }
 
 impl Limits {
@@ -106,40 +126,63 @@ impl Limits {
     ///
     /// Returns [`LimitError::Group`] with the first file that could not be written.
     pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
-        static CREATED: AtomicU32 = AtomicU32::new(0);
-        let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let name = format!("bench-{}-{number}", std::process::id());
-        let mut limits = Self {
-            memory_mb,
-            groups: Vec::new(),
-        };
-        let period = PERIOD.as_micros();
-        let quota = quota(memory_mb).as_micros();
-        let bytes = (u64::from(memory_mb) * 1024 * 1024).to_string();
-        match controllers {
-            Controllers::V1 { cpu, memory } => {
-                let cpu = limits.add(cpu.join(&name))?;
-                write(&cpu, "cpu.cfs_period_us", &period.to_string())?;
-                write(&cpu, "cpu.cfs_quota_us", &quota.to_string())?;
-                let memory = limits.add(memory.join(&name))?;
-                write(&memory, "memory.limit_in_bytes", &bytes)?;
-            }
-            Controllers::V2(parent) => {
-                let group = limits.add(parent.join(&name))?;
-                write(&group, "cpu.max", &format!("{quota} {period}"))?;
-                write(&group, "memory.max", &bytes)?;
-            }
-        }
+        let limits = Self::unlimited_cpu(controllers, memory_mb)?;
+        limits.share.apply()?;
         Ok(limits)
     }
 
-    fn add(&mut self, group: PathBuf) -> Result<PathBuf, LimitError> {
+    /// Creates a group with this memory, whose CPU share applies only after [`Share::apply`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub(crate) fn unlimited_cpu(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("bench-{}-{number}", std::process::id());
+        let (period, quota) = (PERIOD.as_micros(), quota(memory_mb).as_micros());
+        let (parents, memory_file, share) = match controllers {
+            Controllers::V1 { cpu, memory } => (
+                vec![cpu, memory],
+                "memory.limit_in_bytes",
+                ("cpu.cfs_quota_us", quota.to_string()),
+            ),
+            Controllers::V2(parent) => (vec![parent], "memory.max", ("cpu.max", format!("{quota} {period}"))),
+        };
+        let groups: Vec<_> = parents.into_iter().map(|parent| parent.join(&name)).collect();
+        let (Some(cpu), Some(memory)) = (groups.first().cloned(), groups.last().cloned()) else {
+            return Err(LimitError::NoController("CPU and memory"));
+        };
+        let mut limits = Self {
+            memory_mb,
+            groups: Vec::new(),
+            share: Share {
+                group: cpu.clone(),
+                file: share.0,
+                quota: share.1,
+            },
+        };
+        for group in groups {
+            limits.add(group)?;
+        }
+        if matches!(controllers, Controllers::V1 { .. }) {
+            write(&cpu, "cpu.cfs_period_us", &period.to_string())?;
+        }
+        write(&memory, memory_file, &(u64::from(memory_mb) * 1024 * 1024).to_string())?;
+        Ok(limits)
+    }
+
+    pub(crate) fn share(&self) -> Share {
+        self.share.clone()
+    }
+
+    fn add(&mut self, group: PathBuf) -> Result<(), LimitError> {
         fs::create_dir(&group).map_err(|source| LimitError::Group {
             path: group.clone(),
             source,
         })?;
-        self.groups.push(group.clone());
-        Ok(group)
+        self.groups.push(group);
+        Ok(())
     }
 
     /// Returns the command that starts a program in the group: a program and its arguments.

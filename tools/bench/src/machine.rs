@@ -4,10 +4,8 @@ use std::{fs, process::Command};
 
 use crate::subject::installed;
 
-/// Returns a line for the date, for the machine, and for the version of each language.
+/// Returns a line for the machine, for the system, and for the version of each language.
 pub(crate) fn facts() -> Vec<String> {
-    #[allow(clippy::disallowed_methods, reason = "the date of a measurement")]
-    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
@@ -18,7 +16,6 @@ pub(crate) fn facts() -> Vec<String> {
     };
     let memory = field(&read("/proc/meminfo"), "MemTotal");
     let mut facts = vec![
-        format!("Date: {date}"),
         format!(
             "Machine: {cores} cores of {}, {memory} of memory",
             field(&cpuinfo, "model name")

@@ -1,9 +1,11 @@
 //! Benchmark of the functions: compares them with their peers in one run on one machine.
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
-//! a Runtime API, `stub` and `tables` are their DynamoDB, and `figure`, `report` and `plot` present the results.
+//! a Runtime API, `stub` and `tables` are their DynamoDB. `figure`, `report` and `plot` present the results. `run` adds them to the `results` of
+//! earlier runs and to a `page` of the documentation, and `baseline` compares them with an earlier run.
 
 mod args;
+mod baseline;
 mod certificate;
 mod comparisons;
 mod error;
@@ -13,10 +15,14 @@ mod harness;
 mod hosted;
 mod limits;
 mod machine;
+mod origin;
+mod page;
 mod plot;
 mod process;
 mod progress;
 mod report;
+mod results;
+mod run;
 mod seed;
 mod stub;
 mod subject;

@@ -6,88 +6,97 @@ use std::{
 };
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
-use serde_json::{Value, json};
 
-use crate::{
-    error::BenchError,
-    figure::{Comparison, Figure, rounded},
-};
+use crate::{error::BenchError, results::Row};
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 
 /// Returns the figures as a table for a terminal.
-pub(crate) fn table(comparisons: &[Comparison]) -> String {
+pub(crate) fn table(rows: &[Row]) -> String {
+    terminal_table(&HEADER, &[2, 4, 5], rows.iter().map(cells))
+}
+
+/// Returns a table for a terminal. `numbers` are the columns that are aligned at the right.
+pub(crate) fn terminal_table<const N: usize>(
+    header: &[&str; N],
+    numbers: &[usize],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(HEADER);
-    for column in [2, 4, 5] {
-        if let Some(column) = table.column_mut(column) {
+        .set_header(header);
+    for column in numbers {
+        if let Some(column) = table.column_mut(*column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    table.add_rows(rows(comparisons));
+    table.add_rows(rows);
     table.to_string()
 }
 
-fn rows(comparisons: &[Comparison]) -> impl Iterator<Item = [String; 8]> {
-    let rows_of = |comparison: &Comparison| {
-        comparison
-            .figures
-            .iter()
-            .map(|figure| row(comparison.name, figure))
-            .collect::<Vec<_>>()
-    };
-    comparisons.iter().flat_map(rows_of)
-}
-
-fn row(name: &str, figure: &Figure) -> [String; 8] {
-    let number = |figure: f64| format!("{}", rounded(figure));
-    let (peer_name, peer) = figure
-        .peer
-        .clone()
-        .map_or_else(Default::default, |(name, peer)| (name, number(peer)));
-    let met = match figure.met() {
+fn cells(row: &Row) -> [String; 8] {
+    let number = |figure: Option<f64>| figure.map(|figure| figure.to_string()).unwrap_or_default();
+    let met = match row.met {
         Some(true) => "yes",
         Some(false) => "NO",
         None => "",
     };
     [
-        name.to_owned(),
-        figure.unit.clone(),
-        number(figure.ours),
-        peer_name,
-        peer,
-        figure.ratio().map(number).unwrap_or_default(),
-        figure.target.map(|target| target.to_string()).unwrap_or_default(),
+        row.name.clone(),
+        row.unit.clone(),
+        number(row.ours),
+        row.peer_name.clone().unwrap_or_default(),
+        number(row.peer),
+        number(row.ratio),
+        row.target.clone().unwrap_or_default(),
         met.to_owned(),
     ]
 }
 
-pub(crate) fn json(comparisons: &[Comparison]) -> Value {
-    let figures = comparisons
-        .iter()
-        .flat_map(|comparison| comparison.figures.iter().map(|figure| figure.to_json(comparison.name)));
-    json!(figures.collect::<Vec<_>>())
-}
-
 /// Writes `results.json` and `results.md` into this folder.
-pub(crate) fn write(comparisons: &[Comparison], facts: &[String], folder: &Path) -> Result<(), BenchError> {
-    let text = serde_json::to_string_pretty(&json(comparisons)).unwrap_or_default();
+pub(crate) fn write(rows: &[Row], facts: &[String], folder: &Path) -> Result<(), BenchError> {
+    let text = serde_json::to_string_pretty(rows).map_err(io::Error::from)?;
     std::fs::write(folder.join("results.json"), text + "\n")?;
-    Ok(std::fs::write(folder.join("results.md"), markdown(comparisons, facts))?)
+    Ok(std::fs::write(folder.join("results.md"), markdown(rows, facts))?)
 }
 
-fn markdown(comparisons: &[Comparison], facts: &[String]) -> String {
+/// Returns the origin of the figures, facts about the machine, and the table.
+pub(crate) fn markdown(rows: &[Row], facts: &[String]) -> String {
     let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
+    let facts = [&origins(rows), facts].concat();
     let mut text = format!("- {}\n\n", facts.join("\n- "));
     text.push_str(&line(HEADER.map(str::to_owned)));
     text.push_str(&line(
         ["---", "---", "---:", "---", "---:", "---:", "---", "---"].map(str::to_owned),
     ));
-    text.extend(rows(comparisons).map(line));
+    text.extend(rows.iter().map(cells).map(line));
     text
+}
+
+/// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
+fn origins(rows: &[Row]) -> Vec<String> {
+    let mut origins: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let [date, commit] = [&row.date, &row.commit].map(|fact| fact.as_deref().unwrap_or("unknown"));
+        let quick = if row.quick { ", quick: not valid" } else { "" };
+        let origin = format!("Measured: {date}, commit {commit}{quick}");
+        match origins.iter_mut().find(|(known, _)| *known == origin) {
+            Some((_, names)) if names.contains(&row.name.as_str()) => {}
+            Some((_, names)) => names.push(&row.name),
+            None => origins.push((origin, vec![&row.name])),
+        }
+    }
+    match origins.as_slice() {
+        [(origin, _)] => vec![origin.clone()],
+        several => {
+            let lines = several.iter();
+            lines
+                .map(|(origin, names)| format!("{origin}: {}", names.join(", ")))
+                .collect()
+        }
+    }
 }
 
 pub(crate) fn print_error(line: &str) {
@@ -96,4 +105,56 @@ pub(crate) fn print_error(line: &str) {
 
 pub(crate) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::row;
+
+    #[test]
+    fn the_origin_is_shown_once_or_for_each_comparison() {
+        let later = Row {
+            date: Some("2026-11-24".to_owned()),
+            ..row("writer", "ms")
+        };
+        let unknown = Row {
+            date: None,
+            commit: None,
+            ..row("memory", "MB")
+        };
+        let rows = [
+            row("start", "ms"),
+            row("start", "faults"),
+            later,
+            row("package", "MB"),
+            unknown,
+        ];
+        let check = |rows: &[Row], expected: &[&str]| assert_eq!(origins(rows), expected);
+        check(&rows[..2], &["Measured: 2026-11-23, commit 0123456789ab"]);
+        check(
+            &rows,
+            &[
+                "Measured: 2026-11-23, commit 0123456789ab: start, package",
+                "Measured: 2026-11-24, commit 0123456789ab: writer",
+                "Measured: unknown, commit unknown: memory",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_results_as_markdown() {
+        let expected = "\
+- Measured: 2026-11-23, commit 0123456789ab
+- Machine: 2 cores
+
+| comparison | unit | ours | peer | peer's | ratio | target | met |
+| --- | --- | ---: | --- | ---: | ---: | --- | --- |
+| start | ms | 1 |  |  |  |  |  |
+";
+        assert_eq!(
+            markdown(&[row("start", "ms")], &["Machine: 2 cores".to_owned()]),
+            expected
+        );
+    }
 }

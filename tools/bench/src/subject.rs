@@ -32,6 +32,8 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     /// `true` for our code: its records contain what our writer writes.
     pub(crate) is_ours: bool,
+    /// `true` if it processes one record after the other. It is measured with fewer batches.
+    pub(crate) is_sequential: bool,
     writer: Start,
     stream: Start,
     pub(crate) environment: BTreeMap<String, String>,
@@ -59,12 +61,17 @@ pub(crate) struct Subjects {
     pub(crate) ours: Subject,
     pub(crate) python: Option<Subject>,
     pub(crate) node: Option<Subject>,
+    /// The peers in other languages with concurrent requests, and several records in each request.
+    pub(crate) python_tuned: Option<Subject>,
+    pub(crate) node_tuned: Option<Subject>,
     /// Our functions with the SDK's default features, without warm-up requests.
     pub(crate) plain: Option<Subject>,
 }
 
 pub(crate) const PYTHON: &str = "Python";
 pub(crate) const NODE: &str = "Node";
+pub(crate) const PYTHON_TUNED: &str = "Python tuned";
+pub(crate) const NODE_TUNED: &str = "Node tuned";
 pub(crate) const PLAIN: &str = "default features";
 
 impl Subjects {
@@ -91,13 +98,17 @@ impl Subjects {
         ours.environment = BTreeMap::from([("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned())]);
         let subjects = Self {
             ours,
-            python: python(),
-            node: node(),
+            python: python(PYTHON, ""),
+            node: node(NODE, ""),
+            python_tuned: python(PYTHON_TUNED, "tuned_").map(concurrent),
+            node_tuned: node(NODE_TUNED, "tuned-").map(concurrent),
             plain: plain(),
         };
         for (name, package, found) in [
             (PYTHON, "python", subjects.python.is_some()),
             (NODE, "node", subjects.node.is_some()),
+            (PYTHON_TUNED, "python", subjects.python_tuned.is_some()),
+            (NODE_TUNED, "node", subjects.node_tuned.is_some()),
             (PLAIN, "default-features", subjects.plain.is_some()),
         ] {
             if !found {
@@ -116,6 +127,13 @@ impl Subjects {
             .flatten()
     }
 
+    /// Returns our functions, and all peers in other languages.
+    pub(crate) fn with_tuned(&self) -> impl Iterator<Item = &Subject> {
+        let tuned = [self.python_tuned.as_ref(), self.node_tuned.as_ref()];
+        self.languages().chain(tuned.into_iter().flatten())
+    }
+
+    /// Returns our functions, the straightforward peers in other languages, and our functions with default features.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Subject> {
         self.languages().chain(self.plain.as_ref())
     }
@@ -125,9 +143,17 @@ fn pair(name: &'static str, is_ours: bool, start: impl Fn(Role) -> Start) -> Sub
     Subject {
         name,
         is_ours,
+        is_sequential: !is_ours,
         writer: start(Role::Writer),
         stream: start(Role::Stream),
         environment: BTreeMap::new(),
+    }
+}
+
+fn concurrent(peer: Subject) -> Subject {
+    Subject {
+        is_sequential: false,
+        ..peer
     }
 }
 
@@ -161,13 +187,13 @@ fn sources() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/peers"))
 }
 
-fn python() -> Option<Subject> {
+fn python(name: &'static str, prefix: &str) -> Option<Subject> {
     let program = installed().join("python/bin/python");
     let folder = sources().join("python").display().to_string();
-    let mut subject = pair(PYTHON, false, |role| Start {
+    let mut subject = pair(name, false, |role| Start {
         program: program.clone(),
         arguments: vec!["-m".to_owned(), "awslambdaric".to_owned()],
-        handler: handler(role).to_owned(),
+        handler: format!("{prefix}{}.handler", module(role)),
     });
     subject.environment = BTreeMap::from([
         ("PYTHONPATH".to_owned(), folder.clone()),
@@ -176,15 +202,17 @@ fn python() -> Option<Subject> {
     program.exists().then_some(subject)
 }
 
-fn node() -> Option<Subject> {
+fn node(name: &'static str, prefix: &str) -> Option<Subject> {
     let folder = installed().join("node");
     let program = on_path("node")?;
-    let subject = pair(NODE, false, |role| Start {
+    let subject = pair(name, false, |role| Start {
         program: program.clone(),
         arguments: vec![folder.join("runtime.mjs").display().to_string()],
-        handler: handler(role).to_owned(),
+        handler: format!("{prefix}{}.handler", module(role)),
     });
-    folder.join("node_modules").is_dir().then_some(subject)
+    let is_installed =
+        [format!("{prefix}stream.mjs"), "node_modules".to_owned()].map(|name| folder.join(name).exists());
+    (is_installed == [true, true]).then_some(subject)
 }
 
 fn plain() -> Option<Subject> {
@@ -197,10 +225,10 @@ fn plain() -> Option<Subject> {
     program.exists().then_some(subject)
 }
 
-fn handler(role: Role) -> &'static str {
+fn module(role: Role) -> &'static str {
     match role {
-        Role::Writer => "writer.handler",
-        Role::Stream => "stream.handler",
+        Role::Writer => "writer",
+        Role::Stream => "stream",
     }
 }
 

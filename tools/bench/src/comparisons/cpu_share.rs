@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::{
     error::BenchError,
-    figure::{Figure, Plot, Target, mean, millis},
+    figure::{Figure, Plot, Target, mean, median, millis},
     harness::{Bench, LATENCY, Measured, in_turn},
     hosted::Hosted,
-    limits::Limits,
+    limits::{Controllers, Limits, Share},
     stub::Stub,
     subject::{PYTHON, Role, Subject},
     workload::{self, FULL_BATCH, MEMORY_SIZES, Workload},
@@ -71,7 +71,9 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                     // For example, more memory than the limit.
                     Err(error) if !subject.is_ours => {
                         let (name, subject) = (role.name(), subject.name);
-                        bench.progress.note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
+                        bench
+                            .progress
+                            .note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
                         Ok(Run::failed())
                     }
                     result => result,
@@ -81,26 +83,29 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             let unit = |what: &str| format!("ms {what}, {memory_mb} MB, {}", role.name());
             let is_target = memory_mb == TARGET_MB;
             let targets = |target| if is_target { vec![(PYTHON, target)] } else { Vec::new() };
-            figures.extend(with_target(
-                runs.medians(&unit("to the first poll"), |run| run.first_poll, &[]),
-                is_target.then_some(Target::AtMost(80.0)),
-            ));
+            let first_poll = targets(Target::AtMost(80.0));
+            figures.extend(runs.medians(&unit("to the first poll"), |run| run.first_poll, &first_poll));
             figures.extend(runs.medians(
                 &unit("to the first response"),
                 |run| run.first_response,
                 &targets(Target::RatioAtMost(0.03)),
             ));
-            if let (Some(first), Some(warm)) = (runs.ours(Run::first_invocation), runs.ours(Run::first_warm)) {
-                let figure = Figure::new(unit("of the first invocation"), first).compared_with("a warm one", warm);
-                let target = is_target.then_some(Target::RatioAtMost(1.5));
-                figures.push(Figure { target, ..figure });
-            }
+            let warm = runs.percentile_of_ours(0.5, Run::first_warm);
+            let first = runs.percentile_of_ours(0.5, Run::first_invocation);
+            figures.push(Figure::new(unit("of the first invocation"), first).compared_with("a warm one", warm));
+            let first = median(&after_initialization(bench, role, &stub, &controllers, memory_mb).await?);
+            let what = "of the first invocation, initialized with a full CPU";
+            figures.push(with_target_if(
+                is_target,
+                Target::RatioAtMost(1.5),
+                Figure::new(unit(what), first).compared_with("a warm one", warm),
+            ));
             for (index, workload) in workloads.iter().enumerate() {
                 let warm = |run: &Run| run.warm.get(index).copied().unwrap_or(f64::NAN);
                 figures.extend(runs.medians(&unit(&format!("of a {}", workload.name)), warm, &[]));
-                if let Some(ours) = runs.ours(warm) {
-                    lines[index].1.push((f64::from(memory_mb), ours));
-                }
+                lines[index]
+                    .1
+                    .push((f64::from(memory_mb), runs.percentile_of_ours(0.5, warm)));
             }
         }
         series.extend(lines);
@@ -116,12 +121,47 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     Ok(Measured { figures, plot })
 }
 
-/// Adds a target of our figure, which does not depend on a peer, to the first row.
-fn with_target(mut figures: Vec<Figure>, target: Option<Target>) -> Vec<Figure> {
-    if let Some(first) = figures.first_mut() {
-        first.target = target;
+fn with_target_if(is_target: bool, target: Target, figure: Figure) -> Figure {
+    Figure {
+        target: is_target.then_some(target),
+        ..figure
     }
-    figures
+}
+
+/// Returns the times of our first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
+async fn after_initialization(
+    bench: &Bench,
+    role: Role,
+    stub: &Stub,
+    controllers: &Controllers,
+    memory_mb: u32,
+) -> Result<Vec<f64>, BenchError> {
+    let ours = &bench.subjects.ours;
+    let event = workload::of(role)
+        .next()
+        .map(|workload| workload.event(ours))
+        .unwrap_or_default();
+    let mut times = Vec::new();
+    for _ in 0..bench.size(10, 1) {
+        let limits = Limits::unlimited_cpu(controllers, memory_mb)?;
+        let share = limits.share();
+        let hosted = bench.host_limited(ours, role, stub, limits)?;
+        let (responded, limited) = tokio::join!(hosted.invoke(&event), limit_when_ready(&hosted, &share));
+        let (responded, ready) = (responded?, limited?);
+        times.push(millis(responded.duration_since(ready)));
+    }
+    Ok(times)
+}
+
+/// Limits the CPU from the first poll of the process on, and returns the time of the poll.
+async fn limit_when_ready(hosted: &Hosted, share: &Share) -> Result<Instant, BenchError> {
+    loop {
+        if let Some(ready) = hosted.process().ok().and_then(|process| process.ready) {
+            share.apply()?;
+            return Ok(ready);
+        }
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
 }
 
 async fn run(hosted: &Hosted, subject: &Subject, workloads: &[Workload], time: Duration) -> Result<Run, BenchError> {

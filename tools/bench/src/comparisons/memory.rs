@@ -29,9 +29,9 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
         }
         Ok((megabytes(tenth), megabytes(hosted.peak_memory()?)))
     };
-    let peaks = in_turn(bench.subjects.languages(), 1, peaks).await?;
+    let peaks = in_turn(bench.subjects.with_tuned(), 1, peaks).await?;
     let records = 100 * batch;
-    let target = (PYTHON, Target::RatioAtMost(0.25));
+    let target = (PYTHON, Target::RatioAtMost(0.2));
     let mut figures = peaks.medians(&format!("MB resident, {records} records"), |(_, peak)| *peak, &[target]);
     figures.extend(peaks.first().map(|(tenth, peak)| {
         Figure::new(

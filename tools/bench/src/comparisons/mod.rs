@@ -21,7 +21,8 @@ use crate::{
     error::BenchError,
     figure::Comparison,
     harness::{Bench, Measured},
-    machine, plot, report,
+    report,
+    run::Run,
 };
 
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
@@ -51,23 +52,17 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
         return Ok(());
     }
     let chosen = chosen(&args.names)?;
-    std::fs::create_dir_all(&args.output)?;
+    let measured: Vec<_> = chosen.iter().map(|(name, _)| *name).collect();
+    let mut run = Run::prepare(args, &names(), &measured)?;
     let bench = Bench::new(args, chosen.len()).await?;
-    let facts = machine::facts();
-    let mut done = Vec::new();
     for (name, measure) in chosen {
         bench.progress.show(name);
         let Measured { figures, plot } = measure(&bench).await?;
-        let comparison = Comparison { name, figures, plot };
-        plot::draw(&comparison, &args.output)?;
+        run.add(&Comparison { name, figures, plot })?;
         bench.progress.advance();
-        done.push(comparison);
-        report::write(&done, &facts, &args.output)?;
     }
     drop(bench);
-    report::print(&report::table(&done));
-    report::print_error(&format!("results and plots: {}", args.output.display()));
-    Ok(())
+    run.finish()
 }
 
 fn names() -> [&'static str; COMPARISONS.len()] {

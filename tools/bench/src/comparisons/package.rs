@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// In MB of 1,000,000 bytes.
-const MAX_SIZE: f64 = 4.0;
+const MAX_SIZE: f64 = 3.5;
 
 pub(super) fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();

@@ -9,16 +9,17 @@ use crate::{
     harness::{Bench, LATENCY, Measured, in_turn},
     hosted::Batches,
     stub::Stub,
-    subject::{PYTHON, Role},
+    subject::{PYTHON, PYTHON_TUNED, Role},
 };
 
 struct Workload {
     unit: &'static str,
     value: fn(&Batches) -> f64,
     target: Target,
+    target_tuned: Target,
     latency: Duration,
     turns: usize,
-    /// Batches of one measurement of a peer.
+    /// Batches of one measurement of a sequential peer.
     peer_batches: usize,
 }
 
@@ -28,6 +29,7 @@ pub(super) async fn throughput(bench: &Bench) -> Result<Measured, BenchError> {
         unit: "records a second",
         value: |batches| batches.per_second,
         target: Target::RatioAtLeast(50.0),
+        target_tuned: Target::RatioAtLeast(4.0),
         latency: LATENCY,
         turns: bench.size(3, 1),
         peer_batches: 1,
@@ -41,6 +43,7 @@ pub(super) async fn cpu(bench: &Bench) -> Result<Measured, BenchError> {
         unit: "µs CPU a record",
         value: |batches| batches.cpu_micros,
         target: Target::RatioAtMost(0.04),
+        target_tuned: Target::RatioAtMost(0.1),
         latency: Duration::ZERO,
         turns: bench.size(5, 1),
         peer_batches: 2,
@@ -55,19 +58,20 @@ async fn measure(bench: &Bench, workload: &Workload) -> Result<Measured, BenchEr
         let stub = Stub::serve(workload.latency, certificate)?;
         let batches = async |subject: &_| {
             let event = events::stream_batch(records, subject);
-            let count = if subject.is_ours {
-                bench.size(10, 2)
-            } else {
+            let count = if subject.is_sequential {
                 workload.peer_batches
+            } else {
+                bench.size(10, 2)
             };
             bench
                 .host(subject, Role::Stream, &stub, 1)?
                 .batches(&event, records, count)
                 .await
         };
-        let measured = in_turn(bench.subjects.languages(), workload.turns, batches).await?;
+        let measured = in_turn(bench.subjects.with_tuned(), workload.turns, batches).await?;
         let unit = format!("{}, {transport}", workload.unit);
-        figures.extend(measured.medians(&unit, workload.value, &[(PYTHON, workload.target)]));
+        let targets = [(PYTHON, workload.target), (PYTHON_TUNED, workload.target_tuned)];
+        figures.extend(measured.medians(&unit, workload.value, &targets));
     }
     Ok(figures.into())
 }

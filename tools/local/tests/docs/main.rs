@@ -12,6 +12,7 @@
 //! | `<!-- needs: browser -->` | not run, because it serves until it is stopped, but parsed |
 //! | `<!-- run by: ci -->` | run by `.ci/run` or a workflow: it takes too long here, or would run itself |
 //! | `<!-- first: … -->` | hidden commands, run at this position |
+//! | `<!-- results -->`, `<!-- end of results -->` | between them, the benchmark writes its results; no block |
 //!
 //! A block in Python or JavaScript has to be part of a program in `docs/examples`, which `tools/clients/test` runs.
 //!
@@ -23,6 +24,7 @@ mod figures;
 mod links;
 mod output;
 mod page;
+mod performance;
 mod run;
 mod seeds;
 mod session;

@@ -105,6 +105,8 @@ impl Page {
         match text.split_once(':') {
             None if text == "output" => comments.push(Comment::Output),
             None if text == "update" => comments.push(Comment::Update),
+            // Between these, `bench --page` replaces the text.
+            None if ["results", "end of results"].contains(&text) => {}
             Some(("needs", what)) => comments.push(Comment::Needs(what.trim().to_owned())),
             Some(("run by", what)) if what.trim() == "ci" => comments.push(Comment::RunByCi),
             Some(("first", commands)) => self.blocks.push(Block {

@@ -1,0 +1,98 @@
+//! Each target of `docs/performance.md` is met, or the section *Missed targets* explains why not. An explanation is a list item that starts with the
+//! comparison, the unit and the peer of the figure: `- **start, ms, p99, stream-fn, Python**: …`. Several figures with one cause share an item:
+//! `- **…**, **…**: …`.
+
+use std::fs;
+
+use crate::root;
+
+const PAGE: &str = "docs/performance.md";
+const HEADER: &str = "| comparison | unit | ours | peer | peer's | ratio | target | met |";
+
+/// Returns the missed figures of a page without an explanation.
+///
+/// # Panics
+///
+/// If the page has no table of results, or a row of it has another number of cells.
+fn unexplained(page: &str) -> Vec<String> {
+    let (_, table) = page.split_once(HEADER).unwrap();
+    let rows = table
+        .trim_start()
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
+    let rows: Vec<Vec<_>> = rows
+        .map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() > 1 && rows.iter().all(|row| row.len() == 8), "{rows:?}");
+    let missed = rows.iter().filter(|row| row[7] == "NO");
+    let names = missed.map(|row| {
+        [row[0], row[1], row[3]]
+            .into_iter()
+            .filter(|cell| !cell.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ")
+    });
+    let explained = explained(page);
+    names.filter(|name| !explained.contains(name)).collect()
+}
+
+/// Returns the names of the figures that the list items of *Missed targets* start with.
+fn explained(page: &str) -> Vec<String> {
+    let section = page.split("\n## Missed targets\n").nth(1).unwrap_or_default();
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let items = section.split("\n- ").skip(1);
+    let explanations = items.filter_map(|item| {
+        let item = item.replace("\n  ", " ");
+        let (names, explanation) = item.split_once("**: ")?;
+        (!explanation.trim().is_empty()).then(|| {
+            names
+                .trim_start_matches("**")
+                .split("**, **")
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+    });
+    explanations.flatten().collect()
+}
+
+#[test]
+fn every_target_is_met_or_the_page_explains_why_not() {
+    let page = fs::read_to_string(root().join(PAGE)).unwrap();
+    assert_eq!(
+        unexplained(&page),
+        Vec::<String>::new(),
+        "add them to *Missed targets* of {PAGE}"
+    );
+}
+
+#[test]
+fn an_explanation_belongs_to_a_comparison_a_unit_and_a_peer() {
+    let page = |section: &str| {
+        format!(
+            "{HEADER}\n| --- | --- | ---: | --- | ---: | ---: | --- | --- |\n\
+             | start | ms, p99, stream-fn | 37 | Python | 370 | 0.1 | ≤ 0.03 × | NO |\n\
+             | start | ms, p99, stream-fn | 37 | Node | 188 | 0.2 | | |\n\
+             | package | MB, stream-fn | 4.1 |  |  |  | ≤ 4 | NO |\n\
+             | package | MB, writer-fn | 3.1 |  |  |  | ≤ 4 | yes |\n\n{section}\n\n## Next\n\n- **package, MB, stream-fn**: not here\n"
+        )
+    };
+    let (start, package) = ("start, ms, p99, stream-fn, Python", "package, MB, stream-fn");
+    for (section, missing) in [
+        (String::new(), vec![start, package]),
+        (format!("## Missed targets\n\n- **{package}**: a reason"), vec![start]),
+        (format!("## Missed targets\n\n- **{package}**:"), vec![start, package]),
+        (
+            format!("## Missed targets\n\n- **{start}**, **{package}**: a reason"),
+            vec![],
+        ),
+        (
+            "## Missed targets\n\n- **start, ms, p99, stream-fn, Node**: no\n- **package, MB,\n  stream-fn**: a reason"
+                .to_owned(),
+            vec![start],
+        ),
+        (format!("## Other\n\n- **{start}**: a reason"), vec![start, package]),
+    ] {
+        assert_eq!(unexplained(&page(&section)), missing, "{section}");
+    }
+}
