@@ -4,6 +4,7 @@
 
 import { randomUUID } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
+import { inflateSync } from "node:zlib";
 
 import { DynamoDBClient, GetItemCommand } from "@aws-sdk/client-dynamodb";
 import { InvokeCommand, LambdaClient } from "@aws-sdk/client-lambda";
@@ -43,11 +44,22 @@ class NotFound extends Error {}
 
 async function get(table, entity, key) {
   const input = { TableName: table, Key: { PK: { S: entity }, SK: { S: key } }, ConsistentRead: true };
+  let item = (await dynamodb.send(new GetItemCommand(input))).Item ?? {};
+  if (table !== TABLE) {
+    // A history table has the attributes in a map, or as JSON if they are compressed or nested deeply.
+    const { Image: image, ImageJson: text, ImageDeflate: compressed, ...outer } = item;
+    const json = compressed ? inflateSync(compressed.B).toString() : (text?.S ?? "{}");
+    item = { ...image?.M, ...JSON.parse(json, decoded), ...outer };
+  }
   // A NumberValue has all digits, a number rounds.
-  const item = unmarshall((await dynamodb.send(new GetItemCommand(input))).Item ?? {}, { wrapNumbers: true });
-  // A history table has the attributes in a map.
-  const { Image: image, ...outer } = item;
-  return table === TABLE ? item : { ...image, ...outer };
+  return unmarshall(item, { wrapNumbers: true });
+}
+
+/** Decodes a binary value. In JSON, it is base64. */
+function decoded(name, value) {
+  if (name === "B" && typeof value === "string") return Buffer.from(value, "base64");
+  if (name === "BS" && Array.isArray(value)) return value.map((text) => Buffer.from(text, "base64"));
+  return value;
 }
 
 const config = await get(TABLE, "#vzero", "config");

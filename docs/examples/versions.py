@@ -7,6 +7,8 @@ import json
 import os
 import time
 import uuid
+import zlib
+from base64 import b64decode
 from datetime import datetime, timezone
 from decimal import Decimal
 
@@ -57,9 +59,25 @@ class NotFound(Exception):
 
 def get(table, entity, key):
     output = dynamodb.get_item(TableName=table, Key={"PK": {"S": entity}, "SK": {"S": key}}, ConsistentRead=True)
-    item = {name: TypeDeserializer().deserialize(value) for name, value in output.get("Item", {}).items()}
-    # A history table has the attributes in a map.
-    return {**item.pop("Image", {}), **item} if table != TABLE else item
+    item = output.get("Item", {})
+    if table != TABLE:
+        # A history table has the attributes in a map, or as JSON if they are compressed or nested deeply.
+        image = item.pop("Image", {}).get("M", {})
+        compressed, text = item.pop("ImageDeflate", {}).get("B"), item.pop("ImageJson", {}).get("S", "{}")
+        text = json.loads(zlib.decompress(compressed) if compressed else text, object_hook=decoded)
+        item = {**image, **text, **item}
+    return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
+
+
+def decoded(value):
+    """Decodes a binary value. In JSON, it is base64."""
+    match value:
+        case {"B": str(text)} if len(value) == 1:
+            return {"B": b64decode(text)}
+        case {"BS": list(texts)} if len(value) == 1:
+            return {"BS": [b64decode(text) for text in texts]}
+        case _:
+            return value
 
 
 CONFIG = get(TABLE, "#vzero", "config")

@@ -8,7 +8,9 @@ use aws_config::retry::RetryMode;
 use thiserror::Error;
 
 use crate::{
-    domain::{attached::AttachedTable, keys::VersionDigits, ledger::Retention, update::Ordering},
+    domain::{
+        attached::AttachedTable, compression::Compression, keys::VersionDigits, ledger::Retention, update::Ordering,
+    },
     dynamodb::{
         HistoryTable,
         client::settings::ClientSettings,
@@ -31,6 +33,8 @@ pub struct Config {
     pub attached: Option<AttachedTable>,
     /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
+    /// `HISTORY_COMPRESSION`: `none` (default) or `deflate`, which requires `HISTORY_TABLE_NAME`.
+    pub compression: Compression,
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
@@ -73,6 +77,7 @@ impl Config {
                 }),
             attached: attached::table(&variable)?,
             digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
+            compression: compression(&variable)?,
             ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
             write: WriteOptions {
                 mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
@@ -168,6 +173,22 @@ fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency
     })
 }
 
+fn compression(variable: &impl Fn(&str) -> Option<String>) -> Result<Compression, ConfigError> {
+    const NAME: &str = "HISTORY_COMPRESSION";
+    let compression = parse(variable, NAME)?.unwrap_or_default();
+    let history = variable("HISTORY_TABLE_NAME").filter(|name| !name.is_empty());
+    let is_own = history.is_some() && history != variable("TABLE_NAME");
+    match compression == Compression::None || is_own {
+        true => Ok(compression),
+        false => Err(ConfigError::Invalid {
+            name: NAME,
+            reason:
+                "versions beside the latest items are not compressed: it requires a history table, HISTORY_TABLE_NAME"
+                    .to_owned(),
+        }),
+    }
+}
+
 fn tombstone_ttl(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<Retention>, ConfigError> {
     const NAME: &str = "TOMBSTONE_TTL_DAYS";
     let variable = |name: &str| variable(name).filter(|days| days != "0");
@@ -256,6 +277,31 @@ mod tests {
         assert_eq!(config.ordering, Ordering::Arrival);
         assert!(config.record_sender && !config.log_keys);
         assert_eq!(config.client, ClientSettings::default());
+    }
+
+    #[test]
+    fn compression_requires_a_history_table() {
+        let compressed = |variables: &[(&str, &str)]| {
+            let variables = [&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "deflate")], variables].concat();
+            check(&variables).map(|config| config.compression)
+        };
+        assert_eq!(compressed(&[("HISTORY_TABLE_NAME", "H")]), Ok(Compression::Deflate));
+        for same in ["", "T"] {
+            let error = compressed(&[("HISTORY_TABLE_NAME", same)]).unwrap_err();
+            assert!(
+                error.starts_with("the environment variable HISTORY_COMPRESSION cannot be read: "),
+                "{error}"
+            );
+            assert!(
+                error.ends_with("it requires a history table, HISTORY_TABLE_NAME"),
+                "{error}"
+            );
+        }
+        for none in ["none", ""] {
+            assert!(check(&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", none)]).is_ok());
+        }
+        let other = check(&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "gzip")]).unwrap_err();
+        assert!(other.ends_with("the compression is \"none\" or \"deflate\""), "{other}");
     }
 
     #[test]
@@ -365,6 +411,7 @@ mod tests {
         );
         assert_eq!(config.write.idempotency, Idempotency::Recent(Window::new(4).unwrap()));
         assert_eq!(config.write.tombstone_ttl, Retention::days(7));
+        assert_eq!(config.compression, Compression::None);
         let never = check(&[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "0")]).unwrap();
         assert_eq!(never.write.tombstone_ttl, None);
         let ledger = check(&[

@@ -80,7 +80,7 @@ impl HistoryWriter {
             None => Store::new(client, config.table.clone(), config.digits).with_history(config.history.clone()),
         };
         Self {
-            store,
+            store: store.with_compression(config.compression),
             log_keys: config.log_keys,
             origin: Origin::Stream,
             quarantines: true,

@@ -37,7 +37,9 @@ impl Writer {
     /// Creates a writer with the settings of the environment.
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         Self {
-            store: Store::new(client, config.table.clone(), config.digits).with_history(config.history.clone()),
+            store: Store::new(client, config.table.clone(), config.digits)
+                .with_history(config.history.clone())
+                .with_compression(config.compression),
             ordering: config.ordering,
             options: config.write,
             record_sender: config.record_sender,

@@ -11,12 +11,14 @@
 //! | any other item | | latest items |
 //!
 //! In a history table, a version item has its keys, its [marks](super::marks), and all other attributes in one map, so that no
-//! name of an attribute can be that of a key. An item that is nested too deeply for a further map is stored as text.
+//! name of an attribute can be that of a key. An item that is nested too deeply for a further map is stored as text. With
+//! [`Compression::Deflate`], the attributes are compressed if that saves write units, except for [`PLAIN`].
 
 use std::collections::HashMap;
 
 use super::{
     AttributeValue, Item,
+    compression::{self, Attributes, Compression},
     keys::{ItemKind, VersionDigits},
     marks::MARKS,
     names, purge_marker,
@@ -27,6 +29,10 @@ use super::{
 pub const IMAGE: &str = "Image";
 /// Attribute with the version as `DynamoDB` JSON, a string, if it is nested too deeply for [`IMAGE`].
 pub const IMAGE_JSON: &str = "ImageJson";
+/// Attribute with the compressed version, binary.
+pub const IMAGE_DEFLATE: &str = "ImageDeflate";
+/// Attributes beside a compressed version, for filters of requests and of streams.
+pub const PLAIN: [&str; 4] = [names::REQUEST_ID, names::RECORDED_AT, names::ACTOR, names::DELETED];
 /// Text before the name in the ARN of a table. A name has no colon.
 const ARN_SEPARATOR: &str = ":table/";
 
@@ -57,7 +63,10 @@ pub fn table_beside(other: &str, name: &str) -> String {
 }
 
 /// Converts a version item to the item that a history table stores. `None` if it cannot be serialized.
-pub fn stored(item: &Item) -> Option<Item> {
+pub fn stored(item: &Item, compression: Compression) -> Option<Item> {
+    if let Some(compressed) = compressed(item, compression) {
+        return Some(compressed);
+    }
     let (mut outer, mut image) = (Item::default(), item.clone());
     for name in [names::PK, names::SK].into_iter().chain(MARKS) {
         if let Some(value) = image.remove(name) {
@@ -69,8 +78,42 @@ pub fn stored(item: &Item) -> Option<Item> {
     Some(outer)
 }
 
-/// Returns the name and the value of the attribute that stores an image. `None` if it cannot be serialized.
-pub(super) fn image_attribute(image: Item) -> Option<(&'static str, AttributeValue)> {
+/// Returns the stored form of a version item with a compressed image. `None` if the image stays a map.
+fn compressed(item: &Item, compression: Compression) -> Option<Item> {
+    let is_outer =
+        |name: &str| [names::PK, names::SK].contains(&name) || MARKS.contains(&name) || PLAIN.contains(&name);
+    let (outer, image): (Vec<_>, Vec<_>) = item.iter().partition(|(name, _)| is_outer(name));
+    let image = image.into_iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let outer = outer.into_iter().map(|(name, value)| (name.clone(), value.clone()));
+    let mut outer: HashMap<_, _> = outer.collect();
+    let bytes = compression.apply(&image, size_beside(outer.iter()))?;
+    outer.insert(IMAGE_DEFLATE.to_owned(), AttributeValue::B(bytes));
+    Some(Item::from(outer))
+}
+
+/// Returns the size of an item in bytes without its image. The name of a compressed image is the longest.
+fn size_beside<'a>(outer: impl Iterator<Item = (&'a String, &'a AttributeValue)>) -> usize {
+    let outer = outer.map(|(name, value)| name.len() + size::of_value(value));
+    outer.sum::<usize>() + IMAGE_DEFLATE.len()
+}
+
+/// Adds an image to the other attributes of an item. `None` if it cannot be serialized.
+pub(super) fn add_image(
+    mut outer: HashMap<String, AttributeValue>,
+    image: Item,
+    compression: Compression,
+) -> Option<Item> {
+    let attributes: Attributes<'_> = image.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let (name, value) = match compression.apply(&attributes, size_beside(outer.iter())) {
+        Some(bytes) => (IMAGE_DEFLATE, AttributeValue::B(bytes)),
+        None => image_attribute(image)?,
+    };
+    outer.insert(name.to_owned(), value);
+    Some(Item::from(outer))
+}
+
+/// Returns the name and the value of the attribute that stores an image as it is. `None` if it cannot be serialized.
+fn image_attribute(image: Item) -> Option<(&'static str, AttributeValue)> {
     let levels = image.values().map(size::levels).max().unwrap_or_default();
     if levels < MAX_LEVELS {
         return Some((IMAGE, AttributeValue::M(image.into())));
@@ -81,14 +124,19 @@ pub(super) fn image_attribute(image: Item) -> Option<(&'static str, AttributeVal
 
 /// Removes the image from a stored item, and returns it. If there is none that can be read, the item stays as it is.
 pub(super) fn take_image(item: &mut Item) -> Option<Item> {
-    match (item.get(IMAGE), item.get(IMAGE_JSON)) {
-        (Some(AttributeValue::M(_)), None) => match item.remove(IMAGE) {
+    match (item.get(IMAGE), item.get(IMAGE_JSON), item.get(IMAGE_DEFLATE)) {
+        (Some(AttributeValue::M(_)), None, None) => match item.remove(IMAGE) {
             Some(AttributeValue::M(image)) => Some(Item::from(image)),
             _ => None,
         },
-        (None, Some(AttributeValue::S(text))) => {
+        (None, Some(AttributeValue::S(text)), None) => {
             let image = serde_json::from_str(text).ok()?;
             item.remove(IMAGE_JSON);
+            Some(image)
+        }
+        (None, None, Some(AttributeValue::B(bytes))) => {
+            let image = compression::inflate(bytes)?;
+            item.remove(IMAGE_DEFLATE);
             Some(image)
         }
         _ => None,
@@ -171,7 +219,7 @@ mod tests {
             let mut version = attributes.clone();
             (version["PK"], version["SK"]) = (json!({"S": "E"}), json!({"S": "v1"}));
             (version["TTL"], version["Pinned"]) = (json!({"N": "5"}), json!({"BOOL": true}));
-            let stored = stored(&item(version.clone())).unwrap();
+            let stored = stored(&item(version.clone()), Compression::None).unwrap();
             let mut names: Vec<_> = stored.keys().map(String::as_str).collect();
             names.sort_unstable();
             assert_eq!(names, [expected, "PK", "Pinned", "SK", "TTL"]);

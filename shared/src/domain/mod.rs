@@ -7,6 +7,7 @@ pub mod attributes;
 pub mod attribution;
 pub mod audit;
 pub mod backfill;
+pub mod compression;
 pub mod decision;
 pub mod entity;
 pub mod event_pattern;

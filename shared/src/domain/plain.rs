@@ -185,7 +185,7 @@ pub enum InvalidPlain {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;

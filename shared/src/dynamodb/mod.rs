@@ -26,6 +26,7 @@ use crate::{
     domain::{
         Item,
         attached::{AttachedTable, digits as attached_digits, item as attached_item},
+        compression::Compression,
         entity::EntityId,
         keys::VersionDigits,
         layout,
@@ -48,6 +49,8 @@ pub struct Store {
     pub(crate) history: Option<HistoryTable>,
     /// Definition of the table, if other programs write it and this project writes only its history.
     pub(crate) attached: Option<Arc<AttachedTable>>,
+    /// Compression of new versions in a history table.
+    pub(crate) compression: Compression,
     pub(crate) digits: VersionDigits,
     pub(crate) clock: Clock,
 }
@@ -70,6 +73,7 @@ impl Store {
             table: table.into(),
             history: None,
             attached: None,
+            compression: Compression::None,
             digits,
             clock: Clock::default(),
         }
@@ -111,6 +115,18 @@ impl Store {
         });
         self.history = history.filter(|history| history.name != self.table);
         self
+    }
+
+    /// Compresses new versions, if history has a table of its own. Reads do not depend on it.
+    #[must_use]
+    pub fn with_compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Returns the compression of new versions.
+    pub fn compression(&self) -> Compression {
+        self.compression
     }
 
     /// Returns the name of the table of latest items.
@@ -205,7 +221,7 @@ impl Store {
     /// Returns the item that the table of history stores for a version.
     pub(crate) fn stored<'v>(&self, version: &'v VersionItem) -> Cow<'v, Item> {
         match self.has_own_history() {
-            true => layout::stored(version.item()).map_or(Cow::Borrowed(version.item()), Cow::Owned),
+            true => layout::stored(version.item(), self.compression).map_or(Cow::Borrowed(version.item()), Cow::Owned),
             false => Cow::Borrowed(version.item()),
         }
     }

@@ -98,7 +98,7 @@ impl Lane {
                 Some((version, states)) => (*version, states.front().cloned()?),
                 None => continue,
             };
-            match Append::new(batch.table, &self.entity, version, state) {
+            match Append::new(batch.table, &self.entity, version, state, batch.store.compression()) {
                 Ok(append) => return Some(append),
                 Err(error) => self.fail(error.into()),
             }

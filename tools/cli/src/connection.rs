@@ -55,6 +55,7 @@ pub(crate) async fn open(globals: &Globals, needs: Needs, sdk: SdkConfig) -> Res
         Some(table) => Store::attached(client.clone(), table),
         None => store(globals, needs.width, &client).await?,
     };
+    let store = store.with_compression(globals.history_compression.unwrap_or_default());
     let connection = Connection {
         client,
         meter,

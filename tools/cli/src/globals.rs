@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as _;
-use shared::domain::keys::VersionDigits;
+use shared::domain::{compression::Compression, keys::VersionDigits};
 
 use crate::output::Format;
 
@@ -53,6 +53,16 @@ pub(crate) struct Globals {
         hide = true
     )]
     pub(crate) version_digits: Option<VersionDigits>,
+    /// Compression of the versions that a command writes into a history table: none or deflate [default: none]
+    #[arg(
+        long,
+        global = true,
+        env = "HISTORY_COMPRESSION",
+        hide_env_values = true,
+        value_name = "NAME",
+        hide = true
+    )]
+    pub(crate) history_compression: Option<Compression>,
     /// Use eventually consistent reads, at half the price
     #[arg(long, global = true, hide = true)]
     pub(crate) eventual: bool,

@@ -94,6 +94,7 @@ impl Schedule {
         let mut settings = Settings::draw(&mut rng);
         let mut layout = Rng::with_seed(!seed);
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
+        settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         if layout.u8(..ATTACHED) == 0 {
             let (attached, faults) = attached::draw(&mut rng);
             return Self {
@@ -169,6 +170,7 @@ impl Settings {
             queue_batch_size: pick(rng, &[1, 3, 10]),
             tombstone_days: pick(rng, &[None, None, None, None, Some(1)]),
             own_history: false,
+            compresses: false,
             migrates: false,
         }
     }

@@ -60,6 +60,9 @@ pub(crate) struct Settings {
     /// `true` if history has a table of its own.
     #[serde(default)]
     pub(crate) own_history: bool,
+    /// `true` if versions in a history table are compressed.
+    #[serde(default)]
+    pub(crate) compresses: bool,
     /// `true` if history is in the table of latest items until [`StepKind::Deploy`].
     #[serde(default)]
     pub(crate) migrates: bool,

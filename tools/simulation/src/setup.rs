@@ -5,7 +5,9 @@ use std::sync::atomic::{self, AtomicU64};
 use aws_sdk_dynamodb::config::{BehaviorVersion, HttpClient, Region};
 use shared::{
     config::Config,
-    domain::{keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering},
+    domain::{
+        compression::Compression, keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering,
+    },
     dynamodb::{
         HistoryTable,
         client::ClientSettings,
@@ -28,6 +30,10 @@ pub(crate) fn config(settings: &Settings, history: Option<HistoryTable>) -> Resu
         history,
         attached: None,
         digits,
+        compression: match settings.compresses {
+            true => Compression::Deflate,
+            false => Compression::None,
+        },
         ordering: if settings.by_time {
             Ordering::Time
         } else {

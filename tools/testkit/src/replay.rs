@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::Value;
 use shared::{
     config::Config as Settings,
-    domain::{keys::VersionDigits, update::Ordering},
+    domain::{compression::Compression, keys::VersionDigits, update::Ordering},
     dynamodb::{client::ClientSettings, write::WriteOptions},
 };
 
@@ -103,6 +103,7 @@ pub fn settings() -> Settings {
         history: None,
         attached: None,
         digits: VersionDigits::default(),
+        compression: Compression::None,
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
         record_sender: true,

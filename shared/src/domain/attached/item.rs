@@ -10,7 +10,7 @@
 //! A version 1 that a [backfill](baseline) read from the table itself has the `Stream` and `RecordedBy` `backfill`, and no place in
 //! the order of changes, so it comes before all of them.
 //!
-//! The user's item is inside `Image`, or in `ImageJson` if it is nested too deeply, see [`layout`]. So its attributes are
+//! The user's item is inside `Image`, or in another attribute if it is nested too deeply or compressed, see [`layout`]. So its attributes are
 //! never mistaken for those around it. A reader gets one flat item: an attribute of the user whose name is one of ours is shown as
 //! `item:<name>`, and so is one whose name begins with `item:`.
 
@@ -22,8 +22,9 @@ use super::{
     digits,
 };
 use crate::domain::{
-    AttributeValue, Item, attributes::text, entity::EntityId, keys::LATEST_KEY, layout, marks::MARKS, names,
-    recorded_at::RecordedAt, tombstone::is_deleted, version::Version, version_item::RECORDED_BY_STREAM,
+    AttributeValue, Item, attributes::text, compression::Compression, entity::EntityId, keys::LATEST_KEY, layout,
+    marks::MARKS, names, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
+    version_item::RECORDED_BY_STREAM,
 };
 
 /// Label of the stream.
@@ -44,7 +45,7 @@ pub const TTL_REASON: &str = "TTL";
 /// Prefix of an attribute of the user whose name is one of ours.
 const PREFIX: &str = "item:";
 /// Names that have a meaning in the items of the library.
-const OURS: [&str; 30] = [
+const OURS: [&str; 31] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -69,6 +70,7 @@ const OURS: [&str; 30] = [
     names::PURGED_AT,
     layout::IMAGE,
     layout::IMAGE_JSON,
+    layout::IMAGE_DEFLATE,
     STREAM,
     BASELINE,
     MISSED,
@@ -131,7 +133,13 @@ impl std::fmt::Debug for State {
 }
 
 /// Returns the item that the history table stores for a state. `None` if it cannot be serialized.
-pub fn stored(table: &AttachedTable, entity: &EntityId, version: Version, state: State) -> Option<Item> {
+pub fn stored(
+    table: &AttachedTable,
+    entity: &EntityId,
+    version: Version,
+    state: State,
+    compression: Compression,
+) -> Option<Item> {
     let mut members = HashMap::from([
         (names::REQUEST_ID, s(&state.place.request_id())),
         (STREAM, s(&state.place.stream)),
@@ -152,12 +160,18 @@ pub fn stored(table: &AttachedTable, entity: &EntityId, version: Version, state:
             members.insert(names::REASON, s(TTL_REASON));
         }
     }
-    version_item(table, entity, version, members, state.image)
+    version_item(table, (entity, version), members, state.image, compression)
 }
 
 /// Returns the version 1 that the history table stores for an item that has no history, and was read from the table at a time or
 /// before. `None` if it cannot be serialized.
-pub fn baseline(table: &AttachedTable, entity: &EntityId, image: Item, read_at: RecordedAt) -> Option<Item> {
+pub fn baseline(
+    table: &AttachedTable,
+    entity: &EntityId,
+    image: Item,
+    read_at: RecordedAt,
+    compression: Compression,
+) -> Option<Item> {
     let members = HashMap::from([
         (names::REQUEST_ID, s(&format!("{BACKFILL}#{read_at}"))),
         (STREAM, s(BACKFILL)),
@@ -165,15 +179,15 @@ pub fn baseline(table: &AttachedTable, entity: &EntityId, image: Item, read_at: 
         (names::RECORDED_AT, read_at.value()),
         (BASELINE, AttributeValue::Bool(true)),
     ]);
-    version_item(table, entity, Version::FIRST, members, image)
+    version_item(table, (entity, Version::FIRST), members, image, compression)
 }
 
 fn version_item(
     table: &AttachedTable,
-    entity: &EntityId,
-    version: Version,
+    (entity, version): (&EntityId, Version),
     mut members: HashMap<&'static str, AttributeValue>,
     image: Item,
+    compression: Compression,
 ) -> Option<Item> {
     members.insert(names::PK, s(entity.as_str()));
     members.insert(names::SK, s(&digits().version_key(version)));
@@ -182,10 +196,8 @@ fn version_item(
     if let Some(own) = own.and_then(|name| image.get(name)) {
         members.insert(ITEM_VERSION, own.clone());
     }
-    let (name, image) = layout::image_attribute(image)?;
-    members.insert(name, image);
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Some(Item::from(members.collect::<HashMap<_, _>>()))
+    layout::add_image(members.collect(), image, compression)
 }
 
 fn s(text: &str) -> AttributeValue {

@@ -138,7 +138,14 @@ impl AttachedBackfill {
     /// Returns the version 1 of an item. `None` if it does not fit into a version item.
     fn baseline(&self, item: &Item) -> Option<Append> {
         let entity = self.entity(item)?;
-        Append::baseline(self.store.attached_table()?, &entity, item.clone(), self.store.now()).ok()
+        Append::baseline(
+            self.store.attached_table()?,
+            &entity,
+            item.clone(),
+            self.store.now(),
+            self.store.compression(),
+        )
+        .ok()
     }
 
     /// Inserts versions, and returns an outcome for each: recorded or taken.

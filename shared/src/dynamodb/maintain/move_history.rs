@@ -81,7 +81,7 @@ impl Store {
             return None;
         }
         let to = match self.digits.kind_of(&keys.1) {
-            ItemKind::Version => layout::stored(&from)?,
+            ItemKind::Version => layout::stored(&from, self.compression)?,
             _ => from.clone(),
         };
         Some(Move { from, to, keys })

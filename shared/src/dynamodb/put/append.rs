@@ -15,6 +15,7 @@ use crate::{
             AttachedTable,
             item::{self, State},
         },
+        compression::Compression,
         entity::EntityId,
         recorded_at::RecordedAt,
         size,
@@ -59,8 +60,14 @@ impl Append {
     /// # Errors
     ///
     /// Returns [`PutError`] of the kind `Rejected` if the version item is larger than DynamoDB allows.
-    pub fn new(table: &AttachedTable, entity: &EntityId, version: Version, state: State) -> Result<Self, PutError> {
-        Self::of_item(item::stored(table, entity, version, state))
+    pub fn new(
+        table: &AttachedTable,
+        entity: &EntityId,
+        version: Version,
+        state: State,
+        compression: Compression,
+    ) -> Result<Self, PutError> {
+        Self::of_item(item::stored(table, entity, version, state, compression))
     }
 
     /// Creates the append of an item that was read from the table as version 1, see [`item::baseline`].
@@ -73,8 +80,9 @@ impl Append {
         entity: &EntityId,
         image: Item,
         read_at: RecordedAt,
+        compression: Compression,
     ) -> Result<Self, PutError> {
-        Self::of_item(item::baseline(table, entity, image, read_at))
+        Self::of_item(item::baseline(table, entity, image, read_at, compression))
     }
 
     fn of_item(item: Option<Item>) -> Result<Self, PutError> {

@@ -48,7 +48,7 @@ impl Store {
         start: Option<Cursor>,
         limit: Option<i32>,
     ) -> Result<RequestPage, ServiceError> {
-        // A history table has the attributes of a version in a map.
+        // A history table has the attributes of a version in a map, or compressed beside the id.
         let is_nested = table != self.table;
         let request = request(segment, request_id, is_nested, start, limit, table);
         let output = request.send_with(&self.client).await;
@@ -99,6 +99,6 @@ pub fn request(
         false => request.filter_expression("#request = :request"),
         true => request
             .expression_attribute_names("#image", layout::IMAGE)
-            .filter_expression("#image.#request = :request"),
+            .filter_expression("#image.#request = :request OR #request = :request"),
     }
 }

@@ -10,6 +10,7 @@ use crate::{
             item::{State, StateOrigin},
             key, restore,
         },
+        compression::Compression,
         version::Version,
     },
     dynamodb::{
@@ -63,7 +64,7 @@ async fn attached_insert() {
             deleted_by: None,
             origin: StateOrigin::Record,
         };
-        appends.push(Append::new(&orders(), &entity, Version::FIRST, state).unwrap());
+        appends.push(Append::new(&orders(), &entity, Version::FIRST, state, Compression::None).unwrap());
     }
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     let send = async |client| {

@@ -7,6 +7,7 @@ use super::{equipment, sent};
 use crate::{
     domain::{
         Item,
+        compression::Compression,
         keys::{VersionDigits, sort_key_of},
         layout,
         quarantine::QuarantinedRecord,
@@ -35,11 +36,27 @@ async fn insert_into_history() {
     let (mut first, mut second) = (keys("v1"), keys("v2"));
     first["it's \"quoted\""] = json!({"N": "1.50"});
     second["Deep"] = deep;
-    let stored = [first, second].map(|version| layout::stored(&item(version)).unwrap());
+    let stored = [first, second].map(|version| layout::stored(&item(version), Compression::None).unwrap());
     let inserts = stored.each_ref().map(|item| Insert::new(item, "History").unwrap());
     let request = insert_versions::request(&inserts.each_ref()).unwrap();
     insta::assert_json_snapshot!(
         "insert_into_history",
+        sent(async |client| request.send_with(&client).await).await
+    );
+}
+
+#[tokio::test]
+async fn insert_compressed_into_history() {
+    let version = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v1"}, "TTL": {"N": "1"}, "RequestId": {"S": "r-1"}, "Actor": {"S": "alice"},
+        "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Reason": {"S": "a test"}, "Deleted": {"BOOL": true},
+        "Text": {"S": "ab".repeat(1000)},
+    }));
+    let stored = layout::stored(&version, Compression::Deflate).unwrap();
+    let insert = Insert::new(&stored, "History").unwrap();
+    let request = insert_versions::request(&[&insert]).unwrap();
+    insta::assert_json_snapshot!(
+        "insert_compressed_into_history",
         sent(async |client| request.send_with(&client).await).await
     );
 }

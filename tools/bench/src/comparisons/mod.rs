@@ -6,6 +6,7 @@ mod cost;
 mod cpu_share;
 mod growth;
 mod history_lag;
+mod large_items;
 mod memory;
 mod memory_size;
 mod package;
@@ -28,7 +29,7 @@ use crate::{
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 14] = [
+const COMPARISONS: [(&str, Measure); 15] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -37,6 +38,7 @@ const COMPARISONS: [(&str, Measure); 14] = [
     ("stream CPU", |bench| stream::cpu(bench).boxed_local()),
     ("writer", |bench| writer::measure(bench).boxed_local()),
     ("memory", |bench| memory::measure(bench).boxed_local()),
+    ("large items", |bench| large_items::measure(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("scaling", |bench| scaling::measure(bench).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),

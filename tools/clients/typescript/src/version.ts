@@ -1,5 +1,6 @@
 /** A version, without the bookkeeping attributes of its item. */
 
+import { inflateSync } from "node:zlib";
 import { NumberValue } from "@aws-sdk/lib-dynamodb";
 import { convertToNative } from "@aws-sdk/util-dynamodb";
 import { UnknownTime } from "./errors.js";
@@ -112,16 +113,26 @@ function ofLatest(item: Item, version: number): Item {
   return own;
 }
 
-/** Converts a version item of a history table, whose attributes are in `Image` or `ImageJson`, to a flat one. */
+/** Maximum length in bytes of the JSON of a compressed version. */
+const MAX_JSON = 16 * 2 ** 20;
+
+/** Converts a version item of a history table, whose attributes are in one of the three images, to a flat one. */
 export function flat(item: Item): Item {
-  const { Image: map, ImageJson: json, ...outer } = item;
-  const image = map !== undefined && json === undefined ? map.M : map === undefined ? fromText(json?.S) : undefined;
+  const { Image: map, ImageJson: json, ImageDeflate: compressed, ...outer } = item;
+  if ([map, json, compressed].filter((image) => image !== undefined).length !== 1) return item;
+  const image = map?.M ?? fromText(() => json?.S ?? inflated(compressed?.B));
   return image === undefined ? item : object([...Object.entries(image), ...Object.entries(outer)]);
 }
 
-function fromText(json: string | undefined): Item | undefined {
-  if (json === undefined) return undefined;
+/** @throws if the bytes are not compressed with zlib, or their text is too long. */
+function inflated(bytes: Uint8Array | undefined): string | undefined {
+  return bytes && inflateSync(bytes, { maxOutputLength: MAX_JSON }).toString("utf8");
+}
+
+function fromText(read: () => string | undefined): Item | undefined {
   try {
+    const json = read();
+    if (json === undefined) return undefined;
     const image = JSON.parse(json) as Item;
     // In a text, binary values are base64.
     return object(Object.entries(image).map(([name, of]) => [name, decoded(of)]));

@@ -64,6 +64,7 @@ fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2
         history: store.own_history().cloned(),
         attached: None,
         digits: VersionDigits::default(),
+        compression: store.compression(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
         record_sender: true,

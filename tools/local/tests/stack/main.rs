@@ -7,6 +7,7 @@ mod actions;
 mod attach;
 mod bodies;
 mod command;
+mod compression;
 mod deadline;
 mod escaping;
 mod events;

@@ -42,7 +42,8 @@ fn state(image: Value) -> State {
 
 fn stored_json(number: u64, state: State) -> Value {
     let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
-    let stored = stored(&table(), &entity, Version::new(number).unwrap(), state).unwrap();
+    let number = Version::new(number).unwrap();
+    let stored = stored(&table(), &entity, number, state, Compression::None).unwrap();
     serde_json::to_value(stored).unwrap()
 }
 
@@ -110,6 +111,20 @@ fn a_deep_image_is_text() {
         let flat = serde_json::to_value(flat(item(stored))).unwrap();
         assert_eq!((&flat["deep"], &flat["no"]), (&image["deep"], &image["no"]));
     }
+}
+
+#[test]
+fn a_compressed_state_is_read_as_it_was() {
+    let image = json!({"id": {"S": "a"}, "text": {"S": "ab".repeat(1000)}, "ImageDeflate": {"S": "of the user"}});
+    let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
+    let of = |state| stored(&table(), &entity, Version::FIRST, state, Compression::Deflate).unwrap();
+    let stored = of(state(image.clone()));
+    assert!(stored.contains_key("ImageDeflate") && !stored.contains_key("Image"));
+    assert_eq!(Recorded::of(stored.clone()).unwrap().state, Some(item(image.clone())));
+    let flat = flat(stored);
+    assert_eq!(flat["item:ImageDeflate"], s("of the user"));
+    assert_eq!(Recorded::of_flat(flat).unwrap().state, Some(item(image)));
+    assert!(of(state(json!({"id": {"S": "a"}}))).contains_key("Image"));
 }
 
 #[test]
@@ -189,7 +204,7 @@ fn a_baseline_of_a_backfill_has_no_place() {
     .unwrap();
     let entity = EntityId::new("{}").unwrap();
     let read_at = RecordedAt::parse("2026-11-22T06:24:48.5Z").unwrap();
-    let stored = baseline(&table, &entity, image.clone(), read_at).unwrap();
+    let stored = baseline(&table, &entity, image.clone(), read_at, Compression::None).unwrap();
     let json = serde_json::to_value(&stored).unwrap();
     for (name, text) in [
         ("RequestId", "backfill#2026-11-22T06:24:48.500000000Z"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from . import times
 from .errors import UnknownTime
 from .layout import Item, number, text
 
-IMAGE, IMAGE_JSON = "Image", "ImageJson"
+IMAGE, IMAGE_JSON, IMAGE_DEFLATE = "Image", "ImageJson", "ImageDeflate"
+# Maximum length in bytes of the JSON of a compressed version.
+_MAX_JSON = 16 * 2**20
 # Attributes of the latest item only.
 _OF_LATEST = {
     "Latest", "RecentRequests", "RequestsSince", "RequestsCheckpoint", "RecordedVersion", "RecordedTick", "TTL",
@@ -99,20 +102,42 @@ def _whole(number: Decimal | None) -> int | None:
 
 
 def flat(item: Item) -> Item:
-    """Converts a version item of a history table, whose attributes are in `Image` or `ImageJson`, to a flat one."""
-    image: Mapping[str, Any] | None = None
-    if IMAGE in item and IMAGE_JSON not in item:
-        image, name = item[IMAGE].get("M"), IMAGE
-    elif IMAGE_JSON in item and IMAGE not in item:
-        try:
-            image, name = json.loads(item[IMAGE_JSON].get("S", "")), IMAGE_JSON
-        except ValueError:
-            return item
-        # In a text, binary values are base64, which boto3 decodes only in responses.
-        image = {key: _decoded(of) for key, of in image.items()} if image is not None else None
+    """Converts a version item of a history table, whose attributes are in one of the three images, to a flat one."""
+    names = [name for name in (IMAGE, IMAGE_JSON, IMAGE_DEFLATE) if name in item]
+    if len(names) != 1:
+        return item
+    [name] = names
+    try:
+        image = _image(name, item[name])
+    except (ValueError, zlib.error):
+        return item
     if image is None:
         return item
     return {**image, **{key: of for key, of in item.items() if key != name}}
+
+
+def _image(name: str, of: Any) -> Mapping[str, Any] | None:
+    """Reads an image, None if its type is another one. Raises ValueError or zlib.error."""
+    image: Mapping[str, Any] | None
+    if name == IMAGE:
+        image = of.get("M")
+        return image
+    if name == IMAGE_DEFLATE:
+        if "B" not in of:
+            return None
+        image = json.loads(_inflated(of["B"]))
+    else:
+        image = json.loads(of.get("S", ""))
+    # In a text, binary values are base64, which boto3 decodes only in responses.
+    return None if image is None else {key: _decoded(member) for key, member in image.items()}
+
+
+def _inflated(compressed: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    text = inflater.decompress(compressed, _MAX_JSON)
+    if not inflater.eof:
+        raise ValueError("the image is incomplete or too long")
+    return text
 
 
 def _decoded(of: Any) -> Any:

@@ -172,6 +172,7 @@ fn stream_fn_decides_again_if_the_backfill_is_first() {
         &orders.entity(1),
         image.unwrap(),
         store.now(),
+        store.compression(),
     );
     let stored = serde_json::to_value(stored.unwrap()).unwrap();
     let put = database::put_into(&orders.client, &orders.history, stored);

@@ -1,0 +1,167 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::{
+    attributes::same_item,
+    layout::{self, IMAGE, IMAGE_DEFLATE, IMAGE_JSON},
+    plain::tests::any_value,
+};
+
+fn item(json: Value) -> Item {
+    serde_json::from_value(json).unwrap()
+}
+
+fn attributes(item: &Item) -> Attributes<'_> {
+    item.iter().map(|(name, value)| (name.as_str(), value)).collect()
+}
+
+/// Returns an order with lines that differ, of about 90 bytes each.
+fn order(lines: usize) -> Value {
+    let line = |number: usize| {
+        json!({"M": {
+            "Sku": {"S": format!("SKU-{:08}", number * 7_919)}, "Name": {"S": format!("Bearing {number} mm")},
+            "Quantity": {"N": (number % 7).to_string()}, "UnitPrice": {"N": format!("{}.50", number * 31)}, "Warehouse": {"S": "north"},
+        }})
+    };
+    json!({
+        "PK": {"S": "Order#1"}, "SK": {"S": "v7"}, "TTL": {"N": "1"}, "RequestId": {"S": "r-7"}, "Actor": {"S": "alice"},
+        "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Lines": {"L": (0..lines).map(line).collect::<Vec<_>>()},
+    })
+}
+
+fn stored(version: &Item) -> Item {
+    layout::stored(version, Compression::Deflate).unwrap()
+}
+
+#[test]
+fn a_compressed_version_keeps_what_filters_use() {
+    let version = item(order(30));
+    let stored = stored(&version);
+    let mut names: Vec<_> = stored.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["Actor", IMAGE_DEFLATE, "PK", "RecordedAt", "RequestId", "SK", "TTL"]
+    );
+    assert!(3 * size::of_item(&stored) < size::of_item(&version));
+    assert_eq!(layout::version_item(stored), version);
+    let none = layout::stored(&version, Compression::None).unwrap();
+    assert!(none.contains_key(IMAGE));
+}
+
+#[test]
+fn equal_versions_have_equal_bytes() {
+    let texts: Vec<_> = (0..20).map(|_| stored(&item(order(30)))).collect();
+    assert!(texts.iter().all(|text| *text == texts[0]));
+}
+
+#[test]
+fn an_image_is_compressed_only_if_that_saves_write_units() {
+    let random = |bytes: usize| {
+        let mut random = fastrand::Rng::with_seed(7);
+        AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
+    };
+    let text = |bytes: usize| AttributeValue::S("ab".repeat(bytes / 2));
+    for (value, expected) in [
+        (text(900), IMAGE),
+        (text(1100), IMAGE_DEFLATE),
+        (text(300_000), IMAGE_DEFLATE),
+        (random(1100), IMAGE),
+        (random(20_000), IMAGE),
+    ] {
+        let mut version = item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}}));
+        version.insert("A".to_owned(), value);
+        let stored = stored(&version);
+        assert!(stored.contains_key(expected), "{}", size::of_item(&version));
+        assert_eq!(layout::version_item(stored), version);
+    }
+}
+
+#[test]
+fn a_deep_image_is_compressed() {
+    let deep = (1..32).fold(json!({"S": "x".repeat(2000)}), |inner, _| json!({"L": [inner]}));
+    let version = item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "A": deep}));
+    let stored = stored(&version);
+    assert!(stored.contains_key(IMAGE_DEFLATE));
+    assert_eq!(layout::version_item(stored), version);
+    let none = layout::stored(&version, Compression::None).unwrap();
+    assert!(none.contains_key(IMAGE_JSON));
+}
+
+#[test]
+fn an_image_with_a_long_text_is_neither_compressed_nor_read() {
+    // The JSON of a number has up to 130 digits, for a few bytes of an item.
+    let number = format!("1{}", "0".repeat(125));
+    let long = vec![AttributeValue::N(number); MAX_JSON / 120];
+    let mut version = item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}}));
+    version.insert("A".to_owned(), AttributeValue::L(long));
+    assert!(size::of_item(&version) > 1024);
+    assert!(stored(&version).contains_key(IMAGE));
+
+    let zeros = |bytes: usize| {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Level::default());
+        let text = format!(r#"{{"A":{{"S":"{}"}}}}"#, "0".repeat(bytes - 14));
+        io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        (text.len(), encoder.finish().unwrap())
+    };
+    for (bytes, is_read) in [(MAX_JSON, true), (MAX_JSON + 1, false), (2 * MAX_JSON, false)] {
+        let (length, text) = zeros(bytes);
+        assert_eq!(length, bytes);
+        assert!(text.len() < size::MAX_ITEM_BYTES);
+        assert_eq!(inflate(&text).is_some(), is_read, "{bytes}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_image_are_not_read() {
+    let image = item(order(30));
+    let bytes = deflate(&attributes(&image)).unwrap();
+    assert_eq!(inflate(&bytes), Some(image));
+    let mut flipped = bytes.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    for bytes in [&[][..], b"no zlib", &bytes[..bytes.len() / 2], &flipped] {
+        assert_eq!(inflate(bytes), None);
+    }
+    for other in [
+        json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "ImageDeflate": {"B": "AAAA"}}),
+        json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "ImageDeflate": {"S": "text"}}),
+    ] {
+        assert_eq!(layout::version_item(item(other.clone())), item(other));
+    }
+}
+
+#[test]
+fn names() {
+    assert_eq!("none".parse(), Ok(Compression::None));
+    assert_eq!("deflate".parse(), Ok(Compression::Deflate));
+    assert_eq!("gzip".parse::<Compression>(), Err(InvalidCompression));
+}
+
+proptest! {
+    /// Any attribute can be in a version item, also under a name of this project.
+    #[test]
+    fn any_version_is_read_as_it_was(
+        values in prop::collection::hash_map("[A-Za-z$ ]{1,8}|Image|ImageJson|ImageDeflate|RequestId|Deleted|TTL", any_value(), 0..8),
+        filler in 0_usize..4000,
+    ) {
+        let mut version = Item::from(values);
+        for (name, value) in [("PK", "E"), ("SK", "v1"), ("Filler", &"a".repeat(filler))] {
+            version.insert(name.to_owned(), AttributeValue::S(value.to_owned()));
+        }
+        let stored = stored(&version);
+        prop_assert!(filler < 1024 || stored.contains_key(IMAGE_DEFLATE));
+        prop_assert_eq!(&layout::version_item(stored), &version);
+
+        let image = inflate(&deflate(&attributes(&version)).unwrap()).unwrap();
+        prop_assert!(same_item(&image, &version));
+        prop_assert_eq!(image, version);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = inflate(&bytes);
+        // With the header of zlib.
+        let _ = inflate(&[&[0x78, 0x9c][..], &bytes].concat());
+    }
+}

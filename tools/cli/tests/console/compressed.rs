@@ -1,0 +1,143 @@
+//! Versions that are compressed beside others that are not: each command of `vzero` and each page reads both.
+
+use serde_json::{Value, json};
+use shared::{
+    domain::compression::Compression,
+    dynamodb::{HistoryTable, put::put_version::PutOutcome, write::WriteMode},
+};
+use testkit::{
+    database::{self, mode, put_version, update, write},
+    table::{self, Table},
+};
+
+use crate::{new_table, served::Console};
+
+const COMPRESS: [(&str, &str); 1] = [("HISTORY_COMPRESSION", "deflate")];
+
+/// Creates a table with a history table, and an entity whose versions 1 and 3 are compressed.
+fn table() -> Table {
+    let mut table = new_table();
+    if !table.store.has_own_history() {
+        let name = database::history_of(&table.name);
+        table
+            .runtime
+            .block_on(table::create_history(&table.client, &name))
+            .unwrap();
+        let history = HistoryTable {
+            name,
+            is_migrating: false,
+        };
+        table.store = table.store.clone().with_history(Some(history));
+        table.runtime.block_on(table.store.claim_layout()).unwrap();
+    }
+    for (number, compression) in [
+        (1, Compression::Deflate),
+        (2, Compression::None),
+        (3, Compression::Deflate),
+    ] {
+        let store = table.store.clone().with_compression(compression);
+        let document = document(number);
+        let written = write(&store, &document, mode(WriteMode::Inline));
+        table.runtime.block_on(written).unwrap();
+    }
+    table
+}
+
+fn document(number: u64) -> shared::domain::update::Update {
+    let lines: Vec<_> = (0..40)
+        .map(|line| json!({"Sku": format!("SKU-{line}"), "Quantity": line * number}))
+        .collect();
+    update(json!({
+        "ID": "E", "RequestId": format!("r-{number}"), "N": number, "Actor": "amy", "Lines": lines, "Empty": "",
+        "Long": {"$number": "12345678901234567890123456789012345678"}, "Data": {"$binary": "AAECAw=="}, "TypedValues": true,
+        "Text": "some text ".repeat(100),
+    }))
+}
+
+/// Returns the sort keys of the history table's compressed versions.
+fn compressed(table: &Table) -> Vec<String> {
+    let items = table
+        .runtime
+        .block_on(database::items(&table.client, table.store.history_table()));
+    let compressed = items.iter().filter(|item| item.get("ImageDeflate").is_some());
+    let mut keys: Vec<_> = compressed
+        .map(|item| item["SK"]["S"].as_str().unwrap().to_owned())
+        .collect();
+    keys.sort();
+    keys
+}
+
+fn numbers(lines: &[Value]) -> Vec<u64> {
+    lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn every_command_reads_compressed_versions() {
+    let table = table();
+    assert_eq!(compressed(&table), ["v1", "v3"]);
+    for number in 1..=3 {
+        let shown = table.json(&["get", "E", "--version", &number.to_string()], 0);
+        assert_eq!(shown["Attributes"]["N"], json!(number));
+        assert_eq!(shown["Attributes"]["Lines"][7]["Quantity"], json!(7 * number));
+        assert_eq!(
+            (&shown["Actor"], &shown["RequestId"]),
+            (&json!("amy"), &json!(format!("r-{number}")))
+        );
+        assert_eq!(shown["Attributes"]["Data"], json!({"$binary": "AAECAw=="}));
+        assert!(shown.to_string().contains("12345678901234567890123456789012345678"));
+    }
+    assert_eq!(numbers(&table.lines(&["history", "E"], 0)), [3, 2, 1]);
+    let at = table.json(&["get", "E", "--version", "1"], 0)["RecordedAt"].clone();
+    let at = table.json(&["get", "E", "--at", at.as_str().unwrap()], 0);
+    assert_eq!(at["Version"], 1);
+    assert!(table.run(&["diff", "E", "1", "3"]).stdout.contains("Quantity"));
+    table.json(&["audit", "E", "--lag", "0"], 0);
+    table.json(&["pin", "E", "1"], 0);
+    table.json(&["prune", "E", "--keep", "1", "--grace", "9d"], 0);
+    assert_eq!(compressed(&table), ["v1", "v3"]);
+    table.json(&["audit", "E", "--lag", "0"], 0);
+    assert_eq!(table.json(&["purge", "E", "--yes", "--wait", "0s"], 0)["ID"], "E");
+    assert_eq!(compressed(&table), Vec::<String>::new());
+}
+
+#[test]
+fn a_version_in_the_other_form_is_the_same_version() {
+    let table = table();
+    let id = database::entity("E");
+    for compression in [Compression::None, Compression::Deflate] {
+        let store = table.store.clone().with_compression(compression);
+        let again = table.runtime.block_on(put_version(&store, &id));
+        assert_eq!(again, PutOutcome::AlreadyRecorded, "{compression:?}");
+    }
+    assert_eq!(compressed(&table), ["v1", "v3"]);
+}
+
+#[test]
+fn a_restore_writes_the_state_of_a_compressed_version() {
+    let table = table();
+    for (environment, expected) in [(&[][..], &["v1", "v3"][..]), (&COMPRESS, &["v1", "v3", "v5"])] {
+        let restore = table.start_with(environment, &["restore", "E", "1", "--mode", "inline"]);
+        assert!(restore.wait_with_output().unwrap().status.success());
+        assert_eq!(compressed(&table), expected);
+        assert_eq!(table.json(&["get", "E"], 0)["Attributes"]["N"], 1);
+        table.json(&["audit", "E", "--lag", "0"], 0);
+    }
+}
+
+#[test]
+fn pages_show_compressed_versions() {
+    let table = table();
+    let console = Console::of(&table);
+    let version = console.json("/version?id=E&version=1");
+    assert_eq!(version["Attributes"]["N"], 1);
+    let entity = console.json("/entity?id=E");
+    assert_eq!(numbers(entity["Versions"].as_array().unwrap()), [3, 2, 1]);
+    let compared = console.json("/compare?id=E&from=1&to=3");
+    assert!(!compared["Changed"].as_array().unwrap().is_empty());
+    for number in 1..=3 {
+        // The filter of the request reads both forms.
+        let found = console.json(&format!("/?by=request&find=r-{number}"));
+        assert_eq!(found["Entities"], json!([{"ID": "E", "Version": number}]));
+    }
+    assert!(console.page("/version?id=E&version=3").text.contains("SKU-39"));
+}
