@@ -65,7 +65,7 @@ impl Hosted {
             timeout: Duration::from_secs(300),
             memory: memory.into(),
             environment: BTreeMap::new(),
-            log_level: "ERROR".to_owned(),
+            log_level: "INFO".to_owned(),
         };
         let logs = logs.join(subject.name.replace(' ', "-"));
         let host = Host {

@@ -95,7 +95,13 @@ impl Subjects {
             handler: role.name().to_owned(),
         });
         // As in template.yaml.
-        ours.environment = BTreeMap::from([("MALLOC_MMAP_THRESHOLD_".to_owned(), "131072".to_owned())]);
+        ours.environment = [
+            ("MALLOC_MMAP_THRESHOLD_", "131072"),
+            ("METRICS_NAMESPACE", "VersionControl"),
+            ("SERVICE_NAME", "bench"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
         let subjects = Self {
             ours,
             python: python(PYTHON, ""),

@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use crate::{
     error::{BenchError, cannot},
-    figure::{Figure, Plot, mean, median},
+    figure::{Figure, Plot, mean},
     harness::{Bench, LATENCY, Measured},
     limits::Limits,
     stub::Stub,
-    workload::{self, MEMORY_SIZES, Workload},
+    subject::root,
+    workload::{self, MEMORY_SIZES, QUEUE_BATCH, RECORDS, Workload},
 };
 
 /// The prices of `vzero plan`.
@@ -48,27 +49,65 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     };
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
     let prices = Prices::read()?;
-    let (mut figures, mut series) = (Vec::new(), Vec::new());
+    let mut figures = Vec::new();
+    let (mut costs, mut latencies) = (vec![0.0; MEMORY_SIZES.len()], vec![0.0; MEMORY_SIZES.len()]);
     for workload in workload::ALL {
-        let mut line = Vec::new();
-        for memory_mb in MEMORY_SIZES {
+        for (index, memory_mb) in MEMORY_SIZES.into_iter().enumerate() {
             let times = invocations(bench, &stub, workload, Limits::create(&controllers, memory_mb)?).await?;
             // AWS bills whole milliseconds.
             let billed = times.iter().map(|time| time.ceil()).collect::<Vec<_>>();
             let cost = prices.of_million(&workload, memory_mb, mean(&billed));
             let unit = |what: &str| format!("{what}, {memory_mb} MB, {}", workload.name);
             figures.push(Figure::new(unit("USD a million items"), cost));
-            figures.push(Figure::new(unit("ms an invocation, p50"), median(&times)));
-            line.push((f64::from(memory_mb), cost));
+            figures.push(Figure::new(unit("ms an invocation, mean"), mean(&times)));
+            if [QUEUE_BATCH, RECORDS]
+                .iter()
+                .any(|typical| typical.name == workload.name)
+            {
+                costs[index] += cost;
+                latencies[index] += mean(&times);
+            }
         }
-        series.push((workload.name.to_owned(), line));
     }
+    let line = |values: &[f64], scale: f64| {
+        let points = MEMORY_SIZES.iter().zip(values);
+        points.map(|(size, value)| (f64::from(*size), value * scale)).collect()
+    };
+    for (index, memory_mb) in MEMORY_SIZES.into_iter().enumerate() {
+        let unit = |what: &str| format!("{what}, {memory_mb} MB, {} and {}", QUEUE_BATCH.name, RECORDS.name);
+        figures.push(Figure::new(unit("USD a million updates"), costs[index]));
+        figures.push(Figure::new(unit("ms of both functions"), latencies[index]));
+    }
+    let best = MEMORY_SIZES[best(&costs, &latencies)];
+    figures.push(Figure::new("MB, the best size", f64::from(best)).compared_with("template.yaml", template_memory()?));
     let plot = Plot::Lines {
         x: "MB of memory",
-        y: "USD a million items",
-        series,
+        y: "ms of both functions; USD a billion updates",
+        series: vec![
+            ("ms of both functions".to_owned(), line(&latencies, 1.0)),
+            ("USD a billion updates".to_owned(), line(&costs, 1000.0)),
+        ],
     };
     Ok(Measured { figures, plot })
+}
+
+/// Returns the index of the fastest size that costs at most a tenth more than the cheapest.
+fn best(costs: &[f64], latencies: &[f64]) -> usize {
+    let lowest = costs.iter().copied().fold(f64::MAX, f64::min);
+    let affordable = (0..costs.len()).filter(|index| costs[*index] <= lowest * 1.1);
+    affordable
+        .min_by(|one, other| latencies[*one].total_cmp(&latencies[*other]))
+        .unwrap_or_default()
+}
+
+/// Returns the `MemorySize` of the template, in MB.
+fn template_memory() -> Result<f64, BenchError> {
+    let template = std::fs::read_to_string(root().join("template.yaml"))?;
+    let size = template
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("MemorySize:"));
+    size.and_then(|size| size.trim().parse().ok())
+        .ok_or_else(|| BenchError::UnexpectedResult("template.yaml has no MemorySize".to_owned()))
 }
 
 /// Returns the times of warm invocations, in milliseconds.
@@ -79,4 +118,32 @@ async fn invocations(bench: &Bench, stub: &Stub, workload: Workload, limits: Lim
     hosted.invoke(&event).await?;
     let (count, time) = bench.size((20, Duration::from_secs(2)), (1, Duration::ZERO));
     hosted.times(&event, count, time).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_size_is_the_fastest_of_the_cheapest() {
+        for (costs, latencies, index) in [
+            ([1.0, 1.05, 1.2], [9.0, 5.0, 3.0], 1),
+            ([1.0, 1.2, 1.3], [9.0, 5.0, 3.0], 0),
+            ([1.2, 1.0, 1.05], [9.0, 5.0, 3.0], 2),
+        ] {
+            assert_eq!(best(&costs, &latencies), index, "{costs:?}");
+        }
+    }
+
+    #[test]
+    fn a_million_items_cost_their_invocations() {
+        let prices = Prices {
+            request: 2e-7,
+            gb_second: 1e-5,
+        };
+        // 100,000 requests, and 100,000 times 0.25 GB for 8 ms.
+        let cost = prices.of_million(&QUEUE_BATCH, 256, 8.0);
+        assert!((cost - 0.022).abs() < 1e-9, "{cost}");
+        assert!(template_memory().unwrap() >= 128.0);
+    }
 }

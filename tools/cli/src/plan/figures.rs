@@ -23,6 +23,12 @@ pub(super) const TTL_BYTES: u64 = 3 + 6;
 pub(super) const MAX_ITEM_BYTES: u64 = size::MAX_ITEM_BYTES as u64;
 /// Bytes that a version item leaves free for later marks.
 pub(super) const MARKS_BYTES: u64 = size::MARKS_BYTES as u64;
+/// Retries of a throttled request, with the default of `MaxAttempts`.
+pub(super) const RETRIES: f64 = 2.0;
+/// Average delay before these retries, in milliseconds: a random part of 100, and of 200.
+pub(super) const RETRY_DELAYS_MS: f64 = 50.0 + 100.0;
+/// `VisibilityTimeout` of the queue, in seconds.
+pub(super) const VISIBILITY_SECONDS: f64 = 180.0;
 
 // ---- AWS documentation
 

@@ -22,7 +22,8 @@ WriterFunction | messages/s | the queue grows: raise MaximumConcurrency (to 1,00
     with a window, then MemorySize; then use several queues, each entity always in the same one
 AccountConcurrency | invocations at once | request a quota increase, and reserve concurrency for both functions; larger \
     batches need less concurrency
-MessagesInFlight | messages | use several queues, each entity always in the same one
+MessagesInFlight | messages | failed messages of a hot entity are in flight until their visibility timeout, and the queue delivers \
+    no others: see HottestEntity; then use several queues, each entity always in the same one
 Memory | MB | raise MemorySize, or lower BatchSize
 LostRaces | updates/s | each update of an entity reads it, then writes it if it has not changed; a concurrent update makes it \
     start again: combine updates before sending them, or use --mode stream with --idempotency recent, which does not read first";
@@ -70,11 +71,17 @@ pub(super) fn limits(inputs: &Inputs, load: &Load) -> Vec<Limit> {
         })
     };
     let mut limits: Vec<_> = LIMITS.lines().filter_map(limit).collect();
+    // Failed messages of the hottest entity fill the queue, so a growing load reaches that limit after the one of the entity.
+    let hottest = load.hottest_write_units / PARTITION_WRITE_UNITS;
+    let order = |limit: &Limit| match limit.name {
+        "MessagesInFlight" if load.hottest_updates > load.max_accepted => limit.used().min(hottest),
+        _ => limit.used(),
+    };
     // An item that is too large cannot be written at any rate.
     let is_too_large = |limit: &Limit| limit.name == "ItemSize" && limit.is_exceeded();
     limits.sort_by(|a, b| {
         let by_size = is_too_large(b).cmp(&is_too_large(a));
-        by_size.then(b.used().total_cmp(&a.used()))
+        by_size.then(order(b).total_cmp(&order(a)))
     });
     limits
 }
@@ -95,7 +102,8 @@ fn load_and_bound(name: &str, inputs: &Inputs, load: &Load) -> Option<(f64, f64)
         "NewTable" => (table_writes(load), NEW_TABLE_WRITE_UNITS),
         "TableQuota" => (table_writes(load), TABLE_WRITE_UNITS),
         "StreamFunction" => (inputs.updates_per_second, load.stream.capacity),
-        "HottestLane" => (load.hottest_updates, load.lane_capacity),
+        // The partition of the entity accepts no more updates.
+        "HottestLane" => (load.hottest_updates.min(load.max_accepted), load.lane_capacity),
         "WriterFunction" => (inputs.updates_per_second, load.writer.capacity),
         "AccountConcurrency" => (load.writer.concurrency + load.stream.concurrency, ACCOUNT_CONCURRENCY),
         "MessagesInFlight" => (load.messages_in_flight, QUEUE_IN_FLIGHT),
@@ -109,4 +117,23 @@ fn load_and_bound(name: &str, inputs: &Inputs, load: &Load) -> Option<(f64, f64)
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        tests::{even, limit, planned},
+        units::HistoryTable,
+    };
+
+    #[test]
+    fn each_table_has_its_own_quota() {
+        let exceeds = |rate, history| {
+            let mut inputs = even(rate, 1_000_000, 500);
+            inputs.writing.history = history;
+            limit(&planned(inputs), "NewTable").is_exceeded()
+        };
+        assert!(exceeds(2_000.0, HistoryTable::Same) && !exceeds(2_000.0, HistoryTable::Own));
+        assert!(exceeds(3_700.0, HistoryTable::Own));
+    }
 }

@@ -18,6 +18,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 mod units;
+mod zipf;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,12 @@ pub(crate) struct PlanArgs {
     /// Updates of the hottest entity, as a share of all updates, up to 1 [default: 1/N]
     #[arg(long, value_name = "SHARE", value_parser = |text: &str| within(text, 0.0, 1.0))]
     hottest_share: Option<f64>,
+    /// Exponent of a Zipf distribution of the updates over the entities, 0 to 10, instead of --hottest-share
+    #[arg(long, value_name = "S", value_parser = |text: &str| within(text, 0.0, 10.0), conflicts_with = "hottest_share")]
+    zipf: Option<f64>,
+    /// Partitions of each table, which are the shards of its stream [default: the minimum for writes and storage]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    partitions: Option<u32>,
     /// Days of history that are stored; if you pass it, the cost includes pruning [default: 30]
     #[arg(long, value_name = "DAYS", value_parser = |text: &str| within(text, 0.0, 36_500.0))]
     retention_days: Option<f64>,
@@ -100,7 +107,8 @@ fn inputs(args: &PlanArgs) -> Result<Inputs, CliError> {
         return Err(CliError::Usage(text.to_owned()));
     };
     let average = 1.0 / entities as f64;
-    let hottest_share = args.hottest_share.unwrap_or(average);
+    let by_rank = args.zipf.map(|exponent| zipf::hottest_share(entities, exponent));
+    let hottest_share = args.hottest_share.or(by_rank).unwrap_or(average);
     if hottest_share < average {
         return Err(CliError::Usage(format!(
             "--hottest-share is less than 1/{entities}, the share of an average entity"
@@ -124,6 +132,8 @@ fn inputs(args: &PlanArgs) -> Result<Inputs, CliError> {
         },
         history_class: args.history_class.unwrap_or(TableClass::Standard),
         hottest_share,
+        zipf: args.zipf,
+        partitions: args.partitions.map(f64::from),
         retention_days: args.retention_days.unwrap_or(30.0),
         ledger_days: match idempotency {
             Idempotency::Ledger(retention) => retention.duration().as_secs_f64() / figures::DAY_SECONDS,

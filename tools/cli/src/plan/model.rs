@@ -11,10 +11,12 @@ use super::{
         BASE_MEMORY_MB, DAY_SECONDS, ENVELOPE_BYTES, EVENT_COPIES, GB, INVOCATION_LOG_BYTES, INVOCATION_MS,
         KB_CPU_MICROS, MAPPING_CONCURRENCY, MARKER_BYTES, MB, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_GB,
         PARTITION_WRITE_UNITS, PAYLOAD_BYTES, POLL_BYTES, POLL_RECORDS, POLLS_PER_SECOND, QUEUE_POLLERS,
-        QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CONCURRENCY,
-        STREAM_CPU_MICROS, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, WRITER_CONCURRENCY, WRITER_CPU_MICROS,
+        QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES, RETRIES, RETRY_DELAYS_MS, ROUNDING_MS, STORAGE_OVERHEAD_BYTES,
+        STREAM_CONCURRENCY, STREAM_CPU_MICROS, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, VISIBILITY_SECONDS,
+        WRITER_CONCURRENCY, WRITER_CPU_MICROS,
     },
     units::{HistoryTable, Units, Writing},
+    zipf,
 };
 
 /// The functions' instruction set.
@@ -45,7 +47,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = whole(2..=1_000))]
     pub(super) queue_concurrency: f64,
     /// Memory of each function, in MB: `MemorySize`
-    #[arg(long, value_name = "MB", default_value_t = 128.0, value_parser = whole(128..=10_240))]
+    #[arg(long, value_name = "MB", default_value_t = 256.0, value_parser = whole(128..=10_240))]
     pub(super) memory: f64,
     /// Instruction set of the functions
     #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
@@ -84,6 +86,10 @@ pub(super) struct Inputs {
     pub(super) history_class: TableClass,
     /// Updates of the hottest entity, as a share of all updates.
     pub(super) hottest_share: f64,
+    /// Exponent of the Zipf distribution of the updates, `None` if only the share of the hottest entity is known.
+    pub(super) zipf: Option<f64>,
+    /// Partitions of each table, `None` for the minimum.
+    pub(super) partitions: Option<f64>,
     pub(super) retention_days: f64,
     /// Days that ledger items are stored, 0 without a ledger.
     pub(super) ledger_days: f64,
@@ -92,6 +98,8 @@ pub(super) struct Inputs {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Function {
+    /// CPU time of a record or a request, with the function's `MemorySize`.
+    pub(super) cpu_ms: f64,
     /// Average number of records or messages of an invocation.
     pub(super) batch: f64,
     /// Per second.
@@ -132,6 +140,8 @@ pub(super) struct Load {
     pub(super) hottest_write_units: f64,
     /// Maximum for one entity.
     pub(super) max_entity_updates: f64,
+    /// Updates of one entity above which messages fail.
+    pub(super) max_accepted: f64,
     pub(super) stream_records: f64,
     pub(super) stream_mb: f64,
     pub(super) stream: Function,
@@ -153,24 +163,33 @@ impl Load {
         let versions_per_second = rate * stored(units.version_bytes);
         let markers = inputs.ledger_days * rate * stored(MARKER_BYTES) * DAY_SECONDS;
         let latest_items = inputs.entities as f64 * stored(units.latest_bytes);
-        let mut table = TableLoad::of(rate * units.latest_writes(), latest_items + markers, 0.0);
+        let table_load = |write_units: f64, bytes: f64, growth: f64| {
+            let load = TableLoad::of(write_units, bytes, growth);
+            TableLoad {
+                partitions: inputs.partitions.unwrap_or(load.partitions),
+                ..load
+            }
+        };
+        let mut table = table_load(rate * units.latest_writes(), latest_items + markers, 0.0);
         let versions = inputs.retention_days * versions_per_second * DAY_SECONDS;
         let history = match units.history {
             HistoryTable::Same => {
                 let bytes = latest_items + markers + versions;
-                table = TableLoad::of(rate * units.latest_writes(), bytes, versions_per_second);
+                table = table_load(rate * units.latest_writes(), bytes, versions_per_second);
                 None
             }
             HistoryTable::Own => {
                 let write_units = rate * units.history_writes();
-                Some(TableLoad::of(write_units, versions, versions_per_second))
+                Some(table_load(write_units, versions, versions_per_second))
             }
         };
         let (records, bytes) = stream_records(inputs, &units);
         // Maximum number of latest items in a poll, which also returns the other records.
         let poll = (POLL_RECORDS.min(POLL_BYTES * records / bytes) / records).max(1.0);
         let (stream, lane_capacity) = stream(inputs, table.partitions, poll);
-        let writer = writer(inputs, &units);
+        let max_accepted = PARTITION_WRITE_UNITS / units.writer_writes();
+        let failed = zipf::excess(inputs, max_accepted);
+        let writer = writer(inputs, &units, failed / rate);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
             units,
@@ -180,13 +199,14 @@ impl Load {
             hottest_updates: rate * inputs.hottest_share,
             hottest_write_units: rate * units.partition_writes() * inputs.hottest_share,
             max_entity_updates: PARTITION_WRITE_UNITS / units.partition_writes(),
+            max_accepted,
             stream_records: rate * records,
             stream_mb: rate * bytes / MB,
             stream,
             lane_capacity,
             writer,
             queue_requests: rate * queue_requests(inputs, writer.batch),
-            messages_in_flight: rate * writer.duration_ms / 1_000.0,
+            messages_in_flight: rate * writer.duration_ms / 1_000.0 + failed * VISIBILITY_SECONDS,
             queues: (writer.concurrency / MAPPING_CONCURRENCY).ceil().max(1.0),
             log_gb: log_bytes * MONTH_SECONDS / GB,
         }
@@ -239,34 +259,55 @@ fn stream(inputs: &Inputs, shards: f64, poll: f64) -> (Function, f64) {
     } else {
         poll
     };
-    let gathered = inputs.updates_per_second * (settings.batching_window + 1.0 / POLLS_PER_SECOND) / lanes;
+    let lane_rate = inputs.updates_per_second / lanes;
+    // A window begins with the first record.
+    let gathered = received(lane_rate / POLLS_PER_SECOND) + lane_rate * settings.batching_window;
     let cpu_ms = cpu_ms(STREAM_CPU_MICROS, inputs);
-    let function = function(inputs, gathered, settings.batch_size.min(poll), lanes, |batch| {
-        (batch / STREAM_CONCURRENCY).max(1.0) * settings.latency_ms + batch * cpu_ms
-    });
+    let function = function(
+        inputs,
+        cpu_ms,
+        gathered,
+        settings.batch_size.min(poll),
+        lanes,
+        |batch| (batch / STREAM_CONCURRENCY).max(1.0) * settings.latency_ms + batch * cpu_ms,
+    );
     (function, function.capacity / lanes)
 }
 
-fn writer(inputs: &Inputs, units: &Units) -> Function {
+/// `failed` is the share of messages that fail, because DynamoDB throttles all attempts of their requests.
+fn writer(inputs: &Inputs, units: &Units, failed: f64) -> Function {
     let settings = &inputs.settings;
-    let gathered = inputs.updates_per_second / POLLS_PER_SECOND / QUEUE_POLLERS;
-    let cpu_ms = cpu_ms(WRITER_CPU_MICROS, inputs) * units.requests;
+    let gathered = received(inputs.updates_per_second / POLLS_PER_SECOND / QUEUE_POLLERS);
+    let request_ms = cpu_ms(WRITER_CPU_MICROS, inputs);
+    let cpu_ms = request_ms * units.requests;
     function(
         inputs,
+        request_ms,
         gathered,
         settings.queue_batch_size,
         settings.queue_concurrency,
         |batch| {
             // Updates of one entity are written one after the other.
             let sequential = (batch / WRITER_CONCURRENCY).max(batch * inputs.hottest_share).max(1.0);
-            sequential * units.latencies * settings.latency_ms + batch * cpu_ms
+            // The batch waits for the retries of its throttled requests.
+            let throttled = 1.0 - (1.0 - failed).powf(batch);
+            let retries = RETRY_DELAYS_MS + RETRIES * units.latencies * settings.latency_ms;
+            sequential * units.latencies * settings.latency_ms + batch * cpu_ms + throttled * retries
         },
     )
+}
+
+/// Returns the average number of records that a poll receives if it receives any, and the average of all polls is `mean`. Records arrive
+/// at random times, so some polls receive none.
+fn received(mean: f64) -> f64 {
+    let received = mean / -(-mean).exp_m1();
+    if received.is_finite() { received.max(1.0) } else { 1.0 }
 }
 
 /// `gathered` is the number of records or messages that are waiting when an invocation starts.
 fn function(
     inputs: &Inputs,
+    cpu_ms: f64,
     gathered: f64,
     max_batch: f64,
     max_concurrency: f64,
@@ -278,6 +319,7 @@ fn function(
     let duration_ms = INVOCATION_MS + work_ms(batch);
     let invocations = inputs.updates_per_second / batch;
     Function {
+        cpu_ms,
         batch,
         invocations,
         duration_ms,

@@ -118,6 +118,7 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
         json!({
             "InvocationsPerSecond": rounded(function.invocations),
             "BatchSize": rounded(function.batch),
+            "CpuMicros": rounded(function.cpu_ms * 1_000.0),
             "DurationMs": rounded(function.duration_ms),
             "Concurrency": rounded(function.concurrency),
             "MostConcurrency": rounded(function.max_concurrency),

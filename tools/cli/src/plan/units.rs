@@ -41,6 +41,8 @@ pub(super) struct Units {
     pub(super) latest: f64,
     /// Write units of the version item.
     pub(super) version: f64,
+    /// `true` if writer-fn writes the version item, too.
+    pub(super) is_version_by_writer: bool,
     /// Write units of the ledger's marker.
     pub(super) marker: f64,
     /// Write units of the rejected put of stream-fn for a version that already exists.
@@ -87,6 +89,7 @@ impl Units {
                 WriteMode::Transaction => 2.0 * write_units(version_bytes),
                 WriteMode::Stream | WriteMode::Inline => write_units(version_bytes),
             },
+            is_version_by_writer: writing.mode != WriteMode::Stream,
             marker: match writing.idempotency {
                 Idempotency::Ledger(_) => 2.0 * write_units(MARKER_BYTES),
                 Idempotency::Recent(_) => 0.0,
@@ -111,6 +114,16 @@ impl Units {
     /// Returns all write units.
     pub(super) fn writes(&self) -> f64 {
         self.latest + self.version + self.marker + self.rejected + self.prune
+    }
+
+    /// Returns the write units of writer-fn's requests in the partition of the latest item. If the partition has fewer, these requests
+    /// are throttled, and their messages fail.
+    pub(super) fn writer_writes(&self) -> f64 {
+        let version = match self.history {
+            HistoryTable::Same if self.is_version_by_writer => self.version,
+            HistoryTable::Same | HistoryTable::Own => 0.0,
+        };
+        self.latest + self.marker + version
     }
 
     /// Returns the write units in the table of latest items. They have the same partition key.

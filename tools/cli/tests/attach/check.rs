@@ -10,6 +10,7 @@ use shared::domain::{
         item::{State, StateOrigin, stored},
         key,
     },
+    compression::Compression,
     version::Version,
 };
 use testkit::{
@@ -40,7 +41,14 @@ fn record(table: &Table, version: u64, image: &Value, is_deleted: bool, origin: 
         deleted_by: None,
         origin,
     };
-    let item = stored(&attached, &entity, Version::new(version).unwrap(), state).unwrap();
+    let item = stored(
+        &attached,
+        &entity,
+        Version::new(version).unwrap(),
+        state,
+        Compression::None,
+    )
+    .unwrap();
     let item = serde_json::to_value(item).unwrap();
     table.runtime.block_on(put_into(&table.client, "Orders-history", item));
 }
