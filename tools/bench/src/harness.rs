@@ -161,3 +161,12 @@ impl<T> Measurements<'_, T> {
         compared.collect()
     }
 }
+
+impl Measurements<'_, f64> {
+    /// Returns this percentile of the subject with this index, or NaN without any.
+    pub(crate) fn percentile_of(&self, subject: usize, share: f64) -> f64 {
+        self.0
+            .get(subject)
+            .map_or(f64::NAN, |(_, measured)| percentile(measured, share))
+    }
+}

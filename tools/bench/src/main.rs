@@ -8,6 +8,7 @@ mod args;
 mod baseline;
 mod certificate;
 mod comparisons;
+mod engine;
 mod error;
 mod events;
 mod figure;
@@ -27,6 +28,7 @@ mod seed;
 mod stub;
 mod subject;
 mod tables;
+mod vzero;
 mod workload;
 
 use std::process::ExitCode;

@@ -8,11 +8,20 @@ use aws_sdk_dynamodb::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{entity::EntityId, keys::LATEST_KEY, names, recorded_at::RecordedAt, version::Version},
+    domain::{
+        entity::EntityId,
+        keys::{LATEST_KEY, VersionDigits},
+        names,
+        recorded_at::RecordedAt,
+        version::Version,
+    },
     dynamodb::Store,
 };
 
 use crate::error::{BenchError, cannot};
+
+/// Attributes of an item, by name.
+pub(crate) type SeedItem = HashMap<String, AttributeValue>;
 
 /// Maximum number of items of a request.
 const BATCH_SIZE: usize = 25;
@@ -33,14 +42,7 @@ pub(crate) async fn history(
     entity: &EntityId,
     versions: u64,
 ) -> Result<(), BenchError> {
-    let digits = store.digits();
-    let mut latest = item(entity, versions, LATEST_KEY.to_owned());
-    for name in [names::LATEST, names::RECORDED_VERSION] {
-        latest.insert(name.to_owned(), AttributeValue::N(versions.to_string()));
-    }
-    let all = (1..=versions).filter_map(Version::new);
-    let items = all.map(|version| item(entity, version.get(), digits.version_key(version)));
-    let batches = stream::iter([latest].into_iter().chain(items)).chunks(BATCH_SIZE);
+    let batches = stream::iter(items(entity.clone(), store.digits(), versions)).chunks(BATCH_SIZE);
     batches
         .map(|batch| put(client, table, batch))
         .buffer_unordered(CONCURRENCY)
@@ -48,7 +50,18 @@ pub(crate) async fn history(
         .await
 }
 
-fn item(entity: &EntityId, version: u64, sort_key: String) -> HashMap<String, AttributeValue> {
+/// Returns the latest item of an entity, and its version items.
+pub(crate) fn items(entity: EntityId, digits: VersionDigits, versions: u64) -> impl Iterator<Item = SeedItem> {
+    let mut latest = item(&entity, versions, LATEST_KEY.to_owned());
+    for name in [names::LATEST, names::RECORDED_VERSION] {
+        latest.insert(name.to_owned(), AttributeValue::N(versions.to_string()));
+    }
+    let all = (1..=versions).filter_map(Version::new);
+    let versions = all.map(move |version| item(&entity, version.get(), digits.version_key(version)));
+    [latest].into_iter().chain(versions)
+}
+
+fn item(entity: &EntityId, version: u64, sort_key: String) -> SeedItem {
     let item = [
         (names::PK, entity.as_str().to_owned()),
         (names::SK, sort_key),
@@ -60,7 +73,7 @@ fn item(entity: &EntityId, version: u64, sort_key: String) -> HashMap<String, At
         .into()
 }
 
-async fn put(client: &Client, table: &str, items: Vec<HashMap<String, AttributeValue>>) -> Result<(), BenchError> {
+async fn put(client: &Client, table: &str, items: Vec<SeedItem>) -> Result<(), BenchError> {
     let mut unprocessed = Vec::with_capacity(items.len());
     for item in items {
         let put = PutRequest::builder()

@@ -48,6 +48,16 @@ pub(crate) struct Start {
 }
 
 impl Subject {
+    /// Returns the same subject with another program of a function.
+    pub(crate) fn with_program(&self, role: Role, program: PathBuf) -> Self {
+        let mut subject = self.clone();
+        match role {
+            Role::Writer => subject.writer.program = program,
+            Role::Stream => subject.stream.program = program,
+        }
+        subject
+    }
+
     pub(crate) fn start(&self, role: Role) -> &Start {
         match role {
             Role::Writer => &self.writer,

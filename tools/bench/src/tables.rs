@@ -19,7 +19,8 @@ pub(crate) struct Tables {
     pub(crate) client: Client,
     pub(crate) meter: Meter,
     pub(crate) requests: RequestCounter,
-    server: Server,
+    /// Runs as long as this value exists.
+    _server: Server,
 }
 
 impl Tables {
@@ -44,12 +45,8 @@ impl Tables {
             client: Client::from_conf(config),
             meter,
             requests,
-            server,
+            _server: server,
         }))
-    }
-
-    pub(crate) fn endpoint(&self) -> &str {
-        self.server.endpoint()
     }
 
     /// Creates a table with version keys of this width.

@@ -122,7 +122,13 @@ fn both_reach_the_same_limit_first() {
                 ..small(3_400.0)
             },
         ),
-        ("WriterFunction", small(6_000.0)),
+        (
+            "WriterFunction",
+            Parameters {
+                queue_concurrency: 12,
+                ..small(6_500.0)
+            },
+        ),
         (
             "TableQuota",
             Parameters {

@@ -54,6 +54,8 @@ pub struct Parameters {
 
     /// CPU time of an update in writer-fn with its `MemorySize`, in microseconds.
     pub writer_cpu_micros: f64,
+    /// Time of an invocation of writer-fn beside its items and requests, in milliseconds.
+    pub writer_invocation_ms: f64,
     /// `BatchSize` of the queue's mapping.
     pub queue_batch_size: usize,
     /// `MaximumConcurrency` of the queue's mapping.
@@ -67,6 +69,8 @@ pub struct Parameters {
 
     /// CPU time of a record in stream-fn with its `MemorySize`, in microseconds.
     pub stream_cpu_micros: f64,
+    /// Time of an invocation of stream-fn beside its items and requests, in milliseconds.
+    pub stream_invocation_ms: f64,
     /// `BatchSize` of the stream's mapping.
     pub batch_size: usize,
     /// `MaximumBatchingWindowInSeconds`.
@@ -100,12 +104,14 @@ impl Default for Parameters {
             max_attempts: 3,
             account_concurrency: 1_000,
             writer_cpu_micros: 3_000.0,
+            writer_invocation_ms: 1.0,
             queue_batch_size: 10,
             queue_concurrency: 20,
             visibility_timeout: 180,
             max_receive_count: 5,
             messages_in_flight: 120_000,
             stream_cpu_micros: 430.0,
+            stream_invocation_ms: 1.0,
             batch_size: 100,
             batching_window: 0,
             parallelization_factor: 2,

@@ -24,7 +24,7 @@ pub enum PlanError {
     Json(#[from] serde_json::Error),
 }
 
-/// Runs `vzero plan` for this load with `MemorySize` in MB, and takes the CPU times from its output.
+/// Runs `vzero plan` for this load with `MemorySize` in MB, and takes the times from its output.
 pub fn plan(program: &OsStr, memory: u32, parameters: &mut Parameters) -> Result<Value, PlanError> {
     let mut command = Command::new(program);
     command.arg("plan").args(arguments(memory, parameters));
@@ -38,6 +38,8 @@ pub fn plan(program: &OsStr, memory: u32, parameters: &mut Parameters) -> Result
     let plan: Value = serde_json::from_slice(&output.stdout)?;
     parameters.writer_cpu_micros = number(&plan, "/WriterFunction/CpuMicros");
     parameters.stream_cpu_micros = number(&plan, "/StreamFunction/CpuMicros");
+    parameters.writer_invocation_ms = number(&plan, "/WriterFunction/InvocationMs");
+    parameters.stream_invocation_ms = number(&plan, "/StreamFunction/InvocationMs");
     Ok(plan)
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::{
     parameters::{MS, SECOND, micros},
-    world::{Event, INVOCATION, PERIODS, POLL, World},
+    world::{Event, PERIODS, POLL, World},
 };
 
 /// Versions of a request.
@@ -219,7 +219,7 @@ impl World {
             requests,
             not_stored: Vec::new(),
             next: first,
-            cpu_free: self.now + INVOCATION,
+            cpu_free: self.now + micros(self.p.stream_invocation_ms),
         });
         for request in 0..first {
             self.stream_sends(invocation, request);

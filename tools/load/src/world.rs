@@ -24,8 +24,6 @@ use crate::{
     zipf::{Zipf, hash},
 };
 
-/// Overhead of an invocation.
-pub(crate) const INVOCATION: u64 = MS;
 /// Interval between two polls of a shard.
 pub(crate) const POLL: u64 = 250 * MS;
 /// Pollers of the queue, each of which receives four times a second.

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::{
     parameters::{SECOND, SLACK, micros},
     stream::Record,
-    world::{Event, INVOCATION, RETRY_TOKENS, World},
+    world::{Event, RETRY_TOKENS, World},
 };
 
 /// Lanes of an invocation that are processed at the same time.
@@ -108,7 +108,7 @@ impl World {
             open: lanes.len(),
             lanes,
             next: first,
-            cpu_free: self.now + INVOCATION,
+            cpu_free: self.now + micros(self.p.writer_invocation_ms),
             tokens: self.writer.idle.pop().unwrap_or(RETRY_TOKENS),
             failed: Vec::new(),
         });

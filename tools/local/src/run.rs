@@ -43,7 +43,9 @@ use crate::{
 const SAMPLE: &str = include_str!("../sample.jsonl");
 /// Default port of the history browser.
 const CONSOLE_PORT: u16 = 8100;
+/// Minimum interval between two checks of the histories, also as a multiple of the time of a check.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const CHECK_PAUSE: u32 = 4;
 
 /// Runs the command, and prints an error in one line.
 pub async fn main(args: Args, program: PathBuf) -> ExitCode {
@@ -268,6 +270,7 @@ async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Scree
 async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, RunError> {
     let started = Instant::now();
     loop {
+        let read = Instant::now();
         let collections = history::collect(stack.store.scan_items().await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
         let counters = &stack.mapping.counters;
@@ -283,7 +286,8 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
         if settled || timed_out {
             return Ok(collections);
         }
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        // A check reads the whole table, and delays the versions for which it waits.
+        tokio::time::sleep(CHECK_INTERVAL.max(read.elapsed() * CHECK_PAUSE)).await;
     }
 }
 

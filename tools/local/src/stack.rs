@@ -143,8 +143,7 @@ impl Stack {
         let logs = home.path().join(LOGS);
 
         let external = Box::pin(ExternalServices::ensure(&template, sqs_endpoint, s3_endpoint)).await?;
-        let folder = || Failures::Folder(Folder(failed.clone()));
-        let destination = external.bucket.map_or_else(folder, Failures::Bucket);
+        let destination = (external.bucket).map_or_else(|| Failures::Folder(Folder(failed.clone())), Failures::Bucket);
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
@@ -159,8 +158,8 @@ impl Stack {
             mapping_config,
             environment,
         } = Box::pin(Endpoint::of(dynamodb)).await?;
-        let client = aws_sdk_dynamodb::Client::new(&config);
         let digits = digits(&template)?;
+        let client = aws_sdk_dynamodb::Client::new(&config);
         let (store, stream_arn) = Box::pin(tables(client, &template, digits)).await?;
 
         let host = Host {
@@ -182,8 +181,11 @@ impl Stack {
                 function_arn: lambda::arn(&template.stream_function),
                 stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
-            source: TableStream::new(aws_sdk_dynamodbstreams::Client::new(&mapping_config), stream_arn)
-                .as_kinesis(kinesis),
+            source: TableStream::new(
+                aws_sdk_dynamodbstreams::Client::new(&mapping_config),
+                stream_arn.clone(),
+            )
+            .as_kinesis(kinesis),
             invoker: FunctionInvoker {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
@@ -197,7 +199,9 @@ impl Stack {
                 ..Counters::default()
             },
         });
-        let running = mapping.clone();
+        if let Some(embedded) = &embedded {
+            embedded.trim_processed(stream_arn, Arc::downgrade(&mapping));
+        }
         let feed = external.feed.map(|(client, queue, settings)| {
             let (lambda, binary) = (lambda.clone(), settings.function.clone());
             QueueMapping::new(client, queue, settings, FunctionInvoker { lambda, binary })
@@ -209,7 +213,7 @@ impl Stack {
             digits,
             table: template.table.name,
             lambda,
-            mapping,
+            mapping: mapping.clone(),
             activity,
             failed,
             logs,
@@ -218,7 +222,7 @@ impl Stack {
                 .as_ref()
                 .map_or(endpoint, |embedded| embedded.endpoint().to_owned()),
             _embedded: embedded,
-            mapping_task: tokio::spawn(async move { running.run().await }),
+            mapping_task: tokio::spawn(async move { mapping.run().await }),
             _home: home,
         })
     }

@@ -16,7 +16,7 @@ use crate::{
 /// Size at which the targets apply: the smallest.
 const TARGET_MB: u32 = MEMORY_SIZES[0];
 /// Minimum time of the warm invocations of one workload.
-const WARM_TIME: Duration = Duration::from_secs(1);
+const WARM_TIME: Duration = Duration::from_millis(300);
 
 /// A function in one process, in milliseconds.
 struct Run {

@@ -7,15 +7,17 @@ mod cpu_share;
 mod growth;
 mod history_lag;
 mod large_items;
+mod local_growth;
 mod memory;
 mod memory_size;
+mod operators;
 mod package;
 mod scaling;
 mod start;
 mod stream;
 mod writer;
 
-use futures::future::{FutureExt as _, LocalBoxFuture, ready};
+use futures::future::{FutureExt as _, LocalBoxFuture};
 
 use crate::{
     args::Args,
@@ -29,7 +31,7 @@ use crate::{
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 15] = [
+const COMPARISONS: [(&str, Measure); 17] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -39,12 +41,14 @@ const COMPARISONS: [(&str, Measure); 15] = [
     ("writer", |bench| writer::measure(bench).boxed_local()),
     ("memory", |bench| memory::measure(bench).boxed_local()),
     ("large items", |bench| large_items::measure(bench).boxed_local()),
-    ("package", |bench| ready(package::measure(bench)).boxed_local()),
+    ("package", |bench| package::measure(bench).boxed_local()),
     ("scaling", |bench| scaling::measure(bench).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),
     ("history lag", |bench| history_lag::measure(bench).boxed_local()),
+    ("local growth", |bench| local_growth::measure(bench).boxed_local()),
     ("growth", |bench| growth::measure(bench).boxed_local()),
     ("console", |bench| console::measure(bench).boxed_local()),
+    ("operators", |bench| operators::measure(bench).boxed_local()),
 ];
 
 /// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.

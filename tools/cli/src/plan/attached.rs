@@ -6,10 +6,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{
+    curve::Duration,
     figures::{
-        BASE_MEMORY_MB, GB, INVOCATION_LOG_BYTES, INVOCATION_MS, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS,
-        PARTITION_WRITE_UNITS, POLLS_PER_SECOND, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CPU_MICROS,
-        VCPU_MEMORY_MB,
+        BASE_MEMORY_MB, GB, INVOCATION_LOG_BYTES, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_WRITE_UNITS,
+        POLLS_PER_SECOND, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CURVE,
     },
     model::within,
     prices::Prices,
@@ -20,7 +20,7 @@ const VERSION_BYTES: u64 = 2 + 50 + 2 + 11 + 6 + 23 + 9 + 21 + 10 + 30 + 10 + 6 
 /// `ParallelizationFactor`, `BatchSize`, `MemorySize` in MB, and the latency of a request in milliseconds, as the defaults of the plan.
 const PARALLELIZATION: f64 = 2.0;
 const BATCH_SIZE: f64 = 100.0;
-const MEMORY_MB: f64 = 128.0;
+const MEMORY_MB: f64 = 256.0;
 const LATENCY_MS: f64 = 5.0;
 /// Maximum number of items of a request.
 const CHUNK: f64 = 25.0;
@@ -65,8 +65,9 @@ pub(crate) fn monthly_cost(attached: Attached) -> Value {
     let shards = (NEW_TABLE_WRITE_UNITS / PARTITION_WRITE_UNITS)
         .max((rate * write_units(attached.item_bytes) / PARTITION_WRITE_UNITS).ceil());
     let batch = (rate / POLLS_PER_SECOND / (shards * PARALLELIZATION)).clamp(1.0, BATCH_SIZE);
-    let cpu_ms = STREAM_CPU_MICROS / (MEMORY_MB / VCPU_MEMORY_MB) / 1_000.0;
-    let duration_ms = INVOCATION_MS + 2.0 * LATENCY_MS * (batch / CHUNK).ceil() + batch * cpu_ms + ROUNDING_MS;
+    let measured = Duration::of(&STREAM_CURVE, MEMORY_MB);
+    let work_ms = measured.invocation_ms + batch * measured.item_micros / 1_000.0;
+    let duration_ms = work_ms + 2.0 * LATENCY_MS * (batch / CHUNK).ceil() + ROUNDING_MS;
     let invocations = rate / batch;
     let gb_seconds = invocations * duration_ms / 1_000.0 * MEMORY_MB / 1_024.0;
     let stream =

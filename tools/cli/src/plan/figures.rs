@@ -2,6 +2,8 @@
 
 use shared::domain::size;
 
+use super::curve::Duration;
+
 // ---- the code of the functions and the library
 
 /// Maximum number of concurrent records of stream-fn: eight requests of 25.
@@ -73,19 +75,31 @@ pub(super) const DAY_SECONDS: f64 = 86_400.0;
 pub(super) const GB: f64 = 1_073_741_824.0;
 pub(super) const MB: f64 = 1_048_576.0;
 
-// ---- measurement: CPU time on one full vCPU, from the benchmarks "stream CPU" and "writer"
+// ---- measurement: the benchmark "memory size", mean durations in milliseconds with requests of this latency
 
-/// stream-fn, for a record of up to 1 KB, in microseconds.
-pub(super) const STREAM_CPU_MICROS: f64 = 31.0;
-/// writer-fn, for a request of up to 1 KB, in microseconds.
-pub(super) const WRITER_CPU_MICROS: f64 = 217.0;
+/// Latency of the requests that were measured.
+pub(super) const LATENCY_MEASURED_MS: f64 = 5.0;
+/// stream-fn, with records of up to 1 KB: batches of 1 and of 1,000, which wait for five rounds of requests.
+pub(super) const STREAM_CURVE: [Duration; 5] = [
+    Duration::measured(128.0, (1.0, 1.0, 7.9), (1000.0, 5.0, 460.0)),
+    Duration::measured(256.0, (1.0, 1.0, 7.2), (1000.0, 5.0, 215.0)),
+    Duration::measured(512.0, (1.0, 1.0, 7.1), (1000.0, 5.0, 100.0)),
+    Duration::measured(1024.0, (1.0, 1.0, 7.1), (1000.0, 5.0, 57.0)),
+    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 7.0), (1000.0, 5.0, 53.0)),
+];
+/// writer-fn, with updates of up to 1 KB: direct invocations, and SQS batches of 10.
+pub(super) const WRITER_CURVE: [Duration; 5] = [
+    Duration::measured(128.0, (1.0, 1.0, 7.0), (10.0, 1.0, 24.0)),
+    Duration::measured(256.0, (1.0, 1.0, 7.0), (10.0, 1.0, 9.5)),
+    Duration::measured(512.0, (1.0, 1.0, 7.0), (10.0, 1.0, 8.5)),
+    Duration::measured(1024.0, (1.0, 1.0, 7.0), (10.0, 1.0, 8.4)),
+    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 7.0), (10.0, 1.0, 8.3)),
+];
 
 // ---- assumption
 
 /// CPU time of either function for each further KB, in microseconds.
 pub(super) const KB_CPU_MICROS: f64 = 10.0;
-/// Overhead of an invocation, in milliseconds.
-pub(super) const INVOCATION_MS: f64 = 1.0;
 /// Attributes of a version item, each of which takes a byte more in the map of a history table.
 pub(super) const IMAGE_ATTRIBUTES: u64 = 10;
 /// Latency of a transaction, in latencies of another request: it has two phases.

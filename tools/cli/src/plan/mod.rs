@@ -10,6 +10,7 @@
 
 pub(crate) mod attached;
 mod calculate;
+mod curve;
 mod figures;
 mod limits;
 mod model;

@@ -7,13 +7,14 @@ use std::ops::RangeInclusive;
 use clap::builder::TypedValueParser;
 
 use super::{
+    curve::Duration,
     figures::{
-        BASE_MEMORY_MB, DAY_SECONDS, ENVELOPE_BYTES, EVENT_COPIES, GB, INVOCATION_LOG_BYTES, INVOCATION_MS,
-        KB_CPU_MICROS, MAPPING_CONCURRENCY, MARKER_BYTES, MB, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_GB,
+        BASE_MEMORY_MB, DAY_SECONDS, ENVELOPE_BYTES, EVENT_COPIES, GB, INVOCATION_LOG_BYTES, KB_CPU_MICROS,
+        MAPPING_CONCURRENCY, MARKER_BYTES, MB, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_GB,
         PARTITION_WRITE_UNITS, PAYLOAD_BYTES, POLL_BYTES, POLL_RECORDS, POLLS_PER_SECOND, QUEUE_POLLERS,
         QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES, RETRIES, RETRY_DELAYS_MS, ROUNDING_MS, STORAGE_OVERHEAD_BYTES,
-        STREAM_CONCURRENCY, STREAM_CPU_MICROS, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, VISIBILITY_SECONDS,
-        WRITER_CONCURRENCY, WRITER_CPU_MICROS,
+        STREAM_CONCURRENCY, STREAM_CURVE, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, VISIBILITY_SECONDS, WRITER_CONCURRENCY,
+        WRITER_CURVE,
     },
     units::{HistoryTable, Units, Writing},
     zipf,
@@ -100,6 +101,8 @@ pub(super) struct Inputs {
 pub(super) struct Function {
     /// CPU time of a record or a request, with the function's `MemorySize`.
     pub(super) cpu_ms: f64,
+    /// Part of each invocation, in milliseconds.
+    pub(super) invocation_ms: f64,
     /// Average number of records or messages of an invocation.
     pub(super) batch: f64,
     /// Per second.
@@ -262,10 +265,11 @@ fn stream(inputs: &Inputs, shards: f64, poll: f64) -> (Function, f64) {
     let lane_rate = inputs.updates_per_second / lanes;
     // A window begins with the first record.
     let gathered = received(lane_rate / POLLS_PER_SECOND) + lane_rate * settings.batching_window;
-    let cpu_ms = cpu_ms(STREAM_CPU_MICROS, inputs);
+    let measured = Duration::of(&STREAM_CURVE, settings.memory);
+    let cpu_ms = item_ms(measured, inputs);
     let function = function(
         inputs,
-        cpu_ms,
+        (measured.invocation_ms, cpu_ms),
         gathered,
         settings.batch_size.min(poll),
         lanes,
@@ -278,11 +282,12 @@ fn stream(inputs: &Inputs, shards: f64, poll: f64) -> (Function, f64) {
 fn writer(inputs: &Inputs, units: &Units, failed: f64) -> Function {
     let settings = &inputs.settings;
     let gathered = received(inputs.updates_per_second / POLLS_PER_SECOND / QUEUE_POLLERS);
-    let request_ms = cpu_ms(WRITER_CPU_MICROS, inputs);
+    let measured = Duration::of(&WRITER_CURVE, settings.memory);
+    let request_ms = item_ms(measured, inputs);
     let cpu_ms = request_ms * units.requests;
     function(
         inputs,
-        request_ms,
+        (measured.invocation_ms, request_ms),
         gathered,
         settings.queue_batch_size,
         settings.queue_concurrency,
@@ -304,10 +309,10 @@ fn received(mean: f64) -> f64 {
     if received.is_finite() { received.max(1.0) } else { 1.0 }
 }
 
-/// `gathered` is the number of records or messages that are waiting when an invocation starts.
+/// The pair is the time of each invocation and of each item. `gathered` is the number of records or messages that are waiting when an invocation starts.
 fn function(
     inputs: &Inputs,
-    cpu_ms: f64,
+    (invocation_ms, cpu_ms): (f64, f64),
     gathered: f64,
     max_batch: f64,
     max_concurrency: f64,
@@ -316,26 +321,27 @@ fn function(
     let event_bytes = inputs.item_bytes as f64 + ENVELOPE_BYTES;
     let max_batch = max_batch.min(PAYLOAD_BYTES / event_bytes).max(1.0);
     let batch = gathered.clamp(1.0, max_batch);
-    let duration_ms = INVOCATION_MS + work_ms(batch);
+    let duration_ms = invocation_ms + work_ms(batch);
     let invocations = inputs.updates_per_second / batch;
     Function {
         cpu_ms,
+        invocation_ms,
         batch,
         invocations,
         duration_ms,
         concurrency: invocations * duration_ms / 1_000.0,
         max_concurrency,
-        capacity: max_concurrency * max_batch * 1_000.0 / (INVOCATION_MS + work_ms(max_batch)),
+        capacity: max_concurrency * max_batch * 1_000.0 / (invocation_ms + work_ms(max_batch)),
         memory_needed_mb: BASE_MEMORY_MB + max_batch * event_bytes * EVENT_COPIES / MB,
         gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * inputs.settings.memory / 1_024.0,
     }
 }
 
-/// Returns the CPU time of one record or request, on at most one vCPU.
-fn cpu_ms(micros: f64, inputs: &Inputs) -> f64 {
+/// Returns the time that the CPU share needs for one record or request.
+fn item_ms(measured: Duration, inputs: &Inputs) -> f64 {
     let further_kb = (inputs.item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
     let vcpu = (inputs.settings.memory / VCPU_MEMORY_MB).min(1.0);
-    (micros + further_kb * KB_CPU_MICROS) / vcpu / 1_000.0
+    (measured.item_micros + further_kb * KB_CPU_MICROS / vcpu) / 1_000.0
 }
 
 /// Returns the number of requests to the queue for an update: to send it, to receive a batch, and to delete the batch.

@@ -119,6 +119,7 @@ fn json(plan: &Plan, prices: &Prices) -> Value {
             "InvocationsPerSecond": rounded(function.invocations),
             "BatchSize": rounded(function.batch),
             "CpuMicros": rounded(function.cpu_ms * 1_000.0),
+            "InvocationMs": rounded(function.invocation_ms),
             "DurationMs": rounded(function.duration_ms),
             "Concurrency": rounded(function.concurrency),
             "MostConcurrency": rounded(function.max_concurrency),

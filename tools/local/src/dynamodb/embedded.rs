@@ -4,25 +4,75 @@
 //! clients, web pages ──> public port ──> server, on a random loopback address <── function processes, mapping
 //! ```
 
-use std::{io, net::TcpListener, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    net::TcpListener,
+    path::Path,
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
 
 use axum::serve::ListenerExt as _;
-use dynoxide::Database;
+use dynoxide::{
+    Database, ImportOptions, Item,
+    actions::get_shard_iterator::{GetShardIteratorRequest, decode_shard_iterator},
+};
+use shared::{clock, domain::sequence::SequenceNumber};
 use thiserror::Error;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
-use super::public_port;
-use crate::{files, listener::bind_random_address};
+use super::{
+    public_port::{self, Forwarded},
+    sqlite::Sqlite,
+};
+use crate::{
+    files,
+    listener::bind_random_address,
+    mapping::{Environment, Mapping, position::InFile},
+};
 
-/// Interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
+/// Minimum interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Minimum interval, as a multiple of the time of the last deletion. It reads all items, so that without this limit its share of the CPU
+/// would grow with the table.
+const SWEEP_PAUSE: u32 = 100;
+/// Interval between two deletions of stream records, and of two searches for tables without an index.
+const TRIM_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The last records that the mapping of a stream has processed.
+struct Processed {
+    stream_arn: String,
+    /// Returns the sequence number of each shard.
+    positions: Box<dyn Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync>,
+}
+
+impl fmt::Debug for Processed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processed")
+            .field("stream_arn", &self.stream_arn)
+            .finish_non_exhaustive()
+    }
+}
 
 /// An embedded DynamoDB that serves on a port of this machine until it is dropped.
-#[derive(Debug)]
 pub struct Embedded {
     endpoint: String,
     direct_endpoint: String,
+    processed: Arc<OnceLock<Processed>>,
+    forwarded: Forwarded,
+    database: Database,
+    runtime: tokio::runtime::Handle,
     _stop: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Embedded {
@@ -33,15 +83,19 @@ impl Embedded {
     /// - [`EmbeddedError::Open`]: the file is no database, or a different version of one.
     /// - [`EmbeddedError::Serve`]: the file, the socket or the thread failed.
     pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, EmbeddedError> {
-        let database = match file {
+        let path = match file {
             Some(file) => {
                 // SQLite creates its other files with the permissions of this one.
                 files::append(file)?;
-                Database::new(&file.to_string_lossy())
+                file.to_string_lossy().into_owned()
             }
-            None => Database::memory(),
+            // In memory, and shared by the connections of this process that use the same name.
+            None => format!("file:{}?mode=memory&cache=shared", Uuid::new_v4()),
         };
-        let database = database.map_err(EmbeddedError::Open)?;
+        let database = Database::new(&path).map_err(EmbeddedError::Open)?;
+        let sqlite = Sqlite::open(&path).map_err(|error| EmbeddedError::Open(error.into()))?;
+        let (trimmed, forwarded) = (sqlite.trimmed(), Forwarded::default());
+        let processed = Arc::new(OnceLock::new());
         let server = bind_random_address()?;
         let (address, server_address) = (listener.local_addr()?, server.local_addr()?);
         // Requests run on the calling thread, behind one lock: a separate runtime keeps them from blocking other tasks.
@@ -51,17 +105,21 @@ impl Embedded {
             (in_runtime(listener)?, in_runtime(server)?)
         };
         let (stop, stopped) = oneshot::channel::<()>();
+        let maintain = maintain(database.clone(), sqlite, processed.clone());
+        let router = public_port::router(address, server_address, trimmed, forwarded.clone());
+        let (served, handle) = (database.clone(), runtime.handle().clone());
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                tokio::spawn(sweep(database.clone()));
+                tokio::spawn(sweep(served.clone()));
+                tokio::spawn(maintain);
                 let listener = listener.tap_io(|connection| {
                     // Without it, only the delay of a response is longer.
                     let _ = connection.set_nodelay(true);
                 });
-                let public = axum::serve(listener, public_port::router(address, server_address));
+                let public = axum::serve(listener, router);
                 tokio::spawn(async move { public.await });
                 tokio::select! {
-                    _ = dynoxide::server::serve_with_shutdown(server, database, std::future::pending()) => {}
+                    _ = dynoxide::server::serve_with_shutdown(server, served, std::future::pending()) => {}
                     _ = stopped => {}
                 }
             });
@@ -69,8 +127,44 @@ impl Embedded {
         Ok(Self {
             endpoint: format!("http://{address}"),
             direct_endpoint: format!("http://{server_address}"),
+            processed,
+            forwarded,
+            database,
+            runtime: handle,
             _stop: stop,
         })
+    }
+
+    /// Deletes old records of this stream that the mapping has processed, as long as the mapping exists. Only the first call has an effect.
+    pub fn trim_processed<E>(&self, stream_arn: String, mapping: Weak<Mapping<E>>)
+    where
+        E: Environment<Positions = InFile> + 'static,
+        Mapping<E>: Send + Sync,
+    {
+        // Weak: the thread of the database can end after the stack.
+        let saved = move || mapping.upgrade().map(|mapping| mapping.positions.saved());
+        let positions = Box::new(move || saved().unwrap_or_default());
+        // A second mapping would need the minimum of both positions.
+        let _ = self.processed.set(Processed { stream_arn, positions });
+    }
+
+    /// Stores items in one transaction, without requests and stream records.
+    ///
+    /// # Errors
+    ///
+    /// - [`EmbeddedError::Import`]: there is no such table, or an item is invalid.
+    /// - [`EmbeddedError::Serve`]: the thread has ended.
+    pub async fn import(&self, table: String, items: Vec<Item>) -> Result<(), EmbeddedError> {
+        let database = self.database.clone();
+        // On the thread of the requests.
+        let import = async move { database.import_items(&table, items, ImportOptions::default()) };
+        let imported = self.runtime.spawn(import).await.map_err(io::Error::other)?;
+        imported.map(|_| ()).map_err(EmbeddedError::Import)
+    }
+
+    /// Returns the number of requests that the public port has forwarded to the server.
+    pub fn requests(&self) -> u64 {
+        self.forwarded.count()
     }
 
     /// Returns the URL of the public port, such as `http://127.0.0.1:8000`.
@@ -91,10 +185,51 @@ fn in_runtime(listener: TcpListener) -> io::Result<tokio::net::TcpListener> {
 }
 
 async fn sweep(database: Database) {
+    let mut pause = SWEEP_INTERVAL;
     loop {
-        tokio::time::sleep(SWEEP_INTERVAL).await;
+        tokio::time::sleep(pause).await;
+        let started = Instant::now();
         // After an error, the next sweep deletes the items.
         let _ = database.sweep_ttl();
+        pause = SWEEP_INTERVAL.max(started.elapsed() * SWEEP_PAUSE);
+    }
+}
+
+async fn maintain(database: Database, mut sqlite: Sqlite, processed: Arc<OnceLock<Processed>>) {
+    loop {
+        // After an error, the next run creates the indexes and deletes the records.
+        let _ = sqlite.index_tables();
+        tokio::time::sleep(TRIM_INTERVAL).await;
+        let positions = processed
+            .get()
+            .map(|processed| processed.of(&database))
+            .unwrap_or_default();
+        for table in sqlite.streams().unwrap_or_default() {
+            let position = positions.get(&table).copied();
+            while sqlite.trim(&table, position, clock::since_epoch()).unwrap_or(false) {
+                // Requests that wait are first.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+impl Processed {
+    /// Returns the positions in the form in which the database stores sequence numbers, by table.
+    fn of(&self, database: &Database) -> BTreeMap<String, i64> {
+        let positions = (self.positions)().into_iter();
+        let stored = positions.filter_map(|(shard_id, number)| {
+            let request = GetShardIteratorRequest {
+                stream_arn: self.stream_arn.clone(),
+                shard_id,
+                shard_iterator_type: "AFTER_SEQUENCE_NUMBER".to_owned(),
+                sequence_number: Some(number.as_str().to_owned()),
+            };
+            let iterator = database.get_shard_iterator(request).ok()?.shard_iterator?;
+            let (table, _, position) = decode_shard_iterator(&iterator)?;
+            Some((table, position))
+        });
+        stored.collect()
     }
 }
 
@@ -102,7 +237,60 @@ async fn sweep(database: Database) {
 pub enum EmbeddedError {
     #[error("cannot open the database")]
     Open(#[source] dynoxide::DynoxideError),
+    #[error("cannot import items")]
+    Import(#[source] dynoxide::DynoxideError),
     /// The file, the socket or the thread failed.
     #[error("cannot serve the database")]
     Serve(#[from] io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use dynoxide::actions::get_shard_iterator::encode_shard_iterator;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const TABLE: &str = "Changes";
+
+    fn request<T: DeserializeOwned>(json: &Value) -> T {
+        serde_json::from_str(&json.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_position_of_the_mapping_is_the_number_of_the_stored_record() {
+        let database = Database::memory().unwrap();
+        let create = json!({
+            "TableName": TABLE,
+            "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}],
+            "BillingMode": "PAY_PER_REQUEST",
+            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
+        });
+        let created = database.create_table(request(&create)).unwrap();
+        let stream_arn = created.table_description.latest_stream_arn.unwrap();
+        for pk in ["first", "second"] {
+            let put = json!({"TableName": TABLE, "Item": {"PK": {"S": pk}}});
+            database.put_item(request(&put)).unwrap();
+        }
+        let shard = dynoxide::streams::shard_id(TABLE);
+        let read = |position| {
+            let iterator = encode_shard_iterator(TABLE, &shard, position);
+            let records = database
+                .get_records(request(&json!({ "ShardIterator": iterator })))
+                .unwrap()
+                .records;
+            records
+                .into_iter()
+                .map(|record| record.dynamodb.sequence_number)
+                .collect::<Vec<_>>()
+        };
+        let numbers = read(0);
+        let (first, shard_id) = (SequenceNumber::new(numbers[0].clone()).unwrap(), shard.clone());
+        let positions = Box::new(move || BTreeMap::from([(shard_id.clone(), first.clone())]));
+        let stored = Processed { stream_arn, positions }.of(&database);
+        assert_eq!(stored.keys().collect::<Vec<_>>(), [TABLE]);
+        assert_eq!(read(stored[TABLE]), numbers[1..]);
+    }
 }

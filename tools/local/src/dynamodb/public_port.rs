@@ -5,12 +5,21 @@
 //!
 //! The server processes one request at a time. So few connections to it are enough, and the file descriptors of this process stay for
 //! those of the clients.
+//!
+//! The embedded server does not know which stream records are deleted. This port rejects requests that read them, as DynamoDB does.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     Router,
-    body::{self, Body},
+    body::{self, Body, Bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, uri::PathAndQuery},
     response::{IntoResponse as _, Response},
@@ -19,9 +28,11 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
+use super::sqlite::Trimmed;
 use crate::listener::{
     access::{self, Refusal},
     budget::{BodyError, Budget},
@@ -52,6 +63,20 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 const KEEP_ALIVE: &str = "keep-alive";
 /// Prefix of the headers with which a server allows pages to read its responses.
 const CORS: &str = "access-control-";
+/// Header with the name of the action, and the actions whose request or response has a shard iterator.
+const TARGET: &str = "x-amz-target";
+const GET_RECORDS: &str = "DynamoDBStreams_20120810.GetRecords";
+const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";
+
+/// Number of requests that were forwarded.
+#[derive(Debug, Clone, Default)]
+pub struct Forwarded(Arc<AtomicU64>);
+
+impl Forwarded {
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 #[derive(Debug)]
 struct Forward {
@@ -60,23 +85,13 @@ struct Forward {
     server: SocketAddr,
     budget: Budget,
     slots: Semaphore,
+    trimmed: Arc<Trimmed>,
+    forwarded: Forwarded,
 }
 
 /// Returns the routes of the port at `address`, which forwards to the embedded server.
-pub fn router(address: SocketAddr, server: SocketAddr) -> Router {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    let client = Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_FORWARDED)
-        .build(connector);
-    let forward = Forward {
-        client,
-        server,
-        budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
-        slots: Semaphore::new(MAX_FORWARDED),
-    };
+pub fn router(address: SocketAddr, server: SocketAddr, trimmed: Arc<Trimmed>, forwarded: Forwarded) -> Router {
+    let forward = Forward::new(server, trimmed, forwarded);
     let router = Router::new().fallback(forward_to).with_state(Arc::new(forward));
     access::guarded(router, address, refused)
 }
@@ -86,6 +101,24 @@ async fn forward_to(State(forward): State<Arc<Forward>>, request: Request) -> Re
 }
 
 impl Forward {
+    fn new(server: SocketAddr, trimmed: Arc<Trimmed>, forwarded: Forwarded) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_FORWARDED)
+            .build(connector);
+        Self {
+            client,
+            server,
+            budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
+            slots: Semaphore::new(MAX_FORWARDED),
+            trimmed,
+            forwarded,
+        }
+    }
+
     async fn send(&self, request: Request) -> Result<Response, Response> {
         let (mut parts, body) = request.into_parts();
         if parts.method == Method::CONNECT {
@@ -104,27 +137,47 @@ impl Forward {
             .path_and_query(path);
         parts.uri = uri.build().map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
         remove_hop_by_hop(&mut parts.headers);
-        let mut response = self.forward(Request::from_parts(parts, Body::from(body))).await?;
+        let target = parts.headers.get(TARGET).cloned();
+        let is = |action: &str| target.as_ref().is_some_and(|target| target == action);
+        if is(GET_RECORDS) && self.is_trimmed(&body) {
+            return Err(trimmed());
+        }
+        let response = self.forward(Request::from_parts(parts, Body::from(body))).await?;
+        if is(GET_SHARD_ITERATOR) && self.is_trimmed(response.body()) {
+            return Err(trimmed());
+        }
+        let mut response = response.map(Body::from);
         remove_hop_by_hop(response.headers_mut());
         remove(response.headers_mut(), |name| name.as_str().starts_with(CORS));
         Ok(response)
     }
 
+    /// Returns `true` if a body contains a shard iterator that precedes a deleted record.
+    fn is_trimmed(&self, body: &[u8]) -> bool {
+        // The server rejects a body without an iterator.
+        serde_json::from_slice(body).is_ok_and(|WithIterator { shard_iterator }| self.trimmed.precedes(&shard_iterator))
+    }
+
     /// Sends a request to the server and reads the response, so that a slow client does not occupy a connection to the server.
-    async fn forward(&self, request: Request) -> Result<Response, Response> {
+    async fn forward(&self, request: Request) -> Result<Response<Bytes>, Response> {
         let unreachable = || {
             let message = "the embedded DynamoDB cannot be reached";
             error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
         };
         let _slot = self.slots.acquire().await.map_err(|_| unreachable())?;
+        self.forwarded.0.fetch_add(1, Ordering::Relaxed);
         let response = self.client.request(request).await.map_err(|_| unreachable())?;
         let (parts, body) = response.into_parts();
         let read = body::to_bytes(Body::new(body), usize::MAX).await;
-        Ok(Response::from_parts(
-            parts,
-            Body::from(read.map_err(|_| unreachable())?),
-        ))
+        Ok(Response::from_parts(parts, read.map_err(|_| unreachable())?))
     }
+}
+
+/// The request of `GetRecords`, or the response of `GetShardIterator`.
+#[derive(Debug, Deserialize)]
+struct WithIterator {
+    #[serde(rename = "ShardIterator")]
+    shard_iterator: String,
 }
 
 /// Returns an error in the format of DynamoDB's API.
@@ -132,6 +185,13 @@ fn error(status: StatusCode, kind: &str, message: &str) -> Response {
     let kind = format!("com.amazonaws.dynamodb.v20120810#{kind}");
     let body = json!({"__type": kind, "message": message}).to_string();
     (status, [(header::CONTENT_TYPE, "application/x-amz-json-1.0")], body).into_response()
+}
+
+/// Returns the error for a position before a deleted record.
+/// See <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetRecords.html>.
+fn trimmed() -> Response {
+    let message = "the record after this position is deleted";
+    error(StatusCode::BAD_REQUEST, "TrimmedDataAccessException", message)
 }
 
 fn refused(refusal: Refusal) -> Response {
@@ -162,6 +222,50 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+
+    /// Sends a request with this body to a server that responds with a shard iterator at `position`. Returns the status and the body.
+    async fn send(trimmed: &Arc<Trimmed>, action: &'static str, body: String, position: i64) -> (StatusCode, String) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let forward = Forward::new(listener.local_addr().unwrap(), trimmed.clone(), Forwarded::default());
+        let response = with_iterator(position);
+        let server = Router::new().fallback(async move || response);
+        let server = tokio::spawn(async move { axum::serve(listener, server).await });
+        let request = Request::post("/")
+            .header(TARGET, action)
+            .body(Body::from(body))
+            .unwrap();
+        let response = forward.send(request).await.unwrap_or_else(|response| response);
+        server.abort();
+        let (parts, body) = response.into_parts();
+        let body = body::to_bytes(body, usize::MAX).await.unwrap();
+        (parts.status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    fn with_iterator(position: i64) -> String {
+        let iterator = dynoxide::actions::get_shard_iterator::encode_shard_iterator("Changes", "shard", position);
+        json!({ "ShardIterator": iterator }).to_string()
+    }
+
+    #[tokio::test]
+    async fn deleted_stream_records_cannot_be_read() {
+        let trimmed = Arc::new(Trimmed::default());
+        trimmed.set("Changes", 7);
+        let check = async |action, requested, returned, is_trimmed| {
+            let (status, body) = send(&trimmed, action, with_iterator(requested), returned).await;
+            let expected = if is_trimmed {
+                StatusCode::BAD_REQUEST
+            } else {
+                StatusCode::OK
+            };
+            assert_eq!(status, expected, "{action} {requested} {returned}");
+            assert_eq!(body.contains("#TrimmedDataAccessException"), is_trimmed, "{body}");
+        };
+        check(GET_RECORDS, 6, 9, true).await;
+        check(GET_RECORDS, 7, 9, false).await;
+        check(GET_SHARD_ITERATOR, 9, 6, true).await;
+        check(GET_SHARD_ITERATOR, 9, 7, false).await;
+        check("DynamoDB_20120810.GetItem", 6, 6, false).await;
+    }
 
     #[test]
     fn headers_of_one_connection_are_removed() {

@@ -85,6 +85,11 @@ impl InFile {
         self.content().uuid.clone()
     }
 
+    /// Returns the position of each shard.
+    pub fn saved(&self) -> BTreeMap<String, SequenceNumber> {
+        self.content().shards.clone()
+    }
+
     fn content(&self) -> std::sync::MutexGuard<'_, Content> {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -64,7 +64,8 @@ async fn respond(stream: TcpStream) -> std::io::Result<()> {
 async fn port(server: SocketAddr) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, public_port::router(address, server)).await });
+    let router = public_port::router(address, server, Arc::default(), public_port::Forwarded::default());
+    tokio::spawn(async move { axum::serve(listener, router).await });
     address.to_string()
 }
 

@@ -1,0 +1,173 @@
+//! A second connection to the `SQLite` database of the embedded DynamoDB: indexes, and the deletion of old stream records.
+//!
+//! The embedded DynamoDB never deletes a stream record, and reads all records of a table to assign the next sequence number. It reads and
+//! sorts all items of a segment for each page of a scan. So requests would take longer with each earlier write. With this connection:
+//!
+//! - An index of the stream records makes the next sequence number, `GetRecords` and `DescribeStream` a search.
+//! - An index of each table has the order of a scan in segments.
+//! - [`Sqlite::trim`] deletes records older than 24 hours, as DynamoDB does, and those that the stack's mapping has processed, except the
+//!   newest [`MAX_KEPT`].
+//!
+//! Both connections are used on one thread only, and neither keeps a transaction open between two calls, so they never wait for each other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use dynoxide::actions::get_shard_iterator::decode_shard_iterator;
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+
+/// Number of the newest records of a stream that are kept for 24 hours, although the mapping has processed them.
+pub(super) const MAX_KEPT: u32 = 20_000;
+/// Time after which a record is deleted: 24 hours.
+/// See <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html>.
+const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum number of records that one transaction deletes, so that requests wait for a few milliseconds only.
+const CHUNK: u32 = 1000;
+
+/// The index begins with the columns that the embedded DynamoDB compares in all three requests. A name with a space cannot be the name of a
+/// DynamoDB table, which `SQLite` would not distinguish.
+const SCHEMA: &str = r#"
+CREATE INDEX IF NOT EXISTS "stream records by number"
+    ON _stream_records (table_name, CAST(sequence_number AS INTEGER), shard_id);
+CREATE TABLE IF NOT EXISTS "trimmed streams" (table_name TEXT PRIMARY KEY, number INTEGER NOT NULL);
+"#;
+/// Newest of the records ?3 that can be deleted: beyond the newest ?2, and up to the position ?3.
+const LAST_PROCESSED: &str = "
+SELECT MIN(?3, CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1
+ORDER BY CAST(sequence_number AS INTEGER) DESC LIMIT 1 OFFSET ?2";
+/// The oldest records, without the newest one, after which the embedded DynamoDB continues to count.
+const OLDEST: &str = "
+SELECT id, CAST(sequence_number AS INTEGER), created_at FROM _stream_records WHERE table_name = ?1
+AND CAST(sequence_number AS INTEGER) < (SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1)
+ORDER BY CAST(sequence_number AS INTEGER) LIMIT ?2";
+
+/// Sequence number of the last deleted record of each stream, by the name of its table.
+#[derive(Debug, Default)]
+pub struct Trimmed(Mutex<BTreeMap<String, i64>>);
+
+impl Trimmed {
+    /// Returns `true` if the record after the position of this shard iterator is deleted. An iterator of `TRIM_HORIZON` has no position, and
+    /// begins with the oldest record.
+    pub(super) fn precedes(&self, iterator: &str) -> bool {
+        let Some((table, _, position)) = decode_shard_iterator(iterator) else {
+            return false;
+        };
+        let numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        position > 0 && numbers.get(&table).is_some_and(|number| position < *number)
+    }
+
+    pub(super) fn set(&self, table: &str, number: i64) {
+        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.insert(table.to_owned(), number);
+    }
+}
+
+/// The second connection to one database.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    connection: Connection,
+    trimmed: Arc<Trimmed>,
+}
+
+impl Sqlite {
+    /// Opens the database of this path or URI, which the embedded DynamoDB has created, and creates the index.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be opened or changed.
+    pub(super) fn open(path: &str) -> rusqlite::Result<Self> {
+        let connection = Connection::open(path)?;
+        connection.execute_batch(SCHEMA)?;
+        let trimmed = Arc::new(Trimmed::default());
+        connection
+            .prepare(r#"SELECT table_name, number FROM "trimmed streams""#)?
+            .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
+            .try_for_each(|row| row.map(|(table, number): (String, _)| trimmed.set(&table, number)))?;
+        Ok(Self { connection, trimmed })
+    }
+
+    pub(super) fn trimmed(&self) -> Arc<Trimmed> {
+        self.trimmed.clone()
+    }
+
+    /// Creates the index of each table that has none, for scans in segments.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read or changed.
+    pub(super) fn index_tables(&self) -> rusqlite::Result<()> {
+        for table in self.names("SELECT table_name FROM _tables")? {
+            // The name of a table contains no quotation mark.
+            let index =
+                format!(r#"CREATE INDEX IF NOT EXISTS "segments of {table}" ON "{table}" (hash_prefix, pk, sk)"#);
+            self.connection.execute_batch(&index)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the tables with a stream.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub(super) fn streams(&self) -> rusqlite::Result<BTreeSet<String>> {
+        self.names("SELECT table_name FROM _tables WHERE stream_enabled = 1")
+    }
+
+    fn names(&self, query: &str) -> rusqlite::Result<BTreeSet<String>> {
+        let mut names = self.connection.prepare_cached(query)?;
+        names.query_map((), |row| row.get(0))?.collect()
+    }
+
+    /// Deletes up to 1,000 of the oldest records of a table's stream: those older than 24 hours, and those up to the position `processed` that
+    /// are not among the newest [`MAX_KEPT`]. Returns `true` if there can be more.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read or changed.
+    pub(super) fn trim(&mut self, table: &str, processed: Option<i64>, now: Duration) -> rusqlite::Result<bool> {
+        let last_processed: Option<i64> = self
+            .connection
+            .query_row(
+                LAST_PROCESSED,
+                params![table, MAX_KEPT, processed.unwrap_or(0)],
+                |row| row.get(0),
+            )
+            .optional()?;
+        let oldest = i64::try_from(now.saturating_sub(RETENTION).as_secs()).unwrap_or(0);
+        let mut select = self.connection.prepare_cached(OLDEST)?;
+        let records = select
+            .query_map(params![table, CHUNK], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<rusqlite::Result<Vec<(i64, i64, i64)>>>()?;
+        drop(select);
+        let is_deleted = |(_, number, created): &&(i64, i64, i64)| {
+            *created < oldest || last_processed.is_some_and(|last| *number <= last)
+        };
+        // An unbroken run, so that one number describes the deleted records.
+        let deleted: Vec<_> = records.iter().take_while(is_deleted).collect();
+        let Some((_, last, _)) = deleted.last() else {
+            return Ok(false);
+        };
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for (id, ..) in &deleted {
+            transaction
+                .prepare_cached("DELETE FROM _stream_records WHERE id = ?1")?
+                .execute([id])?;
+        }
+        transaction.execute(
+            r#"INSERT OR REPLACE INTO "trimmed streams" (table_name, number) VALUES (?1, ?2)"#,
+            params![table, last],
+        )?;
+        transaction.commit()?;
+        self.trimmed.set(table, *last);
+        Ok(deleted.len() == CHUNK as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;
