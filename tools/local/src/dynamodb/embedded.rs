@@ -39,7 +39,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// would grow with the table.
 const SWEEP_PAUSE: u32 = 100;
 /// Interval between two deletions of stream records, and of two searches for tables without an index.
-const TRIM_INTERVAL: Duration = Duration::from_secs(2);
+const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The last records that the mapping of a stream has processed.
 struct Processed {

@@ -6,7 +6,9 @@
 //! The server processes one request at a time. So few connections to it are enough, and the file descriptors of this process stay for
 //! those of the clients.
 //!
-//! The embedded server does not know which stream records are deleted. This port rejects requests that read them, as DynamoDB does.
+//! The embedded server does not know which stream records are deleted. This port rejects requests that read them, as DynamoDB does. And the
+//! server reads all items from the start of a page of `Scan` or `Query` on, although a page has at most 1 MB. This port adds a limit to
+//! such requests, so that the time of a page does not grow with the table.
 
 use std::{
     net::SocketAddr,
@@ -29,7 +31,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use super::sqlite::Trimmed;
@@ -67,6 +69,10 @@ const CORS: &str = "access-control-";
 const TARGET: &str = "x-amz-target";
 const GET_RECORDS: &str = "DynamoDBStreams_20120810.GetRecords";
 const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";
+const SCAN: &str = "DynamoDB_20120810.Scan";
+const QUERY: &str = "DynamoDB_20120810.Query";
+/// Maximum number of items of a page whose request has no limit. With items of 100 bytes or more, a page of 1 MB has fewer.
+const MAX_PAGE: u32 = 10_000;
 
 /// Number of requests that were forwarded.
 #[derive(Debug, Clone, Default)]
@@ -125,7 +131,7 @@ impl Forward {
             return Err(StatusCode::METHOD_NOT_ALLOWED.into_response());
         }
         // The reservation lasts until the response.
-        let (body, _reservation) = self.budget.read(body, MAX_BODY).await.map_err(|why| match why {
+        let (mut body, _reservation) = self.budget.read(body, MAX_BODY).await.map_err(|why| match why {
             BodyError::Exhausted => error(StatusCode::BAD_REQUEST, "ThrottlingException", &why.to_string()),
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
             BodyError::Incomplete => StatusCode::BAD_REQUEST.into_response(),
@@ -141,6 +147,11 @@ impl Forward {
         let is = |action: &str| target.as_ref().is_some_and(|target| target == action);
         if is(GET_RECORDS) && self.is_trimmed(&body) {
             return Err(trimmed());
+        }
+        if is(SCAN) || is(QUERY) {
+            body = with_limit(body);
+            // The client of the server adds the new one.
+            parts.headers.remove(header::CONTENT_LENGTH);
         }
         let response = self.forward(Request::from_parts(parts, Body::from(body))).await?;
         if is(GET_SHARD_ITERATOR) && self.is_trimmed(response.body()) {
@@ -178,6 +189,18 @@ impl Forward {
 struct WithIterator {
     #[serde(rename = "ShardIterator")]
     shard_iterator: String,
+}
+
+/// Adds a limit to the body of a `Scan` or `Query` that has none. The server rejects a body that is not an object.
+fn with_limit(body: Bytes) -> Bytes {
+    let Ok(mut request) = serde_json::from_slice::<Map<String, Value>>(&body) else {
+        return body;
+    };
+    if request.contains_key("Limit") {
+        return body;
+    }
+    request.insert("Limit".to_owned(), MAX_PAGE.into());
+    Value::from(request).to_string().into()
 }
 
 /// Returns an error in the format of DynamoDB's API.
@@ -265,6 +288,18 @@ mod tests {
         check(GET_SHARD_ITERATOR, 9, 6, true).await;
         check(GET_SHARD_ITERATOR, 9, 7, false).await;
         check("DynamoDB_20120810.GetItem", 6, 6, false).await;
+    }
+
+    #[test]
+    fn a_page_without_a_limit_gets_one() {
+        let check = |body: &str, expected: &str| assert_eq!(with_limit(body.to_owned().into()), expected, "{body}");
+        check(
+            r#"{"TableName":"T","ExclusiveStartKey":{"N":{"N":"1.50"}}}"#,
+            r#"{"TableName":"T","ExclusiveStartKey":{"N":{"N":"1.50"}},"Limit":10000}"#,
+        );
+        check(r#"{"Limit": 5, "TableName": "T"}"#, r#"{"Limit": 5, "TableName": "T"}"#);
+        check("[1]", "[1]");
+        check("{", "{");
     }
 
     #[test]
