@@ -91,12 +91,12 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     Ok(Measured { figures, plot })
 }
 
-/// Returns the index of the fastest size that costs at most a tenth more than the cheapest.
+/// Returns the index of the size with the lowest product of cost and latency.
 fn best(costs: &[f64], latencies: &[f64]) -> usize {
-    let lowest = costs.iter().copied().fold(f64::MAX, f64::min);
-    let affordable = (0..costs.len()).filter(|index| costs[*index] <= lowest * 1.1);
-    affordable
-        .min_by(|one, other| latencies[*one].total_cmp(&latencies[*other]))
+    let product = |index: &usize| costs[*index] * latencies[*index];
+    let sizes = 0..costs.len();
+    sizes
+        .min_by(|one, other| product(one).total_cmp(&product(other)))
         .unwrap_or_default()
 }
 
@@ -125,11 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_size_is_the_fastest_of_the_cheapest() {
+    fn the_best_size_has_the_lowest_product_of_cost_and_latency() {
         for (costs, latencies, index) in [
-            ([1.0, 1.05, 1.2], [9.0, 5.0, 3.0], 1),
-            ([1.0, 1.2, 1.3], [9.0, 5.0, 3.0], 0),
-            ([1.2, 1.0, 1.05], [9.0, 5.0, 3.0], 2),
+            // Half the latency at the same cost, then little less latency at more cost.
+            ([1.0, 1.0, 1.1], [40.0, 20.0, 19.5], 1),
+            ([1.0, 2.0, 4.0], [20.0, 20.0, 20.0], 0),
+            ([1.0, 1.1, 1.2], [40.0, 20.0, 10.0], 2),
         ] {
             assert_eq!(best(&costs, &latencies), index, "{costs:?}");
         }
