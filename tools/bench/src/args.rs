@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Folder with the output of cargo lambda build, such as target/lambda [default: build the functions with cargo]
+    /// Folder with the output of cargo lambda build, such as target/lambda, and use vzero beside this program [default: build them with cargo]
     #[arg(long, value_name = "DIR")]
     pub(crate) functions: Option<PathBuf>,
 

@@ -25,24 +25,28 @@ pub(crate) struct Finished {
     pub(crate) memory: u64,
 }
 
-/// Builds the command as it is released, and returns its path.
-pub(crate) async fn build() -> Result<PathBuf, BenchError> {
+/// Builds the command as it is released, and returns its path. A prebuilt command is used if it is beside this program.
+pub(crate) async fn build(prebuilt: bool) -> Result<PathBuf, BenchError> {
+    // Beside this program, or, if this is a debug build, in the folder beside its own.
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().find(|folder| folder.join("release").is_dir());
+    let vzero = target
+        .map_or_else(|| root().join("target"), Path::to_owned)
+        .join("release/vzero");
+    if prebuilt && vzero.is_file() {
+        return Ok(vzero);
+    }
     let built = tokio::process::Command::new("cargo")
         .args(["build", "--quiet", "--release", "-p", "vzero"])
         .current_dir(root())
         .output()
         .await?;
-    if !built.status.success() {
-        return Err(BenchError::Build {
+    match built.status.success() {
+        true => Ok(vzero),
+        false => Err(BenchError::Build {
             stderr: String::from_utf8_lossy(&built.stderr).into_owned(),
-        });
+        }),
     }
-    // Beside this program, or, if this is a debug build, in the folder beside its own.
-    let program = std::env::current_exe()?;
-    let target = program.ancestors().find(|folder| folder.join("release").is_dir());
-    Ok(target
-        .map_or_else(|| root().join("target"), Path::to_owned)
-        .join("release/vzero"))
 }
 
 /// Runs the command on a table, and waits for its end.

@@ -126,7 +126,7 @@ fn both_reach_the_same_limit_first() {
             "WriterFunction",
             Parameters {
                 queue_concurrency: 12,
-                ..small(6_500.0)
+                ..small(3_300.0)
             },
         ),
         (
@@ -152,7 +152,7 @@ fn both_reach_the_same_limit_first() {
                 partitions: 4,
                 parallelization_factor: 1,
                 batch_size: 1,
-                ..small(800.0)
+                ..small(500.0)
             },
         ),
         (
@@ -162,7 +162,7 @@ fn both_reach_the_same_limit_first() {
                 partitions: 50,
                 latency_ms: 9.0,
                 ..Parameters {
-                    updates_per_second: 120.0,
+                    updates_per_second: 95.0,
                     ..one_entity
                 }
             },
@@ -195,7 +195,7 @@ fn the_maximum_of_one_entity_is_that_of_the_plan() {
             burst_seconds: 0.3,
             seconds: 300,
             own_history,
-            ..small(1_200.0)
+            ..small(950.0)
         };
         let (plan, report) = both(parameters);
         let max = plan["HottestEntity"]["MostUpdatesPerSecond"].as_f64().unwrap();

@@ -214,7 +214,7 @@ fn the_defaults_match_the_template() {
         ),
         ("--queue-batch-size", "\n        Updates:", "BatchSize:", "3"),
         ("--queue-concurrency", "\n        Updates:", "MaximumConcurrency:", "7"),
-        ("--memory", "\nGlobals:", "MemorySize:", "512"),
+        ("--memory", "\nGlobals:", "MemorySize:", "1024"),
         ("--architecture", "\n  Architecture:", "Default:", "x86_64"),
         ("--mode", "\n  WriteMode:", "Default:", "inline"),
         ("--history-table", "\n  HistoryTable:", "Default:", "own"),

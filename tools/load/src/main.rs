@@ -75,7 +75,7 @@ struct Args {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
     max_attempts: u32,
     /// `MemorySize` of each function, in MB
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(128..=10_240))]
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(128..=10_240))]
     memory: u32,
     /// Duration of a request to DynamoDB, in milliseconds
     #[arg(long, default_value_t = 5.0, value_parser = positive)]

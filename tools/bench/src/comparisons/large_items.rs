@@ -33,7 +33,7 @@ use crate::{
 
 const KILOBYTES: [usize; 4] = [1, 10, 100, 390];
 /// Memory of the functions in `template.yaml`.
-const MEMORY: f64 = 256.0;
+const MEMORY: f64 = 512.0;
 const MAX_RECORDS: usize = 100;
 const MAX_STREAM_EVENT: usize = 6_000_000;
 const MAX_MESSAGES: usize = 10;

@@ -54,7 +54,7 @@ struct Run {
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     bench.progress.show("operators: building vzero");
-    let program = vzero::build().await?;
+    let program = vzero::build(bench.prebuilt).await?;
     let items = bench.size(environment().unwrap_or(100_000), 3_000);
     let sizes = [items / 10, items];
     let mut runs = [Vec::new(), Vec::new()];

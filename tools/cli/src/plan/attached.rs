@@ -20,7 +20,7 @@ const VERSION_BYTES: u64 = 2 + 50 + 2 + 11 + 6 + 23 + 9 + 21 + 10 + 30 + 10 + 6 
 /// `ParallelizationFactor`, `BatchSize`, `MemorySize` in MB, and the latency of a request in milliseconds, as the defaults of the plan.
 const PARALLELIZATION: f64 = 2.0;
 const BATCH_SIZE: f64 = 100.0;
-const MEMORY_MB: f64 = 256.0;
+const MEMORY_MB: f64 = 512.0;
 const LATENCY_MS: f64 = 5.0;
 /// Maximum number of items of a request.
 const CHUNK: f64 = 25.0;

@@ -48,7 +48,7 @@ pub(super) struct Settings {
     #[arg(long, value_name = "N", default_value_t = 20.0, value_parser = whole(2..=1_000))]
     pub(super) queue_concurrency: f64,
     /// Memory of each function, in MB: `MemorySize`
-    #[arg(long, value_name = "MB", default_value_t = 256.0, value_parser = whole(128..=10_240))]
+    #[arg(long, value_name = "MB", default_value_t = 512.0, value_parser = whole(128..=10_240))]
     pub(super) memory: f64,
     /// Instruction set of the functions
     #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
