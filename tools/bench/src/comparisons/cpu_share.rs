@@ -10,7 +10,7 @@ use crate::{
     limits::{Controllers, Limits, Share},
     stub::Stub,
     subject::{PYTHON, Role, Subject},
-    workload::{self, FULL_BATCH, MEMORY_SIZES, Workload},
+    workload::{self, FULL_BATCH, MEMORY_SIZES, RECORD, Workload},
 };
 
 /// Size at which the targets apply: the smallest.
@@ -57,29 +57,24 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let (mut figures, mut series) = (Vec::new(), Vec::new());
     for role in Role::BOTH {
         let workloads: Vec<_> = workload::of(role)
-            .filter(|workload| !bench.quick || workload.items < FULL_BATCH.items)
+            .filter(|workload| workload.name != FULL_BATCH.name)
             .collect();
         let mut lines: Vec<_> = workloads
             .iter()
             .map(|workload| (workload.name.to_owned(), Vec::new()))
             .collect();
         for &memory_mb in sizes {
-            let run = async |subject: &Subject| {
-                let limits = Limits::create(&controllers, memory_mb)?;
-                let hosted = bench.host_limited(subject, role, &stub, limits)?;
-                match run(&hosted, subject, &workloads, time).await {
-                    // For example, more memory than the limit.
-                    Err(error) if !subject.is_ours => {
-                        let (name, subject) = (role.name(), subject.name);
-                        bench
-                            .progress
-                            .note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
-                        Ok(Run::failed())
-                    }
-                    result => result,
-                }
+            let size = Size {
+                bench,
+                role,
+                stub: &stub,
+                controllers: &controllers,
+                memory_mb,
             };
-            let runs = in_turn(bench.subjects.all(), bench.size(3, 1), run).await?;
+            let runs = in_turn(bench.subjects.all(), bench.size(3, 1), |subject| {
+                size.run(subject, &workloads, time)
+            })
+            .await?;
             let unit = |what: &str| format!("ms {what}, {memory_mb} MB, {}", role.name());
             let is_target = memory_mb == TARGET_MB;
             let targets = |target| if is_target { vec![(PYTHON, target)] } else { Vec::new() };
@@ -93,7 +88,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             let warm = runs.percentile_of_ours(0.5, Run::first_warm);
             let first = runs.percentile_of_ours(0.5, Run::first_invocation);
             figures.push(Figure::new(unit("of the first invocation"), first).compared_with("a warm one", warm));
-            let first = median(&after_initialization(bench, role, &stub, &controllers, memory_mb).await?);
+            let first = median(&size.after_initialization().await?);
             let what = "of the first invocation, initialized with a full CPU";
             figures.push(with_target_if(
                 is_target,
@@ -107,11 +102,12 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                     .1
                     .push((f64::from(memory_mb), runs.percentile_of_ours(0.5, warm)));
             }
+            if role == Role::Stream && !bench.quick {
+                figures.extend(size.full_batch().await?);
+            }
         }
         series.extend(lines);
     }
-    // Beyond the scale of the others.
-    series.retain(|(name, _)| name != FULL_BATCH.name);
     figures.retain(|figure| figure.peer.as_ref().is_none_or(|(_, value)| !value.is_nan()));
     let plot = Plot::Lines {
         x: "MB of memory",
@@ -128,29 +124,69 @@ fn with_target_if(is_target: bool, target: Target, figure: Figure) -> Figure {
     }
 }
 
-/// Returns the times of our first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
-async fn after_initialization(
-    bench: &Bench,
+/// One memory size of a function.
+struct Size<'a> {
+    bench: &'a Bench,
     role: Role,
-    stub: &Stub,
-    controllers: &Controllers,
+    stub: &'a Stub,
+    controllers: &'a Controllers,
     memory_mb: u32,
-) -> Result<Vec<f64>, BenchError> {
-    let ours = &bench.subjects.ours;
-    let event = workload::of(role)
-        .next()
-        .map(|workload| workload.event(ours))
-        .unwrap_or_default();
-    let mut times = Vec::new();
-    for _ in 0..bench.size(10, 1) {
-        let limits = Limits::unlimited_cpu(controllers, memory_mb)?;
-        let share = limits.share();
-        let hosted = bench.host_limited(ours, role, stub, limits)?;
-        let (responded, limited) = tokio::join!(hosted.invoke(&event), limit_when_ready(&hosted, &share));
-        let (responded, ready) = (responded?, limited?);
-        times.push(millis(responded.duration_since(ready)));
+}
+
+impl Size<'_> {
+    async fn run(&self, subject: &Subject, workloads: &[Workload], time: Duration) -> Result<Run, BenchError> {
+        let Self {
+            bench, role, memory_mb, ..
+        } = *self;
+        let limits = Limits::create(self.controllers, memory_mb)?;
+        let hosted = bench.host_limited(subject, role, self.stub, limits)?;
+        match run(&hosted, subject, workloads, time).await {
+            // For example, more memory than the limit.
+            Err(error) if !subject.is_ours => {
+                let (name, subject) = (role.name(), subject.name);
+                bench
+                    .progress
+                    .note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
+                Ok(Run::failed())
+            }
+            result => result,
+        }
     }
-    Ok(times)
+
+    /// Measures batches of 1,000 records in one process of each subject: one takes half a minute in a peer with the smallest share.
+    async fn full_batch(&self) -> Result<Vec<Figure>, BenchError> {
+        let runs = in_turn(self.bench.subjects.all(), 1, |subject| {
+            self.run(subject, &[RECORD, FULL_BATCH], Duration::ZERO)
+        })
+        .await?;
+        let unit = format!(
+            "ms of a {}, {} MB, {}",
+            FULL_BATCH.name,
+            self.memory_mb,
+            self.role.name()
+        );
+        Ok(runs.medians(&unit, |run| run.warm.get(1).copied().unwrap_or(f64::NAN), &[]))
+    }
+
+    /// Returns the times of our first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
+    async fn after_initialization(&self) -> Result<Vec<f64>, BenchError> {
+        let Self { bench, role, .. } = *self;
+        let ours = &bench.subjects.ours;
+        let event = workload::of(role)
+            .next()
+            .map(|workload| workload.event(ours))
+            .unwrap_or_default();
+        let mut times = Vec::new();
+        for _ in 0..bench.size(10, 1) {
+            let limits = Limits::unlimited_cpu(self.controllers, self.memory_mb)?;
+            let share = limits.share();
+            let hosted = bench.host_limited(ours, role, self.stub, limits)?;
+            let (responded, limited) = tokio::join!(hosted.invoke(&event), limit_when_ready(&hosted, &share));
+            let (responded, ready) = (responded?, limited?);
+            times.push(millis(responded.duration_since(ready)));
+        }
+        Ok(times)
+    }
 }
 
 /// Limits the CPU from the first poll of the process on, and returns the time of the poll.
