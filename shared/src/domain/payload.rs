@@ -1,11 +1,18 @@
 //! Hash of the content of an update: two deliveries of the same update have the same hash.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{AttributeValue, number::Decimal};
+
+/// Bytes that the text of most updates does not exceed.
+const CAPACITY: usize = 512;
 
 /// Hash of everything that an update contains except its request id. Numbers are compared by value, sets in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +40,11 @@ impl Payload {
     }
 }
 
+/// Returns a number in the form that equal numbers share, or the text if it is none.
+fn canonical(text: &str) -> Cow<'_, str> {
+    Decimal::parse(text).map_or(Cow::Borrowed(text), |number| Cow::Owned(number.canonical()))
+}
+
 /// Returns the check digits of a hash from its first 8 characters, `None` if they are not those of a hash.
 pub fn check_of(payload: &str) -> Option<u32> {
     let bytes = URL_SAFE_NO_PAD.decode(payload.get(..8)?).ok()?;
@@ -44,38 +56,39 @@ pub fn check_of(payload: &str) -> Option<u32> {
 }
 
 /// Text to hash. Each part is preceded by its length, so that two different lists of parts have different texts.
-#[derive(Default)]
 pub(super) struct PayloadText(String);
+
+impl Default for PayloadText {
+    fn default() -> Self {
+        Self(String::with_capacity(CAPACITY))
+    }
+}
 
 impl PayloadText {
     pub(super) fn part(&mut self, part: &str) {
-        self.0.push_str(&part.len().to_string());
-        self.0.push(':');
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "{}:", part.len());
         self.0.push_str(part);
     }
 
     pub(super) fn value(&mut self, value: &AttributeValue) {
-        let number = |text: &String| Decimal::parse(text).map_or_else(|_| text.clone(), |number| number.canonical());
         match value {
-            AttributeValue::S(text) => self.tagged("S", [text.clone()]),
-            AttributeValue::N(text) => self.tagged("N", [number(text)]),
-            AttributeValue::B(bytes) => self.tagged("B", [URL_SAFE_NO_PAD.encode(bytes)]),
-            AttributeValue::Bool(value) => self.tagged("BOOL", [value.to_string()]),
-            AttributeValue::Null(_) => self.tagged("NULL", []),
-            AttributeValue::Ss(texts) => self.tagged("SS", texts.iter().cloned().collect::<BTreeSet<_>>()),
-            AttributeValue::Ns(numbers) => self.tagged("NS", numbers.iter().map(number).collect::<BTreeSet<_>>()),
-            AttributeValue::Bs(values) => {
-                let encoded = values.iter().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
-                self.tagged("BS", encoded.collect::<BTreeSet<_>>());
-            }
+            AttributeValue::S(text) => self.tagged("S", &[text]),
+            AttributeValue::N(text) => self.tagged("N", &[canonical(text)]),
+            AttributeValue::B(bytes) => self.tagged("B", &[URL_SAFE_NO_PAD.encode(bytes)]),
+            AttributeValue::Bool(value) => self.tagged("BOOL", &[if *value { "true" } else { "false" }]),
+            AttributeValue::Null(_) => self.tagged::<&str>("NULL", &[]),
+            AttributeValue::Ss(texts) => self.set("SS", texts.iter()),
+            AttributeValue::Ns(numbers) => self.set("NS", numbers.iter().map(|number| canonical(number))),
+            AttributeValue::Bs(values) => self.set("BS", values.iter().map(|bytes| URL_SAFE_NO_PAD.encode(bytes))),
             AttributeValue::L(values) => {
-                self.tagged("L", [values.len().to_string()]);
+                self.tagged("L", &[values.len().to_string()]);
                 for value in values {
                     self.value(value);
                 }
             }
             AttributeValue::M(members) => {
-                self.tagged("M", [members.len().to_string()]);
+                self.tagged("M", &[members.len().to_string()]);
                 for (name, value) in members.iter().collect::<BTreeMap<_, _>>() {
                     self.part(name);
                     self.value(value);
@@ -84,12 +97,16 @@ impl PayloadText {
         }
     }
 
-    fn tagged(&mut self, tag: &str, parts: impl IntoIterator<Item = String>) {
+    fn set<T: AsRef<str> + Ord>(&mut self, tag: &str, members: impl Iterator<Item = T>) {
+        let members: Vec<_> = members.collect::<BTreeSet<_>>().into_iter().collect();
+        self.tagged(tag, &members);
+    }
+
+    fn tagged<T: AsRef<str>>(&mut self, tag: &str, parts: &[T]) {
         self.part(tag);
-        let parts: Vec<_> = parts.into_iter().collect();
         self.part(&parts.len().to_string());
         for part in parts {
-            self.part(&part);
+            self.part(part.as_ref());
         }
     }
 

@@ -14,7 +14,7 @@ use local::{
 use serde_json::Value;
 
 use crate::{
-    error::BenchError,
+    error::{BenchError, cannot},
     figure::millis,
     limits::Limits,
     process,
@@ -34,7 +34,27 @@ pub(crate) struct Hosted {
     subject: String,
     log: PathBuf,
     /// Removed after the processes have ended.
-    _limits: Option<Limits>,
+    limits: Option<Limits>,
+}
+
+/// A process, from its start to its first response.
+pub(crate) struct ColdStart {
+    pub(crate) started: Instant,
+    /// Time at which it requested its first invocation.
+    pub(crate) ready: Instant,
+    pub(crate) responded: Instant,
+}
+
+impl ColdStart {
+    /// Returns the time until the first poll in milliseconds.
+    pub(crate) fn to_first_poll(&self) -> f64 {
+        millis(self.ready.duration_since(self.started))
+    }
+
+    /// Returns the time until the first response in milliseconds.
+    pub(crate) fn to_first_response(&self) -> f64 {
+        millis(self.responded.duration_since(self.started))
+    }
 }
 
 pub(crate) struct Batches {
@@ -82,7 +102,7 @@ impl Hosted {
             handler: start.handler.clone(),
             subject: format!("{} of {}", role.name(), subject.name),
             log: logs.join(format!("{}.log", start.handler)),
-            _limits: limits,
+            limits,
         })
     }
 
@@ -101,6 +121,33 @@ impl Hosted {
             });
         }
         Ok(responded)
+    }
+
+    /// Invokes the function for the first time, which starts its process. With limits, the start is that of its program in them.
+    pub(crate) async fn cold_start(&self, event: &str) -> Result<ColdStart, BenchError> {
+        let (responded, entered) = tokio::try_join!(self.invoke(event), self.entered())?;
+        let process = self.process()?;
+        let started = entered.unwrap_or(process.started);
+        Ok(ColdStart {
+            started,
+            ready: process.ready.unwrap_or(started),
+            responded,
+        })
+    }
+
+    /// Returns the time at which its program starts in its limits.
+    async fn entered(&self) -> Result<Option<Instant>, BenchError> {
+        if self.limits.is_none() {
+            return Ok(None);
+        }
+        let pid = loop {
+            match self.process() {
+                Ok(process) => break process.pid,
+                Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            }
+        };
+        let entered = tokio::task::spawn_blocking(move || Limits::entered(pid)).await;
+        entered.map(Some).map_err(cannot("wait for the program"))
     }
 
     /// Invokes the function once, which opens its connections, then measures `count` invocations with `items` items each.

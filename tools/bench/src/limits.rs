@@ -7,7 +7,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use thiserror::Error;
@@ -17,6 +17,7 @@ pub(crate) const VCPU_MEMORY_MB: u32 = 1769;
 /// Period of the quota: an assumption, since AWS does not document it. A longer period would let a start use the CPU freely for
 /// longer, and then wait for longer.
 const PERIOD: Duration = Duration::from_millis(20);
+const SHELL: &str = "/bin/sh";
 /// Moves the shell into the groups, and replaces it by the program.
 const ENTER: &str = r#"for group in $1; do echo $$ > "$group/cgroup.procs" || exit 1; done; shift; exec "$@""#;
 
@@ -187,11 +188,24 @@ impl Limits {
 
     /// Returns the command that starts a program in the group: a program and its arguments.
     pub(crate) fn command(&self, program: &Path, arguments: &[String]) -> (PathBuf, Vec<String>) {
-        let groups: Vec<_> = self.groups.iter().map(|group| group.display().to_string()).collect();
+        // The group of the CPU is the last one, so that its quota remains for the program.
+        let groups = self.groups.iter().rev().map(|group| group.display().to_string());
+        let groups: Vec<_> = groups.collect();
         let enter = ["-c".to_owned(), ENTER.to_owned(), "sh".to_owned(), groups.join(" ")];
         let program = std::iter::once(program.display().to_string());
         let arguments = enter.into_iter().chain(program).chain(arguments.iter().cloned());
-        (PathBuf::from("/bin/sh"), arguments.collect())
+        (PathBuf::from(SHELL), arguments.collect())
+    }
+
+    /// Waits for the program of a process that was started with [`Self::command`], and returns the time. The shell takes up to 20 ms to enter
+    /// the groups, because the kernel waits for all CPUs.
+    pub(crate) fn entered(pid: u32) -> Instant {
+        let shell = fs::canonicalize(SHELL).ok();
+        let program = format!("/proc/{pid}/exe");
+        while fs::read_link(&program).is_ok_and(|program| Some(program) == shell) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Instant::now()
     }
 }
 

@@ -22,8 +22,13 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0xc9, 0xa2, 0x27),
 ];
 
+/// Returns the file name of a comparison's plot.
+pub(crate) fn file_name(comparison: &str) -> String {
+    format!("{}.svg", comparison.replace(' ', "-"))
+}
+
 pub(crate) fn draw(comparison: &Comparison, folder: &Path) -> Result<(), BenchError> {
-    let path = folder.join(format!("{}.svg", comparison.name.replace(' ', "-")));
+    let path = folder.join(file_name(comparison.name));
     match &comparison.plot {
         Plot::Bars => bars(comparison, &path),
         Plot::Lines { x, y, series } => lines(comparison.name, (x, y), series, &path),

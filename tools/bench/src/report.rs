@@ -7,7 +7,7 @@ use std::{
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::{error::BenchError, results::Row};
+use crate::{error::BenchError, plot, results::Row};
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 
@@ -63,16 +63,35 @@ pub(crate) fn write(rows: &[Row], facts: &[String], folder: &Path) -> Result<(),
 }
 
 /// Returns the origin of the figures, facts about the machine, and the table.
-pub(crate) fn markdown(rows: &[Row], facts: &[String]) -> String {
-    let line = |cells: [String; 8]| format!("| {} |\n", cells.join(" | "));
+fn markdown(rows: &[Row], facts: &[String]) -> String {
+    format!("{}\n{}", origins_and_facts(rows, facts), markdown_table(rows, 0))
+}
+
+/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and its table.
+pub(crate) fn sections(rows: &[Row], facts: &[String], plots: &str) -> String {
+    let sections = rows.chunk_by(|one, other| one.name == other.name).map(|rows| {
+        let name = rows.first().map_or("", |row| &row.name);
+        let plot = plot::file_name(name);
+        format!(
+            "\n### {name}\n\n![{name}]({plots}/{plot})\n\n{}",
+            markdown_table(rows, 1)
+        )
+    });
+    let sections: String = sections.collect();
+    origins_and_facts(rows, facts) + &sections
+}
+
+fn origins_and_facts(rows: &[Row], facts: &[String]) -> String {
     let facts = [&origins(rows), facts].concat();
-    let mut text = format!("- {}\n\n", facts.join("\n- "));
-    text.push_str(&line(HEADER.map(str::to_owned)));
-    text.push_str(&line(
-        ["---", "---", "---:", "---", "---:", "---:", "---", "---"].map(str::to_owned),
-    ));
-    text.extend(rows.iter().map(cells).map(line));
-    text
+    format!("- {}\n", facts.join("\n- "))
+}
+
+/// Returns the table without its first columns.
+fn markdown_table(rows: &[Row], without: usize) -> String {
+    let line = |cells: [String; 8]| format!("| {} |\n", cells[without..].join(" | "));
+    let alignments = ["---", "---", "---:", "---", "---:", "---:", "---", "---"];
+    let header = [HEADER, alignments].map(|cells| line(cells.map(str::to_owned)));
+    header.into_iter().chain(rows.iter().map(cells).map(line)).collect()
 }
 
 /// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
@@ -156,5 +175,31 @@ mod tests {
             markdown(&[row("start", "ms")], &["Machine: 2 cores".to_owned()]),
             expected
         );
+    }
+
+    #[test]
+    fn each_comparison_has_a_section_with_its_plot() {
+        let expected = "\
+- Measured: 2026-11-23, commit 0123456789ab
+
+### cold path
+
+![cold path](plots/cold-path.svg)
+
+| unit | ours | peer | peer's | ratio | target | met |
+| --- | ---: | --- | ---: | ---: | --- | --- |
+| ms | 1 |  |  |  |  |  |
+| ms CPU | 1 |  |  |  |  |  |
+
+### start
+
+![start](plots/start.svg)
+
+| unit | ours | peer | peer's | ratio | target | met |
+| --- | ---: | --- | ---: | ---: | --- | --- |
+| ms | 1 |  |  |  |  |  |
+";
+        let rows = [row("cold path", "ms"), row("cold path", "ms CPU"), row("start", "ms")];
+        assert_eq!(sections(&rows, &[], "plots"), expected);
     }
 }

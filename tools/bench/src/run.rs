@@ -70,7 +70,9 @@ impl Run {
         report::print(&report::table(&rows));
         report::print_error(&format!("results and plots: {}", self.output.display()));
         if let Some(page) = &self.page {
-            page::write(page, &report::markdown(&self.results.rows, &self.facts), &self.output)?;
+            let plots = page.file_stem().unwrap_or_default().to_string_lossy();
+            let results = report::sections(&self.results.rows, &self.facts, &plots);
+            page::write(page, &results, &self.output)?;
         }
         let Some(baseline) = self.baseline else {
             return Ok(());

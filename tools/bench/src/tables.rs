@@ -1,9 +1,9 @@
 //! Tables on Amazon's DynamoDB Local, for comparisons that need a real DynamoDB.
 
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use local::dynamodb::sdk_config;
 use shared::{
-    domain::keys::VersionDigits,
+    domain::{entity::EntityId, keys::VersionDigits},
     dynamodb::{HistoryTable, Store, client::capacity::Meter},
 };
 use testkit::{requests::RequestCounter, server::Server, table};
@@ -68,5 +68,29 @@ impl Tables {
             .map_err(cannot("create the history table"))?;
         let store = self.create(name, VersionDigits::default()).await?;
         Ok(store.with_history(Some(history)))
+    }
+
+    /// Returns the write units of a version item in a history table. `DynamoDB` Local reports none for the statements that insert them,
+    /// so this puts the same item once more.
+    pub(crate) async fn units_of_version(
+        &self,
+        store: &Store,
+        entity: &EntityId,
+        key: &str,
+    ) -> Result<f64, BenchError> {
+        let table = store.history_table();
+        let keys = [("PK", entity.as_str()), ("SK", key)]
+            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+        let get = self.client.get_item().table_name(table).set_key(Some(keys.into()));
+        let item = get
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(cannot("read a version"))?
+            .item;
+        self.meter.take();
+        let put = self.client.put_item().table_name(table).set_item(item);
+        put.send().await.map_err(cannot("put a version once more"))?;
+        Ok(self.meter.take().iter().map(|charge| charge.units).sum())
     }
 }

@@ -181,8 +181,7 @@ impl Size<'_> {
             let limits = Limits::unlimited_cpu(self.controllers, self.memory_mb)?;
             let share = limits.share();
             let hosted = bench.host_limited(ours, role, self.stub, limits)?;
-            let (responded, limited) = tokio::join!(hosted.invoke(&event), limit_when_ready(&hosted, &share));
-            let (responded, ready) = (responded?, limited?);
+            let (responded, ready) = tokio::try_join!(hosted.invoke(&event), limit_when_ready(&hosted, &share))?;
             times.push(millis(responded.duration_since(ready)));
         }
         Ok(times)
@@ -205,11 +204,9 @@ async fn run(hosted: &Hosted, subject: &Subject, workloads: &[Workload], time: D
     for (index, workload) in workloads.iter().enumerate() {
         let event = workload.event(subject);
         if index == 0 {
-            let responded = hosted.invoke(&event).await?;
-            let process = hosted.process()?;
-            let since_start = |time: Instant| millis(time.duration_since(process.started));
-            run.first_poll = since_start(process.ready.unwrap_or(process.started));
-            run.first_response = since_start(responded);
+            let start = hosted.cold_start(&event).await?;
+            run.first_poll = start.to_first_poll();
+            run.first_response = start.to_first_response();
         }
         run.warm.push(mean(&hosted.times(&event, 1, time).await?));
     }

@@ -223,13 +223,14 @@ async fn units(tables: &Tables, store: &Store, kind: Kind, kilobytes: usize) -> 
     let image = store.get(&update.entity, LATEST_KEY, true).await;
     let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
     let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
-    let written = tables.meter.take();
+    let written = total(&tables.meter.take());
     store
         .put_version(&version)
         .await
         .map_err(cannot("put the version item"))?;
-    let put = tables.meter.take();
-    Ok((total(&written), total(&put)))
+    let key = store.digits().version_key(version.version());
+    let stored = tables.units_of_version(store, &update.entity, &key).await?;
+    Ok((written, stored))
 }
 
 /// Returns the units of the requests that write.

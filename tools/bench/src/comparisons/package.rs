@@ -7,7 +7,7 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 use crate::{
     error::BenchError,
     events,
-    figure::{Figure, Target, millis},
+    figure::{Figure, Target},
     harness::{Bench, LATENCY, Measured, in_turn},
     limits::{Controllers, Limits},
     stub::Stub,
@@ -46,11 +46,7 @@ async fn effect_of_size(bench: &Bench, controllers: &Controllers, role: Role) ->
     let memory_mb = MEMORY_SIZES[0];
     let start = async |subject: &Subject| {
         let hosted = bench.host_limited(subject, role, &stub, Limits::create(controllers, memory_mb)?)?;
-        hosted.invoke(&events::empty()).await?;
-        let process = hosted.process()?;
-        Ok(millis(
-            process.ready.unwrap_or(process.started).duration_since(process.started),
-        ))
+        Ok(hosted.cold_start(&events::empty()).await?.to_first_poll())
     };
     let starts = in_turn(subjects.iter(), bench.size(20, 1), start).await?;
     let unit = format!("ms to the first poll, {memory_mb} MB, {}", role.name());

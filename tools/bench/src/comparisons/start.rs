@@ -1,7 +1,8 @@
 //! Time from the start of a process to its first poll of the Runtime API.
 //!
-//! On a shared machine, the slowest starts contain what the machine adds. Three figures show it: the time without that of waiting for a CPU, the page
-//! faults that read from a disk, and a floor, the time of a program that does nothing, which is started before each start.
+//! On a shared machine, the slowest starts contain what the machine adds. Four figures show it: the time without that of waiting for a CPU, the page
+//! faults that read from a disk, the CPU time, which grows if other virtual machines use the same CPU, and a floor, the time of a program that does
+//! nothing, which is started before each start.
 
 use std::{
     process::Stdio,
@@ -29,6 +30,8 @@ struct Start {
     /// Sum over all threads until the response to an empty event, so it can exceed the part of `wall`. `None` if the kernel does not measure it.
     waiting: Option<f64>,
     major_faults: Option<f64>,
+    /// CPU time of all threads, until the response to an empty event.
+    cpu: f64,
     floor: f64,
 }
 
@@ -37,7 +40,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();
     for role in Role::BOTH {
         let start = async |subject| start(bench, &stub, role, subject).await;
-        let starts = in_turn(bench.subjects.all(), bench.size(50, 5), start).await?;
+        let starts = in_turn(bench.subjects.all(), bench.size(200, 5), start).await?;
         for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
             let unit = format!("ms, {label}, {}", role.name());
             let target = (PYTHON, Target::RatioAtMost(0.03));
@@ -57,6 +60,7 @@ async fn start(bench: &Bench, stub: &Stub, role: Role, subject: &Subject) -> Res
         wall: millis(process.ready.unwrap_or(process.started).duration_since(process.started)),
         waiting: process::cpu_wait(process.pid).map(millis),
         major_faults: process::major_faults(process.pid).map(f64::from),
+        cpu: millis(hosted.cpu()?),
         floor,
     })
 }
@@ -86,6 +90,8 @@ fn parts_of_the_machine(starts: &Measurements<'_, Start>, role: Role) -> Vec<Fig
     let faults = p99(|start| start.major_faults.unwrap_or(f64::NAN));
     figures.push(Figure::new(format!("major page faults, p99, {role}"), faults));
     for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
+        let cpu = starts.percentile_of_ours(share, |start| start.cpu);
+        figures.push(Figure::new(format!("ms CPU, {label}, {role}"), cpu));
         let ours = starts.percentile_of_ours(share, |start| start.wall);
         let floor = starts.percentile_of_ours(share, |start| start.floor);
         figures.push(Figure::new(format!("ms, {label}, {role}"), ours).compared_with(FLOOR, floor));
