@@ -21,6 +21,11 @@ use crate::error::BenchError;
 /// Root certificates of the system. Lambda's image has the second file.
 const BUNDLES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
+/// Returns the system's file of root certificates.
+pub(crate) fn system_bundle() -> Option<&'static str> {
+    BUNDLES.into_iter().find(|path| Path::new(path).is_file())
+}
+
 /// A certificate for `localhost`, for both ends of a TLS connection.
 #[derive(Clone)]
 pub(crate) struct Certificate {
@@ -56,7 +61,7 @@ impl Certificate {
                 vec![server.der().clone()],
                 PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der())),
             )?;
-        let system = BUNDLES.iter().find_map(|path| fs::read_to_string(path).ok());
+        let system = system_bundle().map(fs::read_to_string).transpose()?;
         let (alone, bundle) = (folder.join("authority.pem"), folder.join("bundle.pem"));
         fs::write(&alone, authority.pem())?;
         fs::write(&bundle, format!("{}\n{}", system.unwrap_or_default(), authority.pem()))?;

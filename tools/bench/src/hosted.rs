@@ -14,6 +14,7 @@ use local::{
 use serde_json::Value;
 
 use crate::{
+    certificate,
     error::{BenchError, cannot},
     figure::millis,
     limits::Limits,
@@ -227,6 +228,9 @@ fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTree
         set("AWS_CA_BUNDLE", &bundle);
         // Node has built-in root certificates.
         set("NODE_EXTRA_CA_CERTS", &certificate.authority.display().to_string());
+    } else if let Some(bundle) = certificate::system_bundle() {
+        // Only the file, as with TLS: Debian has the same certificates in a folder as well, which would be read in addition.
+        set("SSL_CERT_FILE", bundle);
     }
     environment
 }

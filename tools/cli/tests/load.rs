@@ -152,7 +152,7 @@ fn both_reach_the_same_limit_first() {
                 partitions: 4,
                 parallelization_factor: 1,
                 batch_size: 1,
-                ..small(500.0)
+                ..small(700.0)
             },
         ),
         (
@@ -160,7 +160,7 @@ fn both_reach_the_same_limit_first() {
             Parameters {
                 batch_size: 1,
                 partitions: 50,
-                latency_ms: 9.0,
+                latency_ms: 10.0,
                 ..Parameters {
                     updates_per_second: 95.0,
                     ..one_entity

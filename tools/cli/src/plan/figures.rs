@@ -81,19 +81,19 @@ pub(super) const MB: f64 = 1_048_576.0;
 pub(super) const LATENCY_MEASURED_MS: f64 = 5.0;
 /// stream-fn, with records of up to 1 KB: batches of 1 and of 1,000, which wait for five rounds of requests.
 pub(super) const STREAM_CURVE: [Duration; 5] = [
-    Duration::measured(128.0, (1.0, 1.0, 10.26), (1000.0, 5.0, 509.0)),
-    Duration::measured(256.0, (1.0, 1.0, 7.423), (1000.0, 5.0, 304.0)),
-    Duration::measured(512.0, (1.0, 1.0, 7.27), (1000.0, 5.0, 104.0)),
-    Duration::measured(1024.0, (1.0, 1.0, 7.27), (1000.0, 5.0, 56.74)),
-    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 7.187), (1000.0, 5.0, 50.45)),
+    Duration::measured(128.0, (1.0, 1.0, 6.712), (1000.0, 5.0, 688.0)),
+    Duration::measured(256.0, (1.0, 1.0, 6.72), (1000.0, 5.0, 250.6)),
+    Duration::measured(512.0, (1.0, 1.0, 6.693), (1000.0, 5.0, 102.5)),
+    Duration::measured(1024.0, (1.0, 1.0, 6.779), (1000.0, 5.0, 48.96)),
+    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 7.243), (1000.0, 5.0, 49.37)),
 ];
 /// writer-fn, with updates of up to 1 KB: direct invocations, and SQS batches of 10.
 pub(super) const WRITER_CURVE: [Duration; 5] = [
-    Duration::measured(128.0, (1.0, 1.0, 12.89), (10.0, 1.0, 43.12)),
-    Duration::measured(256.0, (1.0, 1.0, 7.132), (10.0, 1.0, 21.14)),
-    Duration::measured(512.0, (1.0, 1.0, 7.107), (10.0, 1.0, 10.18)),
-    Duration::measured(1024.0, (1.0, 1.0, 7.107), (10.0, 1.0, 9.259)),
-    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 7.022), (10.0, 1.0, 8.713)),
+    Duration::measured(128.0, (1.0, 1.0, 8.961), (10.0, 1.0, 35.43)),
+    Duration::measured(256.0, (1.0, 1.0, 6.875), (10.0, 1.0, 13.99)),
+    Duration::measured(512.0, (1.0, 1.0, 7.033), (10.0, 1.0, 8.356)),
+    Duration::measured(1024.0, (1.0, 1.0, 7.106), (10.0, 1.0, 8.203)),
+    Duration::measured(VCPU_MEMORY_MB, (1.0, 1.0, 6.945), (10.0, 1.0, 7.949)),
 ];
 
 // ---- assumption
