@@ -17,6 +17,7 @@ mod hosted;
 mod limits;
 mod machine;
 mod origin;
+mod output;
 mod page;
 mod plot;
 mod process;
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report::print_error(&format!("error: {}", shared::logging::chain(&error)));
+            output::print_error(&format!("error: {}", shared::logging::chain(&error)));
             ExitCode::from(error.exit_code())
         }
     }

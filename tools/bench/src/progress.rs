@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report::print_error;
+use crate::output::print_error;
 
 /// A progress bar on a terminal, otherwise plain lines.
 #[derive(Debug)]

@@ -1,9 +1,6 @@
 //! The figures as a table, as Markdown and as JSON.
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
@@ -116,14 +113,6 @@ fn origins(rows: &[Row]) -> Vec<String> {
                 .collect()
         }
     }
-}
-
-pub(crate) fn print_error(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
-pub(crate) fn print(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
 }
 
 #[cfg(test)]

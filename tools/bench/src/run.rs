@@ -9,7 +9,7 @@ use crate::{
     figure::Comparison,
     machine,
     origin::Origin,
-    page, plot, report,
+    output, page, plot, report,
     results::{self, Results},
 };
 
@@ -67,8 +67,8 @@ impl Run {
     /// [`BenchError::Regression`] if figures are worse than those of the baseline.
     pub(crate) fn finish(self) -> Result<(), BenchError> {
         let rows = self.results.of(&self.measured);
-        report::print(&report::table(&rows));
-        report::print_error(&format!("results and plots: {}", self.output.display()));
+        output::print(&report::table(&rows));
+        output::print_error(&format!("results and plots: {}", self.output.display()));
         if let Some(page) = &self.page {
             let plots = page.file_stem().unwrap_or_default().to_string_lossy();
             let results = report::sections(&self.results.rows, &self.facts, &plots);
@@ -78,7 +78,7 @@ impl Run {
             return Ok(());
         };
         let (changes, worse) = baseline.compare(&rows);
-        report::print(&changes);
+        output::print(&changes);
         if worse > 0 {
             return Err(baseline.regression(worse));
         }

@@ -24,7 +24,7 @@ use crate::{
     error::BenchError,
     figure::Comparison,
     harness::{Bench, Measured},
-    report,
+    output,
     run::Run,
 };
 
@@ -54,7 +54,7 @@ const COMPARISONS: [(&str, Measure); 17] = [
 /// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.
 pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     if args.list {
-        report::print(&names().join("\n"));
+        output::print(&names().join("\n"));
         return Ok(());
     }
     let chosen = chosen(&args.names)?;
