@@ -1,5 +1,7 @@
 //! Numbers that a run counts.
 
+use serde::Serialize;
+
 use crate::{histogram::Histogram, table::Throttle};
 
 /// Numbers since the end of the warm-up.
@@ -64,4 +66,23 @@ pub(crate) struct Second {
     /// `true` if the queue had its maximum of in-flight messages.
     pub(crate) in_flight: bool,
     pub(crate) requests: u64,
+}
+
+/// A resource that was saturated in two consecutive seconds.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Saturated {
+    /// Name of the limit.
+    pub limit: &'static str,
+    /// The second in which it began.
+    pub second: u64,
+    /// The rate of updates at that time.
+    pub updates_per_second: f64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Saturation {
+    /// Resources that were saturated in the last second.
+    pub(crate) last: Vec<&'static str>,
+    pub(crate) found: Vec<Saturated>,
 }

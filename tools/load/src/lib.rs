@@ -6,8 +6,10 @@
 
 mod counters;
 mod histogram;
+mod messages;
 pub mod parameters;
 pub mod plan;
+mod records;
 pub mod report;
 mod saturation;
 mod stream;
@@ -16,9 +18,9 @@ mod world;
 mod writer;
 mod zipf;
 
+pub use counters::Saturated;
 pub use parameters::{Parameters, Rate};
 pub use report::Report;
-pub use saturation::Saturated;
 
 /// Simulates a load.
 pub fn run(parameters: &Parameters) -> Report {

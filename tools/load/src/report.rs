@@ -5,8 +5,7 @@
 use serde::Serialize;
 
 use crate::{
-    counters::{Invocations, Period},
-    saturation::Saturated,
+    counters::{Invocations, Period, Saturated},
     world::World,
 };
 

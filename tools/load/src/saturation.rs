@@ -1,41 +1,21 @@
 //! Recognizes saturated resources, at the end of each second. The names are those of the limits of `vzero plan`.
 
-use serde::Serialize;
-
 use crate::{
+    counters::{Saturated, Second},
     parameters::SECOND,
-    world::{POLL, World},
+    world::{Event, POLL, World},
 };
-
-/// A resource that was saturated in two consecutive seconds.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Saturated {
-    /// Name of the limit.
-    pub limit: &'static str,
-    /// The second in which it began.
-    pub second: u64,
-    /// The rate of updates at that time.
-    pub updates_per_second: f64,
-}
 
 /// Throttled requests of one partition in a second that count as saturation: 1 % of its write units.
 const PARTITION_THROTTLES: u64 = 10;
 /// Lanes that lag, as a part of all lanes, from which the function is the limit, and not single items.
 const MANY_LANES: usize = 10;
 
-#[derive(Debug, Default)]
-pub(crate) struct Saturation {
-    /// Resources that were saturated in the last second.
-    last: Vec<&'static str>,
-    pub(crate) found: Vec<Saturated>,
-}
-
 impl World {
     /// Records the backlogs and the saturated resources of a second.
     pub(crate) fn end_second(&mut self) {
         let second = self.now / SECOND;
-        self.at(self.now + SECOND, crate::world::Event::Second);
+        self.at(self.now + SECOND, Event::Second);
         let current = self.saturated();
         for limit in &current {
             let is_known = self.saturation.found.iter().any(|found| found.limit == *limit);
@@ -51,7 +31,7 @@ impl World {
         }
         self.saturation.last = current;
         self.backlogs.push((self.queue.len() as u64, self.missing));
-        self.second = crate::counters::Second::default();
+        self.second = Second::default();
         if second == self.warm_up() {
             self.reset();
         }

@@ -4,10 +4,9 @@
 //! inserts 25 versions in a request. It retries throttled ones, and reports the first record whose version is not stored: the
 //! mapping delivers the records from there on again, or bisects the batch if it is the first one.
 
-use std::collections::VecDeque;
-
 use crate::{
     parameters::{MS, SECOND, micros},
+    records::{Record, Request, Set, State, StreamInvocation},
     world::{Event, PERIODS, POLL, World},
 };
 
@@ -17,85 +16,6 @@ const CHUNK: usize = 25;
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// Delays before the retries of a set of records. The last one repeats.
 const RETRY_DELAYS: [u64; 4] = [240 * MS, 390 * MS, 634 * MS, SECOND];
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Record {
-    entity: u32,
-    created: u64,
-    /// `true` if its version is stored.
-    stored: bool,
-}
-
-impl Record {
-    pub(crate) fn new(entity: u32, created: u64) -> Self {
-        Self {
-            entity,
-            created,
-            stored: false,
-        }
-    }
-}
-
-/// Records that are delivered together.
-struct Set {
-    records: Vec<Record>,
-    failed: u32,
-    not_invoked: u32,
-}
-
-impl Set {
-    fn new(records: Vec<Record>) -> Self {
-        Self {
-            records,
-            failed: 0,
-            not_invoked: 0,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Idle,
-    /// A batching window is open since this time.
-    Gathering(u64),
-    Busy,
-}
-
-#[derive(Default)]
-pub(crate) struct Lane {
-    buffer: VecDeque<Record>,
-    /// The sets of the current batch that are not done, the oldest records last.
-    sets: Vec<Set>,
-    state: State,
-    /// `true` if a request was throttled since the lane was idle.
-    throttled: bool,
-}
-
-impl Lane {
-    /// Returns the creation of the oldest record in the buffer, and `true` if the lane waits because of throttled requests.
-    pub(crate) fn waiting(&self) -> Option<(u64, bool)> {
-        self.buffer.front().map(|record| (record.created, self.throttled))
-    }
-}
-
-/// One request for the records with these indexes.
-struct Request {
-    records: Vec<usize>,
-    failures: u32,
-}
-
-pub(crate) struct StreamInvocation {
-    lane: usize,
-    started: u64,
-    set: Set,
-    requests: Vec<Request>,
-    /// Index of each record whose version is not stored, by request.
-    not_stored: Vec<usize>,
-    next: usize,
-    open: usize,
-    cpu_free: u64,
-}
 
 impl World {
     /// Reads a page of a shard. After a full page, the next one is read at once.

@@ -15,12 +15,11 @@ use std::{
 use slab::Slab;
 
 use crate::{
-    counters::{Counters, Period, Second},
+    counters::{Counters, Period, Saturation, Second},
+    messages::{Message, WriterInvocation},
     parameters::{MS, Parameters, Rate, SECOND, micros},
-    saturation::Saturation,
-    stream::{Lane, Record, StreamInvocation},
+    records::{Lane, Record, StreamInvocation},
     table::Table,
-    writer::{Message, WriterInvocation},
     zipf::{Zipf, hash},
 };
 

@@ -7,8 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::{
+    messages::{Lane, WriterInvocation},
     parameters::{SECOND, SLACK, micros},
-    stream::Record,
+    records::Record,
     world::{Event, RETRY_TOKENS, World},
 };
 
@@ -16,38 +17,6 @@ use crate::{
 const MAX_CONCURRENT_LANES: usize = 32;
 /// Retry tokens that a retry costs.
 const RETRY_COST: u32 = 5;
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Message {
-    entity: u32,
-    deliveries: u8,
-}
-
-impl Message {
-    pub(crate) fn new(entity: u32) -> Self {
-        Self { entity, deliveries: 0 }
-    }
-}
-
-/// Messages of one entity.
-struct Lane {
-    messages: VecDeque<Message>,
-    /// Failed attempts of the first message.
-    failures: u32,
-}
-
-pub(crate) struct WriterInvocation {
-    started: u64,
-    size: usize,
-    lanes: Vec<Lane>,
-    /// The first lane that has not started.
-    next: usize,
-    /// Lanes that have not ended.
-    open: usize,
-    cpu_free: u64,
-    tokens: u32,
-    failed: Vec<Message>,
-}
 
 impl World {
     /// Starts an invocation for each full batch that waits.

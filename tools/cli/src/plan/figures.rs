@@ -75,10 +75,8 @@ pub(super) const DAY_SECONDS: f64 = 86_400.0;
 pub(super) const GB: f64 = 1_073_741_824.0;
 pub(super) const MB: f64 = 1_048_576.0;
 
-// ---- measurement: the benchmark "memory size", mean durations in milliseconds with requests of this latency
+// ---- measurement: the benchmark "memory size", mean durations in milliseconds
 
-/// Latency of the requests that were measured.
-pub(super) const LATENCY_MEASURED_MS: f64 = 5.0;
 /// stream-fn, with records of up to 1 KB: batches of 1 and of 1,000, which wait for five rounds of requests.
 pub(super) const STREAM_CURVE: [Duration; 5] = [
     Duration::measured(128.0, (1.0, 1.0, 6.712), (1000.0, 5.0, 688.0)),

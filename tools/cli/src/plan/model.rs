@@ -191,7 +191,7 @@ impl Load {
         let poll = (POLL_RECORDS.min(POLL_BYTES * records / bytes) / records).max(1.0);
         let (stream, lane_capacity) = stream(inputs, table.partitions, poll);
         let max_accepted = PARTITION_WRITE_UNITS / units.writer_writes();
-        let failed = zipf::excess(inputs, max_accepted);
+        let failed = not_accepted(inputs, max_accepted);
         let writer = writer(inputs, &units, failed / rate);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
@@ -227,6 +227,17 @@ impl TableLoad {
             storage_gb,
             storage_growth_gb: growth_bytes_per_second * MONTH_SECONDS / GB,
         }
+    }
+}
+
+/// Returns the updates per second that the partitions of their entities do not accept. Without a Zipf distribution, only the hottest
+/// entity is known.
+fn not_accepted(inputs: &Inputs, max: f64) -> f64 {
+    let hottest = inputs.updates_per_second * inputs.hottest_share;
+    match inputs.zipf {
+        _ if hottest <= max => 0.0,
+        None => hottest - max,
+        Some(exponent) => zipf::excess(hottest, inputs.entities, exponent, max),
     }
 }
 

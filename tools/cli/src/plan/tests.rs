@@ -67,7 +67,7 @@ fn part(plan: &Plan, name: &str) -> f64 {
     plan.costs.iter().find(|(part, _)| *part == name).unwrap().1
 }
 
-pub(super) fn assert_close(what: &str, measured: f64, expected: f64) {
+fn assert_close(what: &str, measured: f64, expected: f64) {
     let close = (measured - expected).abs() <= expected.abs() * 1e-4;
     assert!(close, "{what}: {measured} instead of {expected}");
 }
@@ -392,4 +392,36 @@ proptest! {
         };
         prop_assert!(evenly(inputs.entities * factor) <= evenly(inputs.entities));
     }
+}
+
+#[test]
+fn more_memory_is_never_slower() {
+    for curve in [STREAM_CURVE, WRITER_CURVE] {
+        assert!(
+            curve
+                .windows(2)
+                .all(|pair| pair[0].memory_mb < pair[1].memory_mb && pair[0].item_micros >= pair[1].item_micros),
+            "{curve:?}"
+        );
+    }
+}
+
+/// One entity with 1,600 updates a second: its partition accepts 900, and 700 messages a second fail, each for 180 s.
+#[test]
+fn failed_messages_of_a_hot_entity_are_in_flight() {
+    let hot = |rate| {
+        planned(Inputs {
+            hottest_share: 1.0,
+            ..even(rate, 1_000, 500)
+        })
+    };
+    let failing = hot(1_600.0);
+    let limit_of = limit(&failing, "MessagesInFlight");
+    assert_close("in flight", (limit_of.load / 126_000.0).floor(), 1.0);
+    assert!(limit_of.is_exceeded() && !limit(&hot(899.0), "MessagesInFlight").is_exceeded());
+    // The batch waits for retries.
+    assert!(failing.load.writer.duration_ms > hot(899.0).load.writer.duration_ms + 100.0);
+    let names: Vec<_> = failing.limits.iter().map(|limit| limit.name).collect();
+    let at = |name| names.iter().position(|found| *found == name);
+    assert!(at("HottestEntity") < at("MessagesInFlight"), "{names:?}");
 }
