@@ -32,9 +32,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,
 
-    /// Results of an earlier run, a results.json. Print the changes, and exit with code 3 if a figure with a target is more than 25 % worse
+    /// Results of an earlier run, a results.json. Several, the oldest first: each figure is compared with their median. Print the changes, and exit
+    /// with code 3 if a figure with a target is more than 25 % worse or missing
     #[arg(long, value_name = "FILE")]
-    pub(crate) baseline: Option<PathBuf>,
+    pub(crate) baseline: Vec<PathBuf>,
 
     /// Page to update, such as docs/performance.md: replace the results between its two markers, and copy the plots beside it
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]

@@ -235,7 +235,7 @@ fn write(group: &Path, file: &str, value: &str) -> Result<(), LimitError> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -282,5 +282,23 @@ mod tests {
         assert_eq!(printed.matches(&name).count(), groups.len(), "{printed}");
         drop(limits);
         assert!(groups.iter().all(|group| !group.exists()));
+    }
+
+    #[test]
+    fn a_start_is_measured_from_the_program_not_from_the_shell() {
+        let Ok(controllers) = Controllers::find() else { return };
+        let limits = Limits::create(&controllers, 128).unwrap();
+        let program = fs::canonicalize("/bin/cat").unwrap();
+        let (shell, arguments) = limits.command(&program, &[]);
+        // It reads until the pipe is closed.
+        let mut child = Command::new(shell)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Limits::entered(child.id());
+        assert_eq!(fs::read_link(format!("/proc/{}/exe", child.id())).unwrap(), program);
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
     }
 }

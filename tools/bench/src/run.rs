@@ -47,7 +47,9 @@ impl Run {
             measured: chosen.to_vec(),
             origin: Origin::now(args.quick),
             facts: machine::facts(),
-            baseline: args.baseline.as_deref().map(Baseline::read).transpose()?,
+            baseline: (!args.baseline.is_empty())
+                .then(|| Baseline::read(&args.baseline))
+                .transpose()?,
             page: args.page.clone(),
             output: args.output.clone(),
         })
@@ -80,7 +82,7 @@ impl Run {
         let (changes, worse) = baseline.compare(&rows);
         output::print(&changes);
         if worse > 0 {
-            return Err(baseline.regression(worse));
+            return Err(BenchError::Regression(worse));
         }
         Ok(())
     }

@@ -2,12 +2,13 @@
 
 use std::{
     convert::Infallible,
+    io::ErrorKind,
     net::{Ipv4Addr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http_body_util::{BodyExt as _, Full};
@@ -20,7 +21,8 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::TcpStream,
     sync::oneshot,
 };
 use tokio_rustls::TlsAcceptor;
@@ -80,6 +82,31 @@ impl Stub {
     /// Certificate that its clients have to trust.
     pub(crate) fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_ref()
+    }
+
+    /// Sends requests over one connection without TLS, one after the other, and returns the time to each response. It exceeds the latency
+    /// of the stub by what its timer adds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BenchError::Io`] if the stub uses TLS or has stopped.
+    pub(crate) async fn times(&self, count: usize) -> Result<Vec<Duration>, BenchError> {
+        let address = self.endpoint.trim_start_matches("http://");
+        let mut connection = TcpStream::connect(address).await?;
+        connection.set_nodelay(true)?;
+        let mut response = [0; 1_024];
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            let sent = Instant::now();
+            connection
+                .write_all(b"POST / HTTP/1.1\r\nhost: stub\r\ncontent-length: 0\r\n\r\n")
+                .await?;
+            if connection.read(&mut response).await? == 0 {
+                return Err(BenchError::Io(ErrorKind::UnexpectedEof.into()));
+            }
+            times.push(sent.elapsed());
+        }
+        Ok(times)
     }
 
     pub(crate) fn requests(&self) -> u64 {

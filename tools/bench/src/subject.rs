@@ -112,13 +112,17 @@ impl Subjects {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
+        let plain = plain().map(|plain| Subject {
+            environment: ours.environment.clone(),
+            ..plain
+        });
         let subjects = Self {
             ours,
             python: python(PYTHON, ""),
             node: node(NODE, ""),
             python_tuned: python(PYTHON_TUNED, "tuned_").map(concurrent),
             node_tuned: node(NODE_TUNED, "tuned-").map(concurrent),
-            plain: plain(),
+            plain,
         };
         for (name, package, found) in [
             (PYTHON, "python", subjects.python.is_some()),

@@ -3,8 +3,8 @@
 import { DynamoDBClient, UpdateItemCommand } from "@aws-sdk/client-dynamodb";
 import { concurrently } from "./concurrently.mjs";
 
-// Maximum number of messages of a batch.
-const CONCURRENCY = 10;
+// As many requests at a time as writer-fn.
+const CONCURRENCY = 32;
 
 const TABLE_NAME = process.env.TABLE_NAME;
 const sockets = { keepAlive: true, maxSockets: CONCURRENCY };

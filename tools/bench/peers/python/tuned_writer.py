@@ -11,8 +11,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-# Maximum number of messages of a batch.
-THREADS = 10
+# As many requests at a time as writer-fn.
+THREADS = 32
 
 logger = logging.getLogger(__name__)
 TABLE_NAME = os.environ["TABLE_NAME"]

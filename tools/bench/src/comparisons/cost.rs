@@ -10,6 +10,7 @@ use shared::{
         keys::{LATEST_KEY, VersionDigits},
         ledger::Retention,
         recent_requests::Window,
+        size::of_item,
         update::{Ordering, Update},
         version_item::VersionItem,
     },
@@ -81,7 +82,14 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
 async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, updates: u32) -> Result<f64, BenchError> {
     tables.meter.take();
     tables.requests.take();
+    let entity = EntityId::new(ENTITY).map_err(cannot("create the entity"))?;
+    let mut rejected = 0.0;
     for number in 0..updates {
+        let before = store.get(&entity, LATEST_KEY, true).await;
+        let size = before
+            .map_err(cannot("read the latest item"))?
+            .as_ref()
+            .map_or(0, of_item);
         let update = json!({"ID": ENTITY, "State": "x".repeat(515), "N": number});
         // Most request IDs have 36 characters.
         let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
@@ -90,6 +98,9 @@ async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, upda
         if options.mode == WriteMode::Stream {
             put_version(store, &update.entity).await?;
         }
+        let (_, failed_conditions) = tables.requests.take();
+        // Each consumes the units of the item that it does not change.
+        rejected += f64::from(failed_conditions) * units_of(size);
     }
     let charges = tables.meter.take();
     let units = charges.iter().map(|charge| match charge.operation {
@@ -97,17 +108,20 @@ async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, upda
         operation if operation.starts_with("Get") => 0.0,
         _ => charge.units,
     });
-    let (_, failed_conditions) = tables.requests.take();
-    // Each consumes one unit, because no item here is larger than 1 KB.
-    let mut units = units.sum::<f64>() + f64::from(failed_conditions);
+    let mut units = units.sum::<f64>() + rejected;
     // A transaction puts the versions, and its charge contains them.
     if store.has_own_history() && options.mode != WriteMode::Transaction {
-        let entity = EntityId::new(ENTITY).map_err(cannot("create the entity"))?;
         for key in store.digits().version_keys(1..=u64::from(updates)) {
             units += tables.units_of_version(store, &entity, &key).await?;
         }
     }
     Ok(units)
+}
+
+/// Returns the write units of an item of this size in bytes.
+#[allow(clippy::cast_precision_loss, reason = "at most 400")]
+fn units_of(size: usize) -> f64 {
+    size.div_ceil(1_024).max(1) as f64
 }
 
 /// Puts the version item as stream-fn does. stream-fn gets the image from the stream; this function reads it.

@@ -195,7 +195,9 @@ async fn limit_when_ready(hosted: &Hosted, share: &Share) -> Result<Instant, Ben
             share.apply()?;
             return Ok(ready);
         }
-        tokio::time::sleep(Duration::from_micros(200)).await;
+        // Tokio's timer would add up to 2 ms, in which the invocation would be unlimited.
+        std::thread::sleep(Duration::from_micros(50));
+        tokio::task::yield_now().await;
     }
 }
 
@@ -207,6 +209,9 @@ async fn run(hosted: &Hosted, subject: &Subject, workloads: &[Workload], time: D
             let start = hosted.cold_start(&event).await?;
             run.first_poll = start.to_first_poll();
             run.first_response = start.to_first_response();
+        } else {
+            // The first invocation with this event opens further connections.
+            hosted.invoke(&event).await?;
         }
         run.warm.push(mean(&hosted.times(&event, 1, time).await?));
     }

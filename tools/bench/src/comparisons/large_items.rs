@@ -1,7 +1,6 @@
 //! Items of 1 to 390 KB through both functions: CPU time, peak memory, and write units, with and without compression of versions.
 //!
-//! A batch has as many items as an invocation has room for: Lambda limits a batch of stream records to 6 MB, SQS one of messages to
-//! 1 MiB.
+//! A batch has as many items as an invocation has room for, 6 MB.
 
 mod documents;
 
@@ -35,9 +34,8 @@ const KILOBYTES: [usize; 4] = [1, 10, 100, 390];
 /// Memory of the functions in `template.yaml`.
 const MEMORY: f64 = 512.0;
 const MAX_RECORDS: usize = 100;
-const MAX_STREAM_EVENT: usize = 6_000_000;
 const MAX_MESSAGES: usize = 10;
-const MAX_QUEUE_EVENT: usize = 1 << 20;
+const MAX_EVENT: usize = 6_000_000;
 /// Maximum share of the write units that remain with compression.
 const MAX_UNITS: f64 = 0.67;
 const UNCOMPRESSED: &str = "uncompressed";
@@ -66,7 +64,7 @@ struct Load {
 /// Measures stream-fn on orders of this size, with compression, and without as the peer.
 async fn stream(bench: &Bench, kilobytes: usize) -> Result<[Figure; 2], BenchError> {
     let record = record(&Kind::Order.document(kilobytes)?)?;
-    let records = fitting(&record, MAX_RECORDS, MAX_STREAM_EVENT);
+    let records = fitting(&record, MAX_RECORDS, MAX_EVENT);
     let event = json!({"Records": (0..records).map(|index| numbered(&record, index)).collect::<Vec<_>>()}).to_string();
     let (mut plain, mut compressed) = (Vec::new(), Vec::new());
     for _ in 0..bench.size(5, 1) {
@@ -94,7 +92,7 @@ async fn stream(bench: &Bench, kilobytes: usize) -> Result<[Figure; 2], BenchErr
 /// Measures writer-fn on orders of this size.
 async fn writer(bench: &Bench, kilobytes: usize) -> Result<[Figure; 2], BenchError> {
     let message = message(Kind::Order.document(kilobytes)?);
-    let messages = fitting(&message, MAX_MESSAGES, MAX_QUEUE_EVENT);
+    let messages = fitting(&message, MAX_MESSAGES, MAX_EVENT);
     let event =
         json!({"Records": (0..messages).map(|index| message_of(&message, index)).collect::<Vec<_>>()}).to_string();
     let mut loads = Vec::new();

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     error::{BenchError, cannot},
-    figure::{Figure, Plot, Target},
+    figure::{Figure, Plot, Target, median},
     harness::{Bench, Measured},
     process,
     subject::{Role, root},
@@ -32,6 +32,9 @@ const MAX_RATIO: f64 = 1.3;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Measurements after each number of updates, of which the median counts.
+const WINDOWS: usize = 3;
+
 /// Measurement after a number of updates.
 struct Point {
     updates: f64,
@@ -44,19 +47,25 @@ struct Point {
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let stack = start().await?;
     let window: u64 = bench.size(2_000, 300);
-    let sizes: &[u64] = bench.size(&[1_000, 3_000, 10_000, 30_000, 100_000], &[1_000, 2_000, 4_000]);
+    let sizes: &[u64] = bench.size(&[1_000, 10_000, 30_000, 100_000], &[1_000, 2_000, 4_000]);
     let (mut sent, mut points) = (0, Vec::new());
     for size in sizes {
         bench.progress.show(&format!("local growth: {size} updates"));
         send(&stack, sent..*size).await?;
-        let before = cpu(&stack)?;
-        sent = size + window;
-        send(&stack, *size..sent).await?;
-        let used = cpu(&stack)?.saturating_sub(before);
+        sent = *size;
+        let mut times = Vec::new();
+        for _ in 0..WINDOWS {
+            let before = cpu(&stack)?;
+            send(&stack, sent..sent + window).await?;
+            sent += window;
+            let used = cpu(&stack)?.saturating_sub(before);
+            #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+            times.push(used.as_secs_f64() * 1e6 / window as f64);
+        }
         #[allow(clippy::cast_precision_loss, reason = "up to 100,000")]
         points.push(Point {
             updates: *size as f64,
-            cpu: used.as_secs_f64() * 1e6 / window as f64,
+            cpu: median(&times),
             memory: memory(&stack)?,
         });
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     error::{BenchError, cannot},
-    figure::{Figure, Plot, mean},
+    figure::{Figure, Plot, mean, median, millis},
     harness::{Bench, LATENCY, Measured},
     limits::Limits,
     stub::Stub,
@@ -14,6 +14,8 @@ use crate::{
     workload::{self, MEMORY_SIZES, QUEUE_BATCH, RECORDS, Workload},
 };
 
+/// Processes of each size and workload, of which the median counts.
+const ROUNDS: usize = 3;
 /// The prices of `vzero plan`.
 const PRICES: &str = include_str!("../../../cli/src/plan/prices.json");
 
@@ -49,23 +51,29 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     };
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
     let prices = Prices::read()?;
-    let mut figures = Vec::new();
+    let mut figures = vec![Figure::new("ms of a request", stub_latency(bench).await?)];
     let (mut costs, mut latencies) = (vec![0.0; MEMORY_SIZES.len()], vec![0.0; MEMORY_SIZES.len()]);
     for workload in workload::ALL {
-        for (index, memory_mb) in MEMORY_SIZES.into_iter().enumerate() {
-            let times = invocations(bench, &stub, workload, Limits::create(&controllers, memory_mb)?).await?;
-            // AWS bills whole milliseconds.
-            let billed = times.iter().map(|time| time.ceil()).collect::<Vec<_>>();
-            let cost = prices.of_million(&workload, memory_mb, mean(&billed));
+        // The sizes in turn, so that a slow moment of the machine does not affect one size only.
+        let mut rounds: Vec<_> = MEMORY_SIZES.iter().map(|_| Vec::new()).collect();
+        for _ in 0..bench.size(ROUNDS, 1) {
+            for (memory_mb, means) in MEMORY_SIZES.into_iter().zip(&mut rounds) {
+                means.push(invocations(bench, &stub, workload, Limits::create(&controllers, memory_mb)?).await?);
+            }
+        }
+        for (index, (memory_mb, means)) in MEMORY_SIZES.into_iter().zip(rounds).enumerate() {
+            let of = |value: fn(&Means) -> f64| median(&means.iter().map(value).collect::<Vec<_>>());
+            let (time, billed) = (of(|means| means.time), of(|means| means.billed));
+            let cost = prices.of_million(&workload, memory_mb, billed);
             let unit = |what: &str| format!("{what}, {memory_mb} MB, {}", workload.name);
             figures.push(Figure::new(unit("USD a million items"), cost));
-            figures.push(Figure::new(unit("ms an invocation, mean"), mean(&times)));
+            figures.push(Figure::new(unit("ms an invocation, mean"), time));
             if [QUEUE_BATCH, RECORDS]
                 .iter()
                 .any(|typical| typical.name == workload.name)
             {
                 costs[index] += cost;
-                latencies[index] += mean(&times);
+                latencies[index] += time;
             }
         }
     }
@@ -110,14 +118,31 @@ fn template_memory() -> Result<f64, BenchError> {
         .ok_or_else(|| BenchError::UnexpectedResult("template.yaml has no MemorySize".to_owned()))
 }
 
-/// Returns the times of warm invocations, in milliseconds.
-async fn invocations(bench: &Bench, stub: &Stub, workload: Workload, limits: Limits) -> Result<Vec<f64>, BenchError> {
+/// Means of the warm invocations of one process, in milliseconds.
+struct Means {
+    time: f64,
+    /// In whole milliseconds each, as AWS bills them.
+    billed: f64,
+}
+
+async fn invocations(bench: &Bench, stub: &Stub, workload: Workload, limits: Limits) -> Result<Means, BenchError> {
     let ours = &bench.subjects.ours;
     let event = workload.event(ours);
     let hosted = bench.host_limited(ours, workload.role, stub, limits)?;
     hosted.invoke(&event).await?;
-    let (count, time) = bench.size((20, Duration::from_secs(2)), (1, Duration::ZERO));
-    hosted.times(&event, count, time).await
+    let (count, time) = bench.size((7, Duration::from_millis(700)), (1, Duration::ZERO));
+    let times = hosted.times(&event, count, time).await?;
+    let billed: Vec<_> = times.iter().map(|time| time.ceil()).collect();
+    Ok(Means {
+        time: mean(&times),
+        billed: mean(&billed),
+    })
+}
+
+/// Returns the median time of a request to the stub without a function, in milliseconds: its latency, and what its timer adds.
+async fn stub_latency(bench: &Bench) -> Result<f64, BenchError> {
+    let times = Stub::serve(LATENCY, None)?.times(bench.size(200, 3)).await?;
+    Ok(median(&times.into_iter().map(millis).collect::<Vec<_>>()))
 }
 
 #[cfg(test)]

@@ -91,7 +91,10 @@ fn parts_of_the_machine(starts: &Measurements<'_, Start>, role: Role) -> Vec<Fig
     figures.push(Figure::new(format!("major page faults, p99, {role}"), faults));
     for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
         let cpu = starts.percentile_of_ours(share, |start| start.cpu);
-        figures.push(Figure::new(format!("ms CPU, {label}, {role}"), cpu));
+        figures.push(Figure::new(
+            format!("ms CPU to the first response, {label}, {role}"),
+            cpu,
+        ));
         let ours = starts.percentile_of_ours(share, |start| start.wall);
         let floor = starts.percentile_of_ours(share, |start| start.floor);
         figures.push(Figure::new(format!("ms, {label}, {role}"), ours).compared_with(FLOOR, floor));

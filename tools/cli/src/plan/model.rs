@@ -9,12 +9,12 @@ use clap::builder::TypedValueParser;
 use super::{
     curve::Duration,
     figures::{
-        BASE_MEMORY_MB, DAY_SECONDS, ENVELOPE_BYTES, EVENT_COPIES, GB, INVOCATION_LOG_BYTES, KB_CPU_MICROS,
-        MAPPING_CONCURRENCY, MARKER_BYTES, MB, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_GB,
-        PARTITION_WRITE_UNITS, PAYLOAD_BYTES, POLL_BYTES, POLL_RECORDS, POLLS_PER_SECOND, QUEUE_POLLERS,
-        QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES, RETRIES, RETRY_DELAYS_MS, ROUNDING_MS, STORAGE_OVERHEAD_BYTES,
-        STREAM_CONCURRENCY, STREAM_CURVE, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, VISIBILITY_SECONDS, WRITER_CONCURRENCY,
-        WRITER_CURVE,
+        BASE_MEMORY_MB, DAY_SECONDS, ENVELOPE_BYTES, EVENT_COPIES, GB, INVOCATION_LOG_BYTES, MAPPING_CONCURRENCY,
+        MARKER_BYTES, MB, MONTH_SECONDS, NEW_TABLE_WRITE_UNITS, PARTITION_GB, PARTITION_WRITE_UNITS, PAYLOAD_BYTES,
+        POLL_BYTES, POLL_RECORDS, POLLS_PER_SECOND, QUEUE_POLLERS, QUEUE_REQUEST_BYTES, QUEUE_REQUEST_MESSAGES,
+        RETRIES, RETRY_DELAYS_MS, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CONCURRENCY, STREAM_CURVE,
+        STREAM_KB_MICROS, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, VISIBILITY_SECONDS, WRITER_CONCURRENCY, WRITER_CURVE,
+        WRITER_KB_MICROS,
     },
     units::{HistoryTable, Units, Writing},
     zipf,
@@ -277,7 +277,7 @@ fn stream(inputs: &Inputs, shards: f64, poll: f64) -> (Function, f64) {
     // A window begins with the first record.
     let gathered = received(lane_rate / POLLS_PER_SECOND) + lane_rate * settings.batching_window;
     let measured = Duration::of(&STREAM_CURVE, settings.memory);
-    let cpu_ms = item_ms(measured, inputs);
+    let cpu_ms = item_ms(measured, STREAM_KB_MICROS, inputs);
     let function = function(
         inputs,
         (measured.invocation_ms, cpu_ms),
@@ -294,7 +294,7 @@ fn writer(inputs: &Inputs, units: &Units, failed: f64) -> Function {
     let settings = &inputs.settings;
     let gathered = received(inputs.updates_per_second / POLLS_PER_SECOND / QUEUE_POLLERS);
     let measured = Duration::of(&WRITER_CURVE, settings.memory);
-    let request_ms = item_ms(measured, inputs);
+    let request_ms = item_ms(measured, WRITER_KB_MICROS, inputs);
     let cpu_ms = request_ms * units.requests;
     function(
         inputs,
@@ -348,11 +348,11 @@ fn function(
     }
 }
 
-/// Returns the time that the CPU share needs for one record or request.
-fn item_ms(measured: Duration, inputs: &Inputs) -> f64 {
+/// Returns the time that the CPU share needs for one record or request. `kb_micros` is the CPU time of each KB after the first.
+fn item_ms(measured: Duration, kb_micros: f64, inputs: &Inputs) -> f64 {
     let further_kb = (inputs.item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
     let vcpu = (inputs.settings.memory / VCPU_MEMORY_MB).min(1.0);
-    (measured.item_micros + further_kb * KB_CPU_MICROS / vcpu) / 1_000.0
+    (measured.item_micros + further_kb * kb_micros / vcpu) / 1_000.0
 }
 
 /// Returns the number of requests to the queue for an update: to send it, to receive a batch, and to delete the batch.
