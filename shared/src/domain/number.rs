@@ -37,7 +37,7 @@ impl Decimal {
     /// Returns the canonical text of the number.
     pub fn canonical(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
-        format!("{sign}{}e{}", self.digits, self.exponent)
+        [sign, &self.digits, "e", itoa::Buffer::new().format(self.exponent)].concat()
     }
 
     /// Returns the sign, the significant digits without zeros around them, and the power of ten of the first digit.
@@ -78,7 +78,7 @@ impl Decimal {
         if whole.len() + fraction.len() == 0 || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit()) {
             return Err(InvalidNumber::NotANumber);
         }
-        let all = format!("{whole}{fraction}");
+        let all = [whole, fraction].concat();
         let leading = all.len() - all.trim_start_matches('0').len();
         let digits = all.trim_matches('0').to_owned();
         if digits.is_empty() {

@@ -1,10 +1,6 @@
 //! Hash of the content of an update: two deliveries of the same update have the same hash.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
@@ -66,30 +62,38 @@ impl Default for PayloadText {
 
 impl PayloadText {
     pub(super) fn part(&mut self, part: &str) {
-        // Writing to a string does not fail.
-        let _ = write!(self.0, "{}:", part.len());
+        self.0.push_str(itoa::Buffer::new().format(part.len()));
+        self.0.push(':');
         self.0.push_str(part);
+    }
+
+    pub(super) fn count(&mut self, count: usize) {
+        self.part(itoa::Buffer::new().format(count));
     }
 
     pub(super) fn value(&mut self, value: &AttributeValue) {
         match value {
-            AttributeValue::S(text) => self.tagged("S", &[text]),
-            AttributeValue::N(text) => self.tagged("N", &[canonical(text)]),
-            AttributeValue::B(bytes) => self.tagged("B", &[URL_SAFE_NO_PAD.encode(bytes)]),
-            AttributeValue::Bool(value) => self.tagged("BOOL", &[if *value { "true" } else { "false" }]),
-            AttributeValue::Null(_) => self.tagged::<&str>("NULL", &[]),
+            AttributeValue::S(text) => self.tagged("S", text),
+            AttributeValue::N(text) => self.tagged("N", &canonical(text)),
+            AttributeValue::B(bytes) => self.tagged("B", &URL_SAFE_NO_PAD.encode(bytes)),
+            AttributeValue::Bool(value) => self.tagged("BOOL", if *value { "true" } else { "false" }),
+            AttributeValue::Null(_) => self.tag("NULL", 0),
             AttributeValue::Ss(texts) => self.set("SS", texts.iter()),
             AttributeValue::Ns(numbers) => self.set("NS", numbers.iter().map(|number| canonical(number))),
             AttributeValue::Bs(values) => self.set("BS", values.iter().map(|bytes| URL_SAFE_NO_PAD.encode(bytes))),
             AttributeValue::L(values) => {
-                self.tagged("L", &[values.len().to_string()]);
+                self.tag("L", 1);
+                self.count(values.len());
                 for value in values {
                     self.value(value);
                 }
             }
             AttributeValue::M(members) => {
-                self.tagged("M", &[members.len().to_string()]);
-                for (name, value) in members.iter().collect::<BTreeMap<_, _>>() {
+                self.tag("M", 1);
+                self.count(members.len());
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_unstable_by_key(|(name, _)| *name);
+                for (name, value) in members {
                     self.part(name);
                     self.value(value);
                 }
@@ -98,16 +102,23 @@ impl PayloadText {
     }
 
     fn set<T: AsRef<str> + Ord>(&mut self, tag: &str, members: impl Iterator<Item = T>) {
-        let members: Vec<_> = members.collect::<BTreeSet<_>>().into_iter().collect();
-        self.tagged(tag, &members);
+        let mut members: Vec<_> = members.collect();
+        members.sort_unstable();
+        members.dedup();
+        self.tag(tag, members.len());
+        for member in members {
+            self.part(member.as_ref());
+        }
     }
 
-    fn tagged<T: AsRef<str>>(&mut self, tag: &str, parts: &[T]) {
+    fn tag(&mut self, tag: &str, parts: usize) {
         self.part(tag);
-        self.part(&parts.len().to_string());
-        for part in parts {
-            self.part(part.as_ref());
-        }
+        self.count(parts);
+    }
+
+    fn tagged(&mut self, tag: &str, part: &str) {
+        self.tag(tag, 1);
+        self.part(part);
     }
 
     pub(super) fn hash(&self) -> Payload {
@@ -134,5 +145,45 @@ mod tests {
         let mut text = PayloadText::default();
         text.value(&AttributeValue::M(item.into()));
         assert_eq!(text.hash().as_str(), "FPn3kcmSZ0mYLCAtD85QHg");
+    }
+
+    /// Lengths and counts of one to four digits, and numbers in every notation.
+    #[test]
+    fn the_hash_of_a_large_update_does_not_change() {
+        let texts: Vec<_> = [0, 9, 10, 99, 100, 999, 1_000].map(|length| "ä".repeat(length)).into();
+        let numbers = [
+            "0",
+            "-0",
+            "7",
+            "-7",
+            "10",
+            "100",
+            "1e2",
+            "1E+2",
+            "0.001",
+            "-0.00100",
+            "12.50",
+            "1e-130",
+            "9.99e125",
+            "12345678901234567890123456789012345678",
+            "-0.12345678901234567890123456789012345678",
+        ];
+        let list = |values: Vec<AttributeValue>| AttributeValue::L(values);
+        let mut members: std::collections::HashMap<String, AttributeValue> = (0..101)
+            .map(|index| (format!("n{index}"), AttributeValue::Bool(index % 2 == 0)))
+            .collect();
+        members.insert(
+            "texts".to_owned(),
+            list(texts.iter().cloned().map(AttributeValue::S).collect()),
+        );
+        members.insert(
+            "numbers".to_owned(),
+            list(numbers.map(|number| AttributeValue::N(number.to_owned())).into()),
+        );
+        members.insert("SS".to_owned(), AttributeValue::Ss(texts.clone()));
+        members.insert("NS".to_owned(), AttributeValue::Ns(numbers.map(str::to_owned).into()));
+        let mut text = PayloadText::default();
+        text.value(&AttributeValue::M(members));
+        assert_eq!(text.hash().as_str(), "2q-C-xtH7OE8HW85YEulmw");
     }
 }

@@ -295,7 +295,7 @@ fn add_changes(text: &mut PayloadText, changes: &BTreeMap<String, Change>) {
             Change::Remove => text.part("-"),
             Change::Update(members) => {
                 text.part("update");
-                text.part(&members.len().to_string());
+                text.count(members.len());
                 add_changes(text, members);
             }
         }

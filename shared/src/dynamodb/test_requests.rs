@@ -349,12 +349,12 @@ async fn forms_of_an_update() {
     };
     insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
     let by_time = item(json!({"Latest": {"N": "6"}, "Time": {"S": "2020-11-01T20:04:00"}}));
-    let after_time = Form {
-        order: Order::fitting(Some(&by_time)),
-        ..form(recent_requests.clone())
-    };
     let json = json!({"ID": "Equipment#1", "Time": "2020-11-01T20:05:00"});
     let timed = Update::parse(json, "request-1", Ordering::Time).unwrap();
+    let after_time = Form {
+        order: Order::fitting(Some(&by_time)),
+        ..form(RecentRequests::assumed(&timed, window))
+    };
     insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
     let expiring = Update {
         deleted: true,
@@ -363,7 +363,7 @@ async fn forms_of_an_update() {
     };
     insta::assert_json_snapshot!(
         "write_version_expiring_tombstone",
-        updated(&expiring, &form(recent_requests.clone())).await
+        updated(&expiring, &form(RecentRequests::assumed(&expiring, window))).await
     );
     update.sender = Some("app via AIDA".to_owned());
     update.restored_from = Some(Version::FIRST);

@@ -10,6 +10,7 @@ use crate::{
         Item, attribution,
         keys::LATEST_KEY,
         names,
+        payload::Payload,
         recent_requests::Window,
         recorded_at::RecordedAt,
         stamp::Stamp,
@@ -125,7 +126,14 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     form.recent_requests.add_to(&mut expression);
     form.guard.add_to(&mut expression);
     form.lifetime.add_to(&mut expression, update);
-    add_record(&mut expression, update, &form.stamp);
+    // Its calculation takes long for a large update.
+    let payload = form.recent_requests.payload().cloned();
+    add_record(
+        &mut expression,
+        update,
+        &payload.unwrap_or_else(|| update.payload()),
+        &form.stamp,
+    );
     if update.deleted {
         expression
             .set("#deleted = :deleted")
@@ -159,13 +167,13 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
 }
 
 /// Adds the attributes that describe the new version, and removes those of the version before.
-fn add_record(expression: &mut Expression, update: &Update, stamp: &Stamp) {
+fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, stamp: &Stamp) {
     expression
         .name("#recorded", names::RECORDED_AT)
         .name("#version", names::RECORDED_VERSION)
         .name("#tick", names::RECORDED_TICK)
         .name("#payload", names::REQUEST_PAYLOAD)
-        .value(":payload", s(update.payload().short()))
+        .value(":payload", s(payload.short()))
         .set("#version = if_not_exists(#latest, :zero) + :one")
         .set("#payload = :payload");
     match stamp {

@@ -150,6 +150,16 @@ impl RecentRequests {
         })
     }
 
+    /// Returns the payload of the update, `None` if the form does not contain it.
+    pub(crate) fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::Marker { .. } => None,
+            Self::Add { request, .. } | Self::Create { request, .. } | Self::Replace { request, .. } => {
+                Some(&request.payload)
+            }
+        }
+    }
+
     /// Returns `true` if the conditions of this part hold for the stored latest item.
     pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
         let requests = stored.and_then(recent_requests::requests_of);
