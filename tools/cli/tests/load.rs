@@ -5,15 +5,17 @@
 use load::{Parameters, Rate, Report, plan};
 use serde_json::Value;
 
-/// `MemorySize`, in MB.
-const MEMORY: u32 = 128;
+/// The smallest `MemorySize`, in MB.
+const SMALLEST: u32 = 128;
+/// That of `template.yaml`.
+const TEMPLATE: u32 = 512;
 
 /// Maximum difference of a figure of the plan, as a part of the simulated one.
 const TOLERANCE: f64 = 0.15;
 
 /// Returns the plan and the result of the simulation.
-fn both(mut parameters: Parameters) -> (Value, Report) {
-    let plan = plan::plan(env!("CARGO_BIN_EXE_vzero").as_ref(), MEMORY, &mut parameters).unwrap();
+fn both(memory: u32, mut parameters: Parameters) -> (Value, Report) {
+    let plan = plan::plan(env!("CARGO_BIN_EXE_vzero").as_ref(), memory, &mut parameters).unwrap();
     (plan, load::run(&parameters))
 }
 
@@ -87,11 +89,13 @@ fn below_the_limits_the_figures_of_the_plan_are_close() {
             own_history,
             ..other
         };
-        let (plan, report) = both(parameters.clone());
-        assert_eq!(plan::exceeded(&plan, &parameters), [""; 0], "{parameters:?}");
-        assert!(report.saturated.is_empty(), "{:?} {parameters:?}", report.saturated);
-        for figure in plan::figures(&plan, &report) {
-            assert!(figure.relative() < TOLERANCE, "{figure:?} {parameters:?}");
+        for memory in [SMALLEST, TEMPLATE] {
+            let (plan, report) = both(memory, parameters.clone());
+            assert_eq!(plan::exceeded(&plan, &parameters), [""; 0], "{parameters:?}");
+            assert!(report.saturated.is_empty(), "{:?} {parameters:?}", report.saturated);
+            for figure in plan::figures(&plan, &report) {
+                assert!(figure.relative() < TOLERANCE, "{figure:?} {memory} MB {parameters:?}");
+            }
         }
     }
 }
@@ -174,7 +178,7 @@ fn both_reach_the_same_limit_first() {
                 updates_per_second: rate,
                 ..exceeding.clone()
             };
-            let (plan, report) = both(parameters.clone());
+            let (plan, report) = both(SMALLEST, parameters.clone());
             let planned = plan::exceeded(&plan, &parameters);
             let simulated = report.saturated.first().map(|saturated| saturated.limit);
             let expected = is_exceeded.then_some(limit);
@@ -197,7 +201,7 @@ fn the_maximum_of_one_entity_is_that_of_the_plan() {
             own_history,
             ..small(950.0)
         };
-        let (plan, report) = both(parameters);
+        let (plan, report) = both(SMALLEST, parameters);
         let max = plan["HottestEntity"]["MostUpdatesPerSecond"].as_f64().unwrap();
         let reached = report
             .saturated
@@ -219,7 +223,7 @@ fn both_see_that_hot_entities_delay_the_others() {
         messages_in_flight: 120_000,
         ..small(18_000.0)
     };
-    let (plan, report) = both(hot.clone());
+    let (plan, report) = both(SMALLEST, hot.clone());
     let planned = plan::exceeded(&plan, &hot);
     assert_eq!(planned[0], "HottestEntity");
     assert_eq!(report.saturated[0].limit, "HottestEntity");
@@ -238,7 +242,7 @@ fn the_cpu_times_of_the_plan_change_the_simulation() {
     let mut parameters = small(10.0);
     let given = (parameters.writer_cpu_micros, parameters.stream_cpu_micros) == (0.0, 0.0);
     (parameters.writer_cpu_micros, parameters.stream_cpu_micros) = (0.0, 0.0);
-    plan::plan(env!("CARGO_BIN_EXE_vzero").as_ref(), MEMORY, &mut parameters).unwrap();
+    plan::plan(env!("CARGO_BIN_EXE_vzero").as_ref(), SMALLEST, &mut parameters).unwrap();
     assert!(
         !given && parameters.writer_cpu_micros > 0.0 && parameters.stream_cpu_micros > 0.0,
         "{parameters:?}"

@@ -305,10 +305,13 @@ fn writer(inputs: &Inputs, units: &Units, failed: f64) -> Function {
         |batch| {
             // Updates of one entity are written one after the other.
             let sequential = (batch / WRITER_CONCURRENCY).max(batch * inputs.hottest_share).max(1.0);
+            // Of the updates at the same time, one that is rejected delays all.
+            let rejected = 1.0 - (1.0 - units.rejections).powf(batch / sequential);
+            let latencies = units.latencies - units.rejections + rejected;
             // The batch waits for the retries of its throttled requests.
             let throttled = 1.0 - (1.0 - failed).powf(batch);
             let retries = RETRY_DELAYS_MS + RETRIES * units.latencies * settings.latency_ms;
-            sequential * units.latencies * settings.latency_ms + batch * cpu_ms + throttled * retries
+            sequential * latencies * settings.latency_ms + batch * cpu_ms + throttled * retries
         },
     )
 }

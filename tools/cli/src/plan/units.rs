@@ -53,6 +53,8 @@ pub(super) struct Units {
     pub(super) requests: f64,
     /// Latency of these requests, in latencies of one request.
     pub(super) latencies: f64,
+    /// Share of updates whose first request is rejected and sent again, which is contained in the requests and latencies.
+    pub(super) rejections: f64,
     /// `true` if the latest item is read first, and written on condition that it has not changed.
     pub(super) races: bool,
 }
@@ -75,10 +77,10 @@ impl Units {
         // A writer that reads first prunes a full map in its first request.
         let rejected_first = if transacted { 0.0 } else { map.rejected };
         let inline = if writing.mode == WriteMode::Inline { 1.0 } else { 0.0 };
-        let (first, first_latencies) = if transacted {
-            (2.0, 1.0 + TRANSACTION_LATENCIES)
+        let (first, first_latencies, rejections) = if transacted {
+            (2.0, 1.0 + TRANSACTION_LATENCIES, 0.0)
         } else {
-            (1.0 + map.rejections, 1.0 + map.rejections)
+            (1.0 + map.rejections, 1.0 + map.rejections, map.rejections)
         };
         Self {
             history: writing.history,
@@ -107,6 +109,7 @@ impl Units {
             reads: if transacted { map.reads } else { 0.0 },
             requests: first + inline,
             latencies: first_latencies + inline,
+            rejections,
             races: transacted,
         }
     }
