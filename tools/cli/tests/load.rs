@@ -130,7 +130,7 @@ fn both_reach_the_same_limit_first() {
             "WriterFunction",
             Parameters {
                 queue_concurrency: 12,
-                ..small(3_300.0)
+                ..small(3_700.0)
             },
         ),
         (
