@@ -6,6 +6,8 @@
 //! | one | the table | |
 //! | history in its own table | 1. history | latest items |
 //! | | 2. latest items | their version; entities with a version in history were part of the first scan |
+//! | history that is being moved to its own table | 1. history | all items, of entities without a latest item |
+//! | | 2. latest items | all items, of entities with a latest item, and of those that have nothing in history |
 //! | history of an attached table | history | |
 //!
 //! Two tables do not return their partitions in the same order, so that their scans cannot be merged.
@@ -217,6 +219,7 @@ impl<S: Summary> SegmentEntities<S> {
             for entities in complete.chunks_mut(MAX_KEYS) {
                 // Boxed: only one layout needs these large futures.
                 match self.is_latest {
+                    _ if self.store.is_migrating() => Box::pin(self.read_again(entities)).await?,
                     true => Box::pin(self.add_history(entities)).await?,
                     false => Box::pin(self.add_latest_items(entities)).await?,
                 }
@@ -287,15 +290,53 @@ impl<S: Summary> SegmentEntities<S> {
             .run(async || self.store.versions_in_history(&newest, false).await);
         let found = found.await?;
         for seen in entities {
-            let range = Range::from_floor(Some(1));
-            let is_in_history = found.contains(&seen.entity) || !seen.summary.is_entity() || {
-                let page = self
-                    .limiter
-                    .run(async || self.store.query_page(&seen.entity, &range, None).await);
-                !page.await?.0.is_empty()
-            };
+            let is_in_history = found.contains(&seen.entity)
+                || !seen.summary.is_entity()
+                || self.is_in_history_table(&seen.entity).await?;
             if is_in_history {
                 seen.summary = S::default();
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
+        let found = self.limiter.run(async || self.store.is_in_history_table(entity).await);
+        found.await
+    }
+
+    /// Reads the items of each entity from both tables, while a migration moves them from one to the other. The latest item is never moved:
+    /// an entity that has one is part of the second scan, and its summary is empty in the first.
+    async fn read_again(&self, entities: &mut [SeenEntity<S>]) -> Result<(), ServiceError> {
+        let (store, limiter) = (&self.store, &self.limiter);
+        for SeenEntity { entity, summary, .. } in entities {
+            if !std::mem::take(summary).is_entity() {
+                continue;
+            }
+            let latest = limiter.run(async || store.get(entity, LATEST_KEY, true).await).await?;
+            let is_of_this_scan = match (&latest, self.is_latest) {
+                (Some(_), is_latest) => is_latest,
+                (None, true) => !self.is_in_history_table(entity).await?,
+                (None, false) => true,
+            };
+            if !is_of_this_scan {
+                continue;
+            }
+            // The latest item first, because it determines which version is compared.
+            if let Some(latest) = latest {
+                summary.add(latest, store.digits());
+            }
+            let (range, mut cursor) = (Range::from_floor(None), None);
+            loop {
+                let page = limiter.run(async || store.query_page(entity, &range, cursor.clone()).await);
+                let (items, next) = page.await?;
+                for item in items {
+                    summary.add(item, store.digits());
+                }
+                cursor = next;
+                if cursor.is_none() {
+                    break;
+                }
             }
         }
         Ok(())

@@ -89,6 +89,18 @@ impl Store {
         Ok(merge(page, (earlier, next), range.reversed))
     }
 
+    /// Returns `true` if the history table has a floor, a version, or a record in quarantine of an entity, whatever the table of latest items
+    /// has.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub(crate) async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
+        let range = Range::from_floor(Some(1));
+        let (items, _) = self.query_table(self.history_table(), entity, &range, None).await?;
+        Ok(!items.is_empty())
+    }
+
     async fn query_table(
         &self,
         table: &str,

@@ -33,7 +33,7 @@ fn run(id: &str, name: &str, from: u64, to: u64) -> Value {
 }
 
 /// Creates an entity for each kind of finding, and returns the findings.
-fn wrong(table: &Table) -> Vec<Value> {
+pub(crate) fn wrong(table: &Table) -> Vec<Value> {
     for id in ["Well", "Gap", "Tail", "Differs", "Orphan", "Back"] {
         for state in 1..=12 {
             table.write(json!({"ID": id, "State": state}));
