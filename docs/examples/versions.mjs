@@ -42,14 +42,25 @@ async function write(members) {
 /** The entity or the version does not exist, was pruned, or is not in the history yet. */
 class NotFound extends Error {}
 
-async function get(table, entity, key) {
+async function stored(table, entity, key) {
   const input = { TableName: table, Key: { PK: { S: entity }, SK: { S: key } }, ConsistentRead: true };
-  let item = (await dynamodb.send(new GetItemCommand(input))).Item ?? {};
-  if (table !== TABLE) {
-    // A history table has the attributes in a map, or as JSON if they are compressed or nested deeply.
-    const { Image: image, ImageJson: text, ImageDeflate: compressed, ...outer } = item;
-    const json = compressed ? inflateSync(compressed.B).toString() : (text?.S ?? "{}");
-    item = { ...image?.M, ...JSON.parse(json, decoded), ...outer };
+  return (await dynamodb.send(new GetItemCommand(input))).Item ?? {};
+}
+
+async function get(table, entity, key) {
+  let item = await stored(table, entity, key);
+  if (item.ImageDeflate !== undefined) {
+    // Compressed attributes. A large version continues in further items.
+    const { ImageDeflate: compressed, Parts: parts, ...outer } = item;
+    const bytes = [compressed.B];
+    for (let part = 2; part <= Number(parts?.N ?? 1); part++) {
+      bytes.push((await stored(table, entity, `part#${key}#${part}`)).ImageDeflate.B);
+    }
+    item = { ...JSON.parse(inflateSync(Buffer.concat(bytes)).toString(), decoded), ...outer };
+  } else if (table !== TABLE) {
+    // A history table has the attributes in a map.
+    const { Image: image, ...outer } = item;
+    item = { ...image?.M, ...outer };
   }
   // A NumberValue has all digits, a number rounds.
   return unmarshall(item, { wrapNumbers: true });

@@ -57,15 +57,21 @@ class NotFound(Exception):
     """The entity or the version does not exist, was pruned, or is not in the history yet."""
 
 
-def get(table, entity, key):
+def stored(table, entity, key):
     output = dynamodb.get_item(TableName=table, Key={"PK": {"S": entity}, "SK": {"S": key}}, ConsistentRead=True)
-    item = output.get("Item", {})
-    if table != TABLE:
-        # A history table has the attributes in a map, or as JSON if they are compressed or nested deeply.
-        image = item.pop("Image", {}).get("M", {})
-        compressed, text = item.pop("ImageDeflate", {}).get("B"), item.pop("ImageJson", {}).get("S", "{}")
-        text = json.loads(zlib.decompress(compressed) if compressed else text, object_hook=decoded)
-        item = {**image, **text, **item}
+    return output.get("Item", {})
+
+
+def get(table, entity, key):
+    item = stored(table, entity, key)
+    if "ImageDeflate" in item:
+        # Compressed attributes. A large version continues in further items.
+        keys = [f"part#{key}#{part}" for part in range(2, int(item.pop("Parts", {"N": "1"})["N"]) + 1)]
+        parts = [item.pop("ImageDeflate"), *(stored(table, entity, key)["ImageDeflate"] for key in keys)]
+        item = {**json.loads(zlib.decompress(b"".join(part["B"] for part in parts)), object_hook=decoded), **item}
+    elif table != TABLE:
+        # A history table has the attributes in a map.
+        item = {**item.pop("Image", {}).get("M", {}), **item}
     return {name: TypeDeserializer().deserialize(value) for name, value in item.items()}
 
 

@@ -22,10 +22,12 @@ pub mod domain;
 pub mod dynamodb;
 pub mod error_chain;
 pub mod event;
+pub mod json;
 pub mod logging;
 pub mod metrics;
 #[cfg(feature = "otel")]
 pub mod otel;
+pub mod panics;
 pub mod patterns;
 pub mod printable;
 pub mod spans;

@@ -20,7 +20,7 @@ use tracing_subscriber::{
 
 pub use crate::error_chain::chain;
 
-use crate::{config, printable};
+use crate::{config, json, panics, printable};
 
 /// Maximum length of a line in bytes, with its line feed.
 pub const MAX_LINE_BYTES: usize = 4096;
@@ -45,6 +45,7 @@ pub fn init() {
     let registry = registry.with(crate::otel::layer());
     // A second call, in a process that hosts both functions, changes nothing.
     let _ = registry.try_init();
+    panics::log();
 }
 
 /// Returns the filter of log lines: events by level, and the span of the invocation at every level, so that each line names
@@ -88,7 +89,7 @@ fn bounded(line: &str) -> Cow<'_, str> {
     if shown.len() <= MAX_LINE_BYTES {
         return shown;
     }
-    let parsed = serde_json::from_str::<Value>(line).unwrap_or_default();
+    let parsed = json::parse(line).unwrap_or_default();
     let shorter = TEXT_LENGTHS.into_iter().map(|max| {
         let line = format!("{}\n", shortened(&parsed, max));
         printable::json(&line).into_owned()

@@ -52,6 +52,11 @@ fn version(number: u64) -> Version {
     Version::new(number).unwrap()
 }
 
+/// Returns a value of the map of recent requests, with an unknown time.
+fn entry(version: u64, check: u32) -> String {
+    format!("{version}.{check:05}{:05}", 0)
+}
+
 fn v0(latest: &str, request: &str) -> Value {
     json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest}, "RequestId": {"S": request}})
 }
@@ -60,19 +65,22 @@ fn v0(latest: &str, request: &str) -> Value {
 async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_yet() {
     let mut stored = v0("2", "r-2");
     let key = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned();
-    stored["RecentRequests"] = json!({"M": {key("r-1"): {"N": "1.00011"}, key("r-2"): {"N": "2.00022"}}});
+    stored["RecentRequests"] = json!({"M": {key("r-1"): {"N": entry(1, 11)}, key("r-2"): {"N": entry(2, 22)}}});
     let by_another = json!({"PK": {"S": "E"}, "SK": {"S": "v3"}, "By": {"S": "import"}});
     let versions = |items: &[Value]| json!({"Responses": {"Table": items}});
     let raised = json!({"Attributes": v0("4", "r-2")});
     for (in_history, expected) in [
         // Both records are still in the stream.
-        (json!([]), ["1.00011", "2.00022"]),
+        (json!([]), [entry(1, 11), entry(2, 22)]),
         // The counter was set back: another version has the number.
-        (json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}}]), ["4.00000", "2.00022"]),
+        (
+            json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}}]),
+            [entry(4, 0), entry(2, 22)],
+        ),
         // Its own version, older than the ones that were read before.
         (
             json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}, "RequestId": {"S": "r-1"}}]),
-            ["1.00011", "2.00022"],
+            [entry(1, 11), entry(2, 22)],
         ),
     ] {
         let taken = versions(in_history.as_array().unwrap());
@@ -86,7 +94,8 @@ async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_y
         let entity = EntityId::new("E").unwrap();
         store.raise_latest(&entity, Some(version(2)), version(4)).await.unwrap();
         let requests = &replay.bodies()[4]["ExpressionAttributeValues"][":requests"]["M"];
-        assert_eq!([&requests[key("r-1")]["N"], &requests[key("r-2")]["N"]], expected);
+        let raised = [&requests[key("r-1")]["N"], &requests[key("r-2")]["N"]];
+        assert_eq!(raised, expected.each_ref().map(String::as_str));
     }
 }
 
@@ -121,7 +130,9 @@ async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     // A recent request maps to the version that it created, and the latest item's own request to the raised version.
     let raise = &replay.bodies()[3];
     let key = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned();
-    let requests = json!({key("r-6"): {"N": "6.00000"}, key("r-7"): {"N": "7.00000"}, key("r"): {"N": "8.00000"}});
+    let requests = json!({
+        key("r-6"): {"N": entry(6, 0)}, key("r-7"): {"N": entry(7, 0)}, key("r"): {"N": entry(8, 0)},
+    });
     assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], requests);
 
     let responses = [&[versions.clone(), rejected("7")][..], &[versions, rejected("1")]].concat();
@@ -176,7 +187,11 @@ async fn inline_retries_only_the_put() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_is_retried_with_a_new_read() {
-    let read = |latest: &str, request: &str| json!({"Item": v0(latest, request)});
+    let read = |latest: &str, request: &str| {
+        let mut item = v0(latest, request);
+        item["RecentRequests"] = json!({"M": {}});
+        json!({"Item": item})
+    };
     for lost in [
         cancelled(["ConditionalCheckFailed", "None"]),
         cancelled(["TransactionConflict", "None"]),
@@ -317,11 +332,13 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     assert_eq!(outcome, Err(WriteError::Unexplained));
 }
 
-/// Returns a failed condition on a latest item of version 40, whose recent requests are complete only since a later time.
+/// Returns a latest item of version 40 that has dropped all requests but the last one, and a condition that failed on it.
 fn overtaken() -> (Value, Value) {
     let mut latest = v0("40", "another");
     latest["RecentRequests"] = json!({"M": {"key-40": {"N": "40.00001"}}});
+    latest["RequestsDropped"] = json!({"N": "39"});
     latest["RequestsSince"] = json!({"N": "99999999999999"});
+    latest["RecordedAt"] = json!({"S": "9000-01-01T00:00:00.000000000Z"});
     let failure = json!({"__type": "ConditionalCheckFailedException", "Item": latest.clone()});
     (latest, failure)
 }
@@ -344,7 +361,7 @@ async fn a_retry_finds_its_first_request_in_history() {
     assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(30) }));
     assert_eq!(replay.operations(), ["UpdateItem", "UpdateItem", "BatchGetItem"]);
 
-    // Without it, the update is sent again, on condition that the recent requests have dropped nothing since.
+    // Without it, the update is sent again, on condition that no later version has been dropped.
     let others = |number: u64| format!("r-{number}");
     let read = json!({"Item": latest});
     let applied = json!({"Attributes": {"Latest": {"N": "41"}}});
@@ -359,9 +376,13 @@ async fn a_retry_finds_its_first_request_in_history() {
     assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(41) }));
     let last = replay.bodies().pop().unwrap();
     assert!(
-        last["ConditionExpression"].as_str().unwrap().contains("#since = :sent"),
+        last["ConditionExpression"]
+            .as_str()
+            .unwrap()
+            .contains("#latest >= :base AND (attribute_not_exists(#dropped) OR #dropped <= :base)"),
         "{last}"
     );
+    assert_eq!(last["ExpressionAttributeValues"][":base"]["N"], "40");
 
     // The version was pruned.
     let missing = json!({"Responses": {"Table": []}});
@@ -383,24 +404,51 @@ async fn a_retry_finds_its_first_request_in_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_looks_for_versions_from_the_time_of_a_tick() {
+async fn after_no_response_the_identical_request_is_sent_again() {
     // Each look at the clock is 20 ms later. Another writer is faster, so the second request adds a tick to that writer's time.
     let start = Duration::from_secs(1_795_328_688);
     let looks = AtomicU64::new(0);
     let clock = Clock::new(move || start + Duration::from_millis(20 * looks.fetch_add(1, Relaxed)));
-    let time = |millis| RecordedAt::since_epoch(start + Duration::from_millis(millis)).to_string();
     let mut faster = v0("3", "r-3");
-    faster["RecordedAt"] = json!({"S": time(15)});
+    faster["RecordedAt"] = json!({"S": RecordedAt::since_epoch(start + Duration::from_millis(15)).to_string()});
     faster["RecentRequests"] = json!({"M": {}});
     let raced = json!({"__type": "ConditionalCheckFailedException", "Item": faster});
     let applied = json!({"Attributes": {"Latest": {"N": "4"}}});
-    let (store, replay) = replaying(&[raced, failed(), applied]);
+    let (store, replay) = replaying(&[failed(), raced, failed(), applied]);
     let outcome = write(&store.with_clock(clock), WriteMode::Stream, json!({"ID": "E"})).await;
     assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(4) }));
     let bodies = replay.bodies();
-    assert_eq!(bodies[1]["ExpressionAttributeValues"][":recorded"]["S"], time(15));
-    let sent = (start.as_millis() + 15).to_string();
-    assert_eq!(bodies[2]["ExpressionAttributeValues"][":sent"]["N"], sent);
+    assert_eq!(bodies[0], bodies[1]);
+    assert!(
+        bodies[2]["ConditionExpression"]
+            .as_str()
+            .unwrap()
+            .contains("#latest >= :base")
+    );
+    assert_eq!(bodies[2], bodies[3]);
+}
+
+/// A search reads 10,000 versions at most.
+#[tokio::test(start_paused = true)]
+async fn a_search_that_needs_too_many_versions_decides_nothing() {
+    let mut latest = v0("20000", "another");
+    latest["RecentRequests"] = json!({"M": {}});
+    latest["RequestsDropped"] = json!({"N": "20000"});
+    latest["RequestsSince"] = json!({"N": "1"});
+    let failure = json!({"__type": "ConditionalCheckFailedException", "Item": latest.clone()});
+    let read = json!({"Item": latest});
+    let (mut responses, mut high) = (vec![failure], 20_000);
+    while high > 10_000 {
+        let low = (high + 1 - if high == 20_000 { 16 } else { 100 }).max(10_001);
+        responses.extend([history(low..=high, |number| format!("r-{number}")), read.clone()]);
+        high = low - 1;
+    }
+    // The last page decides.
+    responses.pop();
+    let (store, replay) = replaying(&responses);
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E", "RequestSentAt": 0})).await;
+    assert_eq!(outcome, Err(WriteError::Undecided));
+    assert_eq!(replay.operations().len(), responses.len());
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,6 @@
 //! request is put alone, in a second pass. All requests are idempotent and none overwrites an item, so their order is free.
 
 use futures::{StreamExt as _, stream};
-use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     domain::version_item::VersionItem,
@@ -12,53 +11,41 @@ use shared::{
         Store,
         put::put_versions::{BatchOutcome, batches},
     },
+    panics,
 };
 
 use crate::{
     counted,
     error::RecordFailure,
     purged::{self, Origin},
-    record::{self, Content},
+    record::{self, Content, Record},
     response::{Outcome, ProcessedRecord},
 };
 
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Writes the versions of these stream records, and returns the outcome of each record, in their order.
-pub(crate) async fn write(
-    store: &Store,
-    chunk: &[&RawValue],
-    origin: Origin,
-    deadline: Deadline,
-) -> Vec<ProcessedRecord> {
-    let records: Vec<_> = chunk.iter().map(|raw| record::parse(raw, store.digits())).collect();
-    let mut not_put = purged::outcomes(store, &records, origin, deadline).await;
-    if origin == Origin::Kept {
-        let uncounted = counted::outcomes(store, &records, deadline).await;
-        not_put = not_put
-            .into_iter()
-            .zip(uncounted)
-            .map(|(purged, uncounted)| purged.or(uncounted))
-            .collect();
-    }
-    let versions: Vec<_> = records
-        .iter()
-        .zip(&not_put)
-        .filter_map(|(record, not_put)| match (&record.content, not_put) {
-            (Ok(Content::Version(version)), None) => Some(version),
-            _ => None,
-        })
-        .collect();
-    let mut outcomes = write_versions(store, &versions, deadline).await.into_iter();
-    let processed = records.into_iter().zip(not_put).map(|(record, not_put)| {
+pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
+    let parse = |raw: &str| record::parse(raw, store.digits());
+    let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
+    // Boxed, to keep the future small.
+    let outcomes = Box::pin(outcomes(store, &records, origin, deadline));
+    let outcomes = match panics::caught_async(outcomes).await {
+        Ok(outcomes) => outcomes,
+        // Versions of the chunk can be written already: their next delivery finds them.
+        Err(panicked) => records
+            .iter()
+            .map(|_| Some(RecordFailure::from(panicked).into()))
+            .collect(),
+    };
+    let processed = records.into_iter().zip(outcomes).map(|(record, outcome)| {
         let (request, outcome) = match record.content {
             Ok(Content::Skipped) => (None, Outcome::Skipped),
             Ok(Content::Version(version)) => {
-                let outcome = not_put.or_else(|| outcomes.next());
                 let outcome = outcome.unwrap_or(RecordFailure::NotReached.into());
                 (version.request_id(), outcome.with_version(version))
             }
-            Err(failure) => (None, not_put.unwrap_or(failure.into())),
+            Err(failure) => (None, outcome.unwrap_or(failure.into())),
         };
         ProcessedRecord {
             sequence_number: record.sequence_number,
@@ -69,6 +56,34 @@ pub(crate) async fn write(
         }
     });
     processed.collect()
+}
+
+/// Puts the versions of the records, and returns the outcome of each record that is not skipped and not malformed.
+async fn outcomes(store: &Store, records: &[Record], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
+    let mut not_put = purged::outcomes(store, records, origin, deadline).await;
+    if origin == Origin::Kept {
+        let uncounted = counted::outcomes(store, records, deadline).await;
+        not_put = not_put
+            .into_iter()
+            .zip(uncounted)
+            .map(|(purged, uncounted)| purged.or(uncounted))
+            .collect();
+    }
+    let is_version = |record: &Record| matches!(record.content, Ok(Content::Version(_)));
+    let versions: Vec<_> = records
+        .iter()
+        .zip(&not_put)
+        .filter_map(|(record, not_put)| match (&record.content, not_put) {
+            (Ok(Content::Version(version)), None) => Some(version),
+            _ => None,
+        })
+        .collect();
+    let mut written = write_versions(store, &versions, deadline).await.into_iter();
+    let outcomes = records.iter().zip(not_put).map(|(record, not_put)| match not_put {
+        None if is_version(record) => written.next(),
+        not_put => not_put,
+    });
+    outcomes.collect()
 }
 
 /// Returns the outcome of each version, in their order.
@@ -102,7 +117,11 @@ async fn insert(
         return vec![(index, Some(put(store, versions[index], deadline).await))];
     }
     let batched: Vec<_> = batch.iter().map(|index| versions[*index]).collect();
-    let inserted = store.put_versions(&batched, deadline).await;
+    let inserted = panics::caught_async(store.put_versions(&batched, deadline)).await;
+    let Ok(inserted) = inserted else {
+        // Alone, only the version that panics fails.
+        return batch.into_iter().map(|index| (index, None)).collect();
+    };
     let outcomes = inserted.into_iter().map(|inserted| match inserted {
         BatchOutcome::Done(outcome) => Some(outcome.into()),
         BatchOutcome::Alone => None,
@@ -115,8 +134,10 @@ async fn put(store: &Store, version: &VersionItem, deadline: Deadline) -> Outcom
     if !deadline.allows_start() {
         return RecordFailure::NotReached.into();
     }
-    match tokio::time::timeout_at(deadline.finish_by, store.put_version(version)).await {
-        Ok(outcome) => outcome.into(),
+    let put = panics::caught_async(store.put_version(version));
+    match tokio::time::timeout_at(deadline.finish_by, put).await {
+        Ok(Ok(outcome)) => outcome.into(),
+        Ok(Err(panicked)) => RecordFailure::from(panicked).into(),
         Err(_) => RecordFailure::NotReached.into(),
     }
 }

@@ -8,8 +8,10 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
+        read::table_config::LayoutError,
     },
     logging::chain,
+    panics::Panicked,
     printable::shortened,
 };
 use thiserror::Error;
@@ -20,6 +22,9 @@ pub enum Error {
     /// The event is not a batch of a stream.
     #[error("the event is not a batch of stream records")]
     InvalidEvent,
+    /// The table has another layout, or its layout could not be read. No record was processed.
+    #[error("the layout of the table was not checked, and no record was processed")]
+    Layout(#[from] LayoutError),
     /// A failed record has no sequence number, so the response cannot name it. The other records were written.
     #[error("a record without a sequence number failed")]
     Unnamed(#[source] RecordFailure),
@@ -29,6 +34,7 @@ impl From<Error> for Diagnostic {
     fn from(error: Error) -> Self {
         let error_type = match &error {
             Error::InvalidEvent => "InvalidEvent",
+            Error::Layout(_) => "Layout",
             Error::Unnamed(failure) => failure.name(),
         };
         Self {
@@ -53,9 +59,12 @@ pub enum RecordFailure {
     /// The entity has no latest item that counts versions. Only a record that does not come from an invocation is checked.
     #[error("its entity has no latest item")]
     NoLatestItem,
-    /// DynamoDB rejects the version item: it is larger than 400 KB, for example. A retry does not help.
+    /// DynamoDB rejects the version item in every form. A retry does not help.
     #[error("DynamoDB rejects the version item")]
     Rejected(#[source] PutError),
+    /// A version of the record does not have the state of the item: it does not fit, also compressed. A retry does not help.
+    #[error("the item does not fit into a version item, so its version has no state")]
+    Omitted,
     /// The record can never become a version, and could not be put into quarantine.
     #[error("the record can never become a version, and was not quarantined")]
     NotQuarantined(#[source] ServiceError),
@@ -68,6 +77,9 @@ pub enum RecordFailure {
     /// DynamoDB throttled the request.
     #[error("the table is throttled")]
     Throttled(#[source] ServiceError),
+    /// The record could not be processed because of a defect of this program.
+    #[error("the record could not be processed")]
+    Panicked(#[from] Panicked),
     /// The request failed for another reason.
     #[error("the version could not be written")]
     Internal(#[source] PutError),
@@ -82,17 +94,22 @@ impl RecordFailure {
             Self::AboveLatest(_) => "AboveLatest",
             Self::NoLatestItem => "NoLatestItem",
             Self::Rejected(_) => "Rejected",
+            Self::Omitted => "Omitted",
             Self::NotQuarantined(_) => "NotQuarantined",
             Self::NotReached => "NotReached",
             Self::Contended => "Contended",
             Self::Throttled(_) => "Throttled",
+            Self::Panicked(_) => "Panicked",
             Self::Internal(_) => "Internal",
         }
     }
 
-    /// Returns `true` if the record can never become a version, however often it is delivered.
+    /// Returns `true` if the record can never become a version with its state, however often it is delivered.
     pub fn is_permanent(&self) -> bool {
-        matches!(self, Self::Malformed(_) | Self::Conflict | Self::Rejected(_))
+        matches!(
+            self,
+            Self::Malformed(_) | Self::Conflict | Self::Rejected(_) | Self::Omitted
+        )
     }
 
     /// Returns the failure of a record that was not put because another item could not be read.

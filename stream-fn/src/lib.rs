@@ -20,22 +20,26 @@ use std::time::Duration;
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use futures::{StreamExt as _, stream};
 use lambda_runtime::{LambdaEvent, service_fn};
-use serde_json::value::RawValue;
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
-    dynamodb::{Store, client, put::insert_versions::MAX_STATEMENTS},
+    dynamodb::{
+        Store, client,
+        put::insert_versions::MAX_STATEMENTS,
+        read::table_config::{LayoutError, in_time},
+    },
     event::Event,
     logging::{self, chain},
     metrics::Tally,
     spans,
 };
+use tokio::{sync::OnceCell, time::timeout};
 use tracing::Instrument as _;
 
 use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
-/// Maximum time that initialization waits for the response to the warm-up request.
-const WARM_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time that initialization waits for the check of the layout.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
 const MAX_CONCURRENT_CHUNKS: usize = 8;
 
@@ -46,8 +50,10 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env();
     let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
-    let mut writer = HistoryWriter::new(client, &config);
-    writer.warm_up().await;
+    let writer = HistoryWriter::new(client, &config);
+    // The first request also sets up the connection. During initialization, Lambda gives the function a full CPU, so this is
+    // faster there than in the first invocation, which repeats a check that failed.
+    let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let span = spans::invocation("stream-fn", &context.request_id, context.xray_trace_id.as_deref());
@@ -70,6 +76,8 @@ pub struct HistoryWriter {
     origin: Origin,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
+    /// `true` if history is being moved to its own table, once the layout of the table was checked.
+    is_migrating: OnceCell<bool>,
 }
 
 impl HistoryWriter {
@@ -84,7 +92,15 @@ impl HistoryWriter {
             log_keys: config.log_keys,
             origin: Origin::Stream,
             quarantines: true,
+            is_migrating: OnceCell::new(),
         }
+    }
+
+    /// Skips the check of the layout, for a caller that has checked it.
+    #[must_use]
+    pub fn with_checked_layout(mut self) -> Self {
+        self.is_migrating = OnceCell::new_with(Some(self.store.is_migrating()));
+        self
     }
 
     /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It reads the purge
@@ -92,6 +108,7 @@ impl HistoryWriter {
     /// quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
         Self {
+            is_migrating: OnceCell::new_with(Some(store.is_migrating())),
             store,
             log_keys: false,
             origin: Origin::Kept,
@@ -106,27 +123,38 @@ impl HistoryWriter {
         self
     }
 
-    /// Reads the table's layout, to know if history is being moved. The first request also sets up the connection, among others.
-    /// During initialization, Lambda gives the function a full CPU, so the setup is faster there than in the first invocation.
-    async fn warm_up(&mut self) {
-        let layout = tokio::time::timeout(WARM_UP_TIMEOUT, self.store.stored_layout()).await;
-        // An attached table has no layout, and its history is never moved.
-        if let (Ok(Ok(layout)), None) = (layout, self.store.attached_table()) {
-            // Without a stored layout, there can be a history that is to be moved.
-            let is_migrating = layout.history.is_none_or(|history| history.is_migrating);
-            self.store.set_migrating(is_migrating);
+    /// Checks once that the table stores the layout of this function. With another one, versions would be written where nobody
+    /// reads them. An attached table has no layout, and its history is never moved.
+    async fn check_layout(&self) -> Result<bool, LayoutError> {
+        if self.store.attached_table().is_some() {
+            return Ok(false);
         }
+        let is_migrating = self
+            .is_migrating
+            .get_or_try_init(async || self.store.check_layout().await);
+        is_migrating.await.copied()
     }
 
-    /// Processes one invocation, and returns the records that failed or were not processed in time. Records that can never
+    /// Returns the writer for an invocation, after the check of the layout.
+    async fn checked(&self, deadline: Deadline) -> Result<Self, LayoutError> {
+        // Boxed: it is awaited once, and would be a part of the future of every invocation.
+        let checked = in_time(Box::pin(self.check_layout()), deadline).await;
+        let is_migrating = checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
+        let mut writer = self.clone();
+        writer.store.set_migrating(is_migrating);
+        Ok(writer)
+    }
+
+    /// Processes one invocation after the check of the layout, and returns the records that failed or were not processed in time. Records that can never
     /// become a version are quarantined, and do not fail. `request_id` is the id that Lambda gave the invocation.
     pub async fn handle(
         &self,
-        event: &RawValue,
+        event: &str,
         request_id: &str,
         deadline: Deadline,
     ) -> Result<DynamoDbEventResponse, Error> {
-        let processed = self.process(record::split(event)?, deadline).await;
+        let records = record::split(event)?;
+        let processed = self.checked(deadline).await?.process(records, deadline).await;
         let tally = Tally::default();
         metrics::batch(&tally, &processed, self.store.clock().now(), deadline);
         tally.emit(request_id);
@@ -134,7 +162,7 @@ impl HistoryWriter {
     }
 
     /// Writes the versions that these stream records contain, and returns their outcomes in the order of the records.
-    pub async fn process(&self, records: Vec<&RawValue>, deadline: Deadline) -> Vec<ProcessedRecord> {
+    pub async fn process(&self, records: Vec<&str>, deadline: Deadline) -> Vec<ProcessedRecord> {
         if let Some(table) = self.store.attached_table() {
             // Boxed, to keep the future of a table without it small.
             let processed = Box::pin(attached::write(
@@ -163,18 +191,13 @@ impl HistoryWriter {
 
     /// Returns the outcomes that stream records of an attached table would have now, in their order. Nothing is written. `None` if
     /// the table is not attached.
-    pub async fn preview_attached(&self, records: &[&RawValue], deadline: Deadline) -> Option<Vec<ProcessedRecord>> {
+    pub async fn preview_attached(&self, records: &[&str], deadline: Deadline) -> Option<Vec<ProcessedRecord>> {
         let table = self.store.attached_table()?;
         let preview = attached::write(&self.store, table, records, self.origin, deadline, true);
         Some(Box::pin(preview).await)
     }
 
-    async fn process_chunk(
-        &self,
-        index: usize,
-        chunk: &[&RawValue],
-        deadline: Deadline,
-    ) -> (usize, Vec<ProcessedRecord>) {
+    async fn process_chunk(&self, index: usize, chunk: &[&str], deadline: Deadline) -> (usize, Vec<ProcessedRecord>) {
         let span = tracing::info_span!("part", records = chunk.len());
         let processed = async {
             let mut processed = chunk::write(&self.store, chunk, self.origin, deadline).await;

@@ -25,6 +25,7 @@ const UNITS: &[(&str, Unit)] = &[
     ("Quarantined", Unit::Count),
     ("FailedNotQuarantined", Unit::Count),
     ("Purged", Unit::Count),
+    ("Pruned", Unit::Count),
     ("FailedMalformed", Unit::Count),
     ("FailedConflict", Unit::Count),
     ("FailedRejected", Unit::Count),
@@ -61,15 +62,17 @@ fn name(outcome: &Outcome) -> &'static str {
         Outcome::Skipped => "Skipped",
         Outcome::Quarantined { .. } => "Quarantined",
         Outcome::Purged => "Purged",
+        Outcome::Pruned => "Pruned",
         Outcome::Failed { failure, .. } => match failure {
             RecordFailure::NotQuarantined(_) => "FailedNotQuarantined",
             RecordFailure::Malformed(_) => "FailedMalformed",
             RecordFailure::Conflict => "FailedConflict",
-            RecordFailure::Rejected(_) => "FailedRejected",
+            RecordFailure::Rejected(_) | RecordFailure::Omitted => "FailedRejected",
             RecordFailure::NotReached => "FailedNotReached",
             RecordFailure::Throttled(_) => "FailedThrottled",
             // Versions are compared with the latest item outside of invocations only.
             RecordFailure::Internal(_)
+            | RecordFailure::Panicked(_)
             | RecordFailure::Contended
             | RecordFailure::AboveLatest(_)
             | RecordFailure::NoLatestItem => "FailedInternal",

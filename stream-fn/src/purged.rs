@@ -1,18 +1,26 @@
-//! Versions of a purged entity, which are never put.
+//! Versions that were removed, by a purge or by pruning, which are never put again.
 //!
 //! A purge writes a [marker](shared::domain::purge_marker), and then waits until stream-fn has processed the records that it
 //! puts without reading the marker: those that are younger than [`MAX_UNCHECKED_AGE`]. So the common case needs no request.
 //! An older record was delivered again, or waited in the stream or in a failure document.
+//!
+//! The same request reads the floor, which pruning raises before it marks versions. A pruned version can be put again only after
+//! `DynamoDB` has deleted it, and then its record is no longer young.
 
 use std::time::Duration;
 
+use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{entity::EntityId, time::EpochMillis},
+    domain::{entity::EntityId, time::EpochMillis, version_item::VersionItem},
     dynamodb::{
         Store,
+        client::error::ServiceError,
         maintain::purge::MAX_UNCHECKED_AGE,
-        put::{purged::PurgeMarkers, put_version::PutError},
+        put::{
+            purged::{PurgeMarkers, Removed},
+            put_version::{PutError, PutOutcome},
+        },
     },
 };
 
@@ -25,14 +33,14 @@ use crate::{
 /// Where records come from, which decides what is checked before a version is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// An invocation: the purge marker is read for records above [`MAX_UNCHECKED_AGE`], by the clock of the store.
+    /// An invocation: purge marker and floor are read for records above [`MAX_UNCHECKED_AGE`], by the clock of the store.
     Stream,
-    /// A failure document or quarantine: the purge marker and the latest item are read for all records.
+    /// A failure document or quarantine: purge marker, floor and latest item are read for all records.
     Kept,
 }
 
 impl Origin {
-    /// Returns `true` if the purge marker of a record of this time is read.
+    /// Returns `true` if purge marker and floor are read for a record of this time.
     pub(crate) fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
         match self {
             Self::Kept => true,
@@ -41,8 +49,8 @@ impl Origin {
     }
 }
 
-/// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged,
-/// or its marker could not be read.
+/// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged or
+/// pruned, or marker and floor could not be read.
 pub(crate) async fn outcomes(
     store: &Store,
     records: &[Record],
@@ -65,20 +73,50 @@ pub(crate) async fn outcomes(
         return records.iter().map(|_| None).collect();
     }
     let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
-    let markers = markers(store, &entities, deadline).await;
-    let outcome = |(record, entity): (&Record, Option<&EntityId>)| match (&markers, entity?) {
-        (Ok(markers), entity) => {
-            let marker = markers.of(entity)?;
-            let is_purged = match &record.content {
-                Ok(Content::Version(version)) => marker.covers(version),
-                _ => marker.covers_record(record.created),
+    let removed = in_time(store.removed(entities), deadline).await;
+    stream::iter(records.iter().zip(doubtful))
+        .then(async |(record, entity)| {
+            let (removed, entity) = match (&removed, entity?) {
+                (Ok(removed), entity) => (removed, entity),
+                (Err(failed), _) => return Some(not_read(failed.clone())),
             };
-            is_purged.then_some(Outcome::Purged)
-        }
-        (Err(None), _) => Some(RecordFailure::NotReached.into()),
-        (Err(Some(error)), _) => Some(RecordFailure::of_read(error.clone()).into()),
-    };
-    records.iter().zip(doubtful).map(outcome).collect()
+            match &record.content {
+                Ok(Content::Version(version)) => removed_version(store, removed, version, deadline).await,
+                _ => {
+                    let marker = removed.marker(entity)?;
+                    marker.covers_record(record.created).then_some(Outcome::Purged)
+                }
+            }
+        })
+        .collect()
+        .await
+}
+
+/// Returns the outcome of a version that was purged or pruned. A version below the floor can be stored: pinned, or not expired.
+async fn removed_version(
+    store: &Store,
+    removed: &Removed,
+    version: &VersionItem,
+    deadline: Deadline,
+) -> Option<Outcome> {
+    if removed.is_purged(version) {
+        return Some(Outcome::Purged);
+    }
+    if !removed.is_below_floor(version) {
+        return None;
+    }
+    Some(
+        match in_time(
+            async { store.preview_put(version).await.map_err(|PutError(error)| error) },
+            deadline,
+        )
+        .await
+        {
+            Ok(PutOutcome::Recorded) => Outcome::Pruned,
+            Ok(stored) => Ok(stored).into(),
+            Err(failed) => not_read(failed),
+        },
+    )
 }
 
 /// Reads the markers of these entities. The error is `None` if there is no time left.
@@ -87,11 +125,26 @@ pub(crate) async fn markers(
     entities: &[&EntityId],
     deadline: Deadline,
 ) -> Result<PurgeMarkers, Option<PutError>> {
+    in_time(store.purge_markers(entities.iter().copied()), deadline).await
+}
+
+/// Reads before the deadline. The error is `None` if there is no time left.
+async fn in_time<T>(
+    read: impl Future<Output = Result<T, ServiceError>>,
+    deadline: Deadline,
+) -> Result<T, Option<PutError>> {
     if !deadline.allows_start() {
         return Err(None);
     }
-    let read = tokio::time::timeout_at(deadline.finish_by, store.purge_markers(entities.iter().copied())).await;
+    let read = tokio::time::timeout_at(deadline.finish_by, read).await;
     read.map_err(|_| None)?.map_err(|error| Some(PutError(error)))
+}
+
+fn not_read(failed: Option<PutError>) -> Outcome {
+    match failed {
+        None => RecordFailure::NotReached.into(),
+        Some(error) => RecordFailure::of_read(error).into(),
+    }
 }
 
 /// Returns `true` if a record of this time is younger than [`MAX_UNCHECKED_AGE`]. A record without a time is not.

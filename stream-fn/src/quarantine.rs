@@ -5,7 +5,6 @@
 //! processed. If that fails, or if the record names no entity, it fails, and the mapping delivers it again.
 
 use futures::{StreamExt as _, stream};
-use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     domain::{quarantine::QuarantinedRecord, version_item::VersionItem},
@@ -21,7 +20,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Puts the records of a chunk that can never become a version into quarantine, and replaces their outcomes. `processed` has
 /// the outcomes of the records in `chunk`.
-pub(crate) async fn put(store: &Store, chunk: &[&RawValue], processed: &mut [ProcessedRecord], deadline: Deadline) {
+pub(crate) async fn put(store: &Store, chunk: &[&str], processed: &mut [ProcessedRecord], deadline: Deadline) {
     let permanent = processed.iter_mut().zip(chunk).filter_map(|(processed, raw)| {
         let record = record_of(processed, raw)?;
         Some((processed, record))
@@ -42,7 +41,7 @@ pub(crate) async fn put(store: &Store, chunk: &[&RawValue], processed: &mut [Pro
 }
 
 /// Returns the quarantined form of a record, `None` if it is processed or worth a retry, or cannot be stored.
-fn record_of(processed: &ProcessedRecord, raw: &RawValue) -> Option<QuarantinedRecord> {
+fn record_of(processed: &ProcessedRecord, raw: &str) -> Option<QuarantinedRecord> {
     let Outcome::Failed { version, failure } = &processed.outcome else {
         return None;
     };
@@ -54,7 +53,7 @@ fn record_of(processed: &ProcessedRecord, raw: &RawValue) -> Option<QuarantinedR
         reason: failure.chain(),
         version: version.as_ref().map(VersionItem::version),
         at: None,
-        record: raw.get().to_owned(),
+        record: raw.to_owned(),
     })
 }
 

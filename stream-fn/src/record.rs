@@ -3,23 +3,24 @@
 //! A batch is split into raw JSON texts first. A record of a Kinesis stream contains the stream record in base64; its sequence
 //! number is that of the Kinesis record.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
-use serde_json::{Number, Value, value::RawValue};
-use shared::domain::{
-    AttributeValue, Item, attributes,
-    entity::{EntityId, is_reserved},
-    keys::{LATEST_KEY, VersionDigits},
-    names,
-    number::Decimal,
-    sequence::SequenceNumber,
-    time::EpochMillis,
-    version_item::VersionItem,
+use serde_json::Value;
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        attributes::{self, InvalidAttributeValue},
+        entity::{EntityId, is_reserved},
+        keys::{LATEST_KEY, VersionDigits},
+        names,
+        number::Decimal,
+        sequence::SequenceNumber,
+        time::EpochMillis,
+        version_item::VersionItem,
+    },
+    json::{self, InvalidJson, Kind, Members, Reader},
+    panics,
 };
 
 use crate::error::{Error, Malformed, RecordFailure};
@@ -46,55 +47,60 @@ pub enum Content {
 }
 
 /// Splits a batch into its records, without parsing them.
-pub fn split(event: &RawValue) -> Result<Vec<&RawValue>, Error> {
-    #[derive(Deserialize)]
-    struct Batch<'a> {
-        #[serde(rename = "Records", borrow)]
-        records: Vec<&'a RawValue>,
-    }
-    // The parser also reads members from a list, in their order.
-    if !event.get().trim_start().starts_with('{') {
-        return Err(Error::InvalidEvent);
-    }
-    // The message of the parser can contain a part of the event, so it is not a source of the error.
-    let batch: Batch = serde_json::from_str(event.get()).map_err(|_| Error::InvalidEvent)?;
-    Ok(batch.records)
+pub fn split(event: &str) -> Result<Vec<&str>, Error> {
+    let records = json::members(event).ok().and_then(|event| event.get("Records"));
+    let records = records.and_then(|records| json::elements(records).ok());
+    records.ok_or(Error::InvalidEvent)
 }
 
 /// Parses a record of a `DynamoDB` stream, or of a Kinesis stream that captures the changes of the table. Only the members in
 /// use are read, so members of an unexpected type elsewhere are no error.
-pub fn parse(raw: &RawValue, digits: VersionDigits) -> Record {
+pub fn parse(raw: &str, digits: VersionDigits) -> Record {
     let not_a_record = |number| Record::new(number, None, Parsed::malformed(Malformed::NotARecord));
-    // The parser accepts the members of a list by their position, too.
-    let record = Some(raw.get()).filter(|raw| raw.trim_start().starts_with('{'));
-    let Some(record) = record.and_then(|raw| serde_json::from_str::<RawRecord>(raw).ok()) else {
+    let Ok(record) = RawRecord::parse(raw) else {
         return not_a_record(None);
     };
     if let Some(kinesis) = record.kinesis {
-        let number = sequence_number(kinesis.sequence_number);
-        let inner = kinesis.unwrap();
-        let inner = inner
-            .as_ref()
-            .and_then(|inner| serde_json::from_str::<RawRecord>(inner).ok());
+        let number = kinesis.string("sequenceNumber").and_then(SequenceNumber::new);
+        let inner = unwrapped(&kinesis);
+        let inner = inner.as_ref().and_then(|inner| RawRecord::parse(inner).ok());
         return match inner {
             Some(RawRecord {
                 event_name,
-                dynamodb: Some(change),
+                change: Some(change),
                 kinesis: None,
             }) => {
                 let parsed = parsed(event_name, &change, digits);
-                Record::new(number, change.created_by_kinesis(), parsed)
+                Record::new(number, created_by_kinesis(&change), parsed)
             }
             _ => not_a_record(number),
         };
     }
-    match record.dynamodb {
+    match record.change {
         None => not_a_record(None),
         Some(change) => {
-            let number = sequence_number(change.sequence_number);
             let parsed = parsed(record.event_name, &change, digits);
-            Record::new(number, change.created_by_stream(), parsed)
+            Record::new(sequence_number(&change), created_by_stream(&change), parsed)
         }
+    }
+}
+
+/// Parses a record with `parse`. After a panic, it has only its sequence number.
+pub(crate) fn caught(raw: &str, parse: impl FnOnce(&str) -> Record) -> Record {
+    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Record {
+        sequence_number: number_of(raw),
+        created: None,
+        entity: None,
+        content: Err(panicked.into()),
+    })
+}
+
+/// Returns the number that identifies a record in the response.
+pub(crate) fn number_of(raw: &str) -> Option<SequenceNumber> {
+    let record = RawRecord::parse(raw).ok()?;
+    match (record.kinesis, record.change) {
+        (Some(kinesis), _) => kinesis.string("sequenceNumber").and_then(SequenceNumber::new),
+        (None, change) => sequence_number(&change?),
     }
 }
 
@@ -105,25 +111,19 @@ pub fn unwrap_kinesis(data: &str) -> Option<String> {
 
 /// Returns a stream record as JSON, also if it is malformed. A record of a Kinesis stream is decoded.
 pub fn to_json(raw: &str) -> Value {
-    let json: Value = serde_json::from_str(raw).unwrap_or_default();
+    let json = json::parse(raw).unwrap_or_default();
     let inner = json["kinesis"]["data"].as_str().and_then(unwrap_kinesis);
-    let inner = inner.and_then(|inner| serde_json::from_str(&inner).ok());
+    let inner = inner.and_then(|inner| json::parse(&inner).ok());
     inner.unwrap_or(json)
 }
 
 /// Returns the table that the stream record in a Kinesis record names. `None` if it is not a Kinesis record.
-pub fn kinesis_table(raw: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Origin<'a> {
-        #[serde(borrow)]
-        table_name: Option<&'a RawValue>,
-    }
-    let record: RawRecord = serde_json::from_str(raw.get()).ok()?;
-    let inner = record.kinesis?.unwrap().unwrap_or_default();
-    let origin: Option<Origin> = serde_json::from_str(&inner).ok();
+pub fn kinesis_table(raw: &str) -> Option<String> {
+    let kinesis = RawRecord::parse(raw).ok()?.kinesis?;
+    let inner = unwrapped(&kinesis).unwrap_or_default();
+    let table = json::members(&inner).ok().and_then(|record| record.string("tableName"));
     // Without a table name the record belongs to no table: the empty name matches none.
-    Some(origin.and_then(|origin| read(origin.table_name)).unwrap_or_default())
+    Some(table.unwrap_or_default())
 }
 
 impl Record {
@@ -146,74 +146,74 @@ pub(crate) fn created_millis(micros: i64) -> EpochMillis {
     EpochMillis::new(micros.div_euclid(1000))
 }
 
-pub(crate) fn sequence_number(raw: Option<&RawValue>) -> Option<SequenceNumber> {
-    read::<String>(raw).and_then(SequenceNumber::new)
+pub(crate) fn sequence_number(members: &Members) -> Option<SequenceNumber> {
+    members.string("SequenceNumber").and_then(SequenceNumber::new)
 }
 
-#[derive(Deserialize)]
+/// The members of a record that are used.
 struct RawRecord<'a> {
-    #[serde(rename = "eventName", borrow)]
-    event_name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    dynamodb: Option<RawChange<'a>>,
-    #[serde(borrow)]
-    kinesis: Option<RawKinesis<'a>>,
+    event_name: Option<&'a str>,
+    change: Option<Members<'a>>,
+    /// The envelope that Kinesis adds. The stream record inside has no sequence number.
+    kinesis: Option<Members<'a>>,
 }
 
-/// The envelope that Kinesis adds. The stream record inside has no sequence number.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawKinesis<'a> {
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    sequence_number: Option<&'a RawValue>,
-}
-
-impl RawKinesis<'_> {
-    fn unwrap(&self) -> Option<String> {
-        unwrap_kinesis(&read::<String>(self.data)?)
+impl<'a> RawRecord<'a> {
+    fn parse(text: &'a str) -> Result<Self, InvalidJson> {
+        let mut reader = Reader::new(text);
+        let (mut event_name, mut change, mut kinesis) = (None, None, None);
+        reader.begin_object()?;
+        while let Some(name) = reader.next_member()? {
+            match &*name {
+                "eventName" => event_name = Some(reader.skip()?),
+                "dynamodb" => change = read_members(&mut reader)?,
+                "kinesis" => kinesis = read_members(&mut reader)?,
+                _ => {
+                    reader.skip()?;
+                }
+            }
+        }
+        reader.end()?;
+        Ok(Self {
+            event_name,
+            change,
+            kinesis,
+        })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct RawChange<'a> {
-    #[serde(borrow)]
-    keys: Option<&'a RawValue>,
-    #[serde(borrow)]
-    new_image: Option<&'a RawValue>,
-    #[serde(borrow)]
-    sequence_number: Option<&'a RawValue>,
-    #[serde(borrow)]
-    approximate_creation_date_time: Option<&'a RawValue>,
-    #[serde(borrow)]
-    approximate_creation_date_time_precision: Option<&'a RawValue>,
+/// Reads an object, or `null`.
+fn read_members<'a>(reader: &mut Reader<'a>) -> Result<Option<Members<'a>>, InvalidJson> {
+    match reader.kind()? {
+        Kind::Null => reader.null().map(|()| None),
+        _ => Members::read(reader).map(Some),
+    }
 }
 
-impl RawChange<'_> {
-    /// A `DynamoDB` stream gives seconds.
-    fn created_by_stream(&self) -> Option<i64> {
-        created_micros(self.approximate_creation_date_time?, 6)
-    }
+/// Decodes the stream record in a Kinesis record.
+fn unwrapped(kinesis: &Members) -> Option<String> {
+    unwrap_kinesis(&kinesis.string("data")?)
+}
 
-    /// Kinesis gives milliseconds, or microseconds if the precision says so.
-    fn created_by_kinesis(&self) -> Option<i64> {
-        let precision: Option<String> = read(self.approximate_creation_date_time_precision);
-        let scale = match precision.as_deref() {
-            Some("MICROSECOND") => 0,
-            _ => 3,
-        };
-        created_micros(self.approximate_creation_date_time?, scale)
-    }
+/// A `DynamoDB` stream gives seconds.
+fn created_by_stream(change: &Members) -> Option<i64> {
+    created_micros(change.get("ApproximateCreationDateTime")?, 6)
+}
+
+/// Kinesis gives milliseconds, or microseconds if the precision says so.
+fn created_by_kinesis(change: &Members) -> Option<i64> {
+    let scale = match change.string("ApproximateCreationDateTimePrecision").as_deref() {
+        Some("MICROSECOND") => 0,
+        _ => 3,
+    };
+    created_micros(change.get("ApproximateCreationDateTime")?, scale)
 }
 
 /// Reads a time. `scale` is the power of ten that converts the unit to microseconds.
-pub(crate) fn created_micros(raw: &RawValue, scale: u32) -> Option<i64> {
+pub(crate) fn created_micros(raw: &str, scale: u32) -> Option<i64> {
     // More digits are truncated.
     const MORE: u32 = 6;
-    let created: Number = read(Some(raw))?;
-    let scaled = Decimal::parse(&created.to_string()).ok()?.scaled(scale + MORE)?;
+    let scaled = Decimal::parse(json::number(raw)?).ok()?.scaled(scale + MORE)?;
     i64::try_from(scaled / 10u128.pow(MORE)).ok()
 }
 
@@ -231,15 +231,15 @@ impl Parsed {
     }
 }
 
-fn parsed(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigits) -> Parsed {
-    let event_name: Option<String> = read(event_name);
+fn parsed(event_name: Option<&str>, change: &Members, digits: VersionDigits) -> Parsed {
+    let event_name = event_name.and_then(json::string);
     if event_name.as_deref() == Some("REMOVE") {
         return Parsed {
             entity: None,
             content: Ok(Content::Skipped),
         };
     }
-    let Some(keys) = read::<Value>(change.keys) else {
+    let Some(keys) = change.value("Keys").and_then(|keys| json::parse(keys).ok()) else {
         return Parsed::malformed(Malformed::NoKeys);
     };
     let key = |name: &str| Some(keys.get(name)?.get("S")?.as_str()?.to_owned());
@@ -262,86 +262,60 @@ fn parsed(event_name: Option<&RawValue>, change: &RawChange, digits: VersionDigi
     }
 }
 
-fn version(event_name: Option<&str>, change: &RawChange, digits: VersionDigits) -> Result<VersionItem, Malformed> {
+fn version(event_name: Option<&str>, change: &Members, digits: VersionDigits) -> Result<VersionItem, Malformed> {
     if !matches!(event_name, Some("INSERT" | "MODIFY")) {
         return Err(Malformed::EventName);
     }
-    let image = image(change.new_image.ok_or(Malformed::NoNewImage)?)?;
+    let image = image(change.value("NewImage").ok_or(Malformed::NoNewImage)?)?;
     Ok(VersionItem::from_image(image, digits)?)
 }
 
-fn image(raw: &RawValue) -> Result<Item, Malformed> {
-    match serde_json::from_str(raw.get()) {
-        Ok(Image(image)) => Ok(Item::from(image)),
-        Err(_) => image_by_attribute(raw),
+fn image(raw: &str) -> Result<Item, Malformed> {
+    match image_of(raw) {
+        Ok(image) => Ok(image),
+        Err(_) => by_attribute(raw, |name| name != names::RECENT_REQUESTS),
     }
+}
+
+/// Parses the attributes of an image that belong to the version.
+fn image_of(raw: &str) -> Result<Item, InvalidAttributeValue> {
+    // Allocated once: most images have fewer attributes.
+    let mut image = HashMap::with_capacity(16);
+    let mut reader = Reader::new(raw);
+    reader.begin_object()?;
+    while let Some(name) = reader.next_member()? {
+        // Usually the largest attribute, and not part of a version.
+        if name == names::RECENT_REQUESTS {
+            reader.skip()?;
+        } else {
+            image.insert(name.into_owned(), attributes::read(&mut reader)?);
+        }
+    }
+    reader.end()?;
+    Ok(Item::from(image))
 }
 
 /// Parses an image with all its attributes.
-pub(crate) fn whole_image(raw: &RawValue) -> Result<Item, Malformed> {
-    match serde_json::from_str(raw.get()) {
+pub(crate) fn whole_image(raw: &str) -> Result<Item, Malformed> {
+    match attributes::item_from_dynamodb_json(raw) {
         Ok(image) => Ok(image),
-        Err(_) => by_attribute(attributes_of(raw)?),
+        Err(_) => by_attribute(raw, |_| true),
     }
-}
-
-fn attributes_of(raw: &RawValue) -> Result<HashMap<String, &RawValue>, Malformed> {
-    serde_json::from_str(raw.get()).map_err(|_| Malformed::NoNewImage)
-}
-
-/// The attributes of an image that belong to the version.
-struct Image(HashMap<String, AttributeValue>);
-
-impl<'de> Deserialize<'de> for Image {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ImageVisitor)
-    }
-}
-
-struct ImageVisitor;
-
-impl<'de> Visitor<'de> for ImageVisitor {
-    type Value = Image;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an image")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Image, A::Error> {
-        // Allocated once: most images have fewer attributes.
-        let mut image = HashMap::with_capacity(16);
-        while let Some(name) = members.next_key::<String>()? {
-            // Usually the largest attribute, and not part of a version.
-            if name == names::RECENT_REQUESTS {
-                members.next_value::<IgnoredAny>()?;
-            } else {
-                image.insert(name, members.next_value()?);
-            }
-        }
-        Ok(Image(image))
-    }
-}
-
-fn image_by_attribute(raw: &RawValue) -> Result<Item, Malformed> {
-    let mut attributes = attributes_of(raw)?;
-    attributes.remove(names::RECENT_REQUESTS);
-    by_attribute(attributes)
 }
 
 /// Parses an image attribute by attribute, so that the error names the invalid one.
-fn by_attribute(attributes: HashMap<String, &RawValue>) -> Result<Item, Malformed> {
-    let attribute = |(name, raw): (String, &RawValue)| -> Result<(String, AttributeValue), Malformed> {
-        match attributes::from_dynamodb_json(raw.get()) {
+fn by_attribute(raw: &str, is_read: impl Fn(&str) -> bool) -> Result<Item, Malformed> {
+    let attributes = json::members(raw).map_err(|_| Malformed::NoNewImage)?;
+    let attribute = |(name, raw): (&str, &str)| -> Result<(String, AttributeValue), Malformed> {
+        let name = name.to_owned();
+        match attributes::from_dynamodb_json(raw) {
             Ok(value) => Ok((name, value)),
             Err(source) => Err(Malformed::Attribute { name, source }),
         }
     };
-    let image: HashMap<_, _> = attributes.into_iter().map(attribute).collect::<Result<_, _>>()?;
+    let image = attributes.iter().filter(|(name, _)| is_read(name)).map(attribute);
+    let image: HashMap<_, _> = image.collect::<Result<_, _>>()?;
     Ok(Item::from(image))
-}
-
-pub(crate) fn read<T: for<'de> Deserialize<'de>>(raw: Option<&RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub enum Outcome {
     },
     /// Its version was purged, and is not written again.
     Purged,
+    /// Its version was pruned, and is not written again.
+    Pruned,
     /// Its version was not written.
     Failed {
         /// The version, if the record could be parsed.
@@ -98,7 +100,7 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
         let request = record.request.as_ref().map(RequestId::in_logs);
         let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
         match record.outcome {
-            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped | Outcome::Purged => {}
+            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped | Outcome::Purged | Outcome::Pruned => {}
             // The highest level, so that every `LogLevel` logs it: the alarm counts these lines.
             Outcome::Quarantined { version, failure } => tracing::error!(
                 sequence_number,
@@ -147,6 +149,7 @@ struct Summary {
     skipped: usize,
     quarantined: usize,
     purged: usize,
+    pruned: usize,
     failed: usize,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
@@ -160,6 +163,7 @@ impl Summary {
             Outcome::Skipped => &mut self.skipped,
             Outcome::Quarantined { .. } => &mut self.quarantined,
             Outcome::Purged => &mut self.purged,
+            Outcome::Pruned => &mut self.pruned,
             Outcome::Failed { .. } => &mut self.failed,
         };
         *counter += 1;
@@ -186,6 +190,7 @@ impl Summary {
             skipped = self.skipped,
             quarantined = self.quarantined,
             purged = self.purged,
+            pruned = self.pruned,
             failed = self.failed,
             outcome = if self.failed == 0 { "Recorded" } else { "PartialFailure" },
             "batch",

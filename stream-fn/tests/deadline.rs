@@ -5,16 +5,16 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::HttpClient;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use stream_fn::HistoryWriter;
 use testkit::replay::{self, NeverClient, Replay};
 
 fn writer(http: impl HttpClient + 'static) -> HistoryWriter {
-    HistoryWriter::new(replay::client(http), &replay::settings())
+    HistoryWriter::new(replay::client(http), &replay::settings()).with_checked_layout()
 }
 
-fn batch(records: usize) -> Box<RawValue> {
+fn batch(records: usize) -> String {
     let record = |n: usize| {
         let keys = json!({"PK": {"S": n.to_string()}, "SK": {"S": "v0"}});
         let mut image = keys.clone();
@@ -26,7 +26,7 @@ fn batch(records: usize) -> Box<RawValue> {
         json!({"eventName": "INSERT", "dynamodb": change})
     };
     let event = json!({"Records": (1..=records).map(record).collect::<Vec<_>>()});
-    RawValue::from_string(event.to_string()).unwrap()
+    event.to_string()
 }
 
 async fn failed(writer: &HistoryWriter, records: usize, left: Duration) -> Vec<String> {
@@ -91,7 +91,8 @@ async fn requests_and_statements_have_the_attempts_of_the_settings() {
         let throttled = batch_response(&["ThrottlingError"; 2]);
         for (records, response) in [(1, lost()), (2, lost()), (2, throttled)] {
             let replay = Replay::new(vec![response; 12]);
-            let writer = HistoryWriter::new(replay::client_with(&settings, replay.http()), &replay::settings());
+            let writer = HistoryWriter::new(replay::client_with(&settings, replay.http()), &replay::settings())
+                .with_checked_layout();
             assert_eq!(failed(&writer, records, LEFT).await.len(), records);
             assert_eq!(
                 replay.requests().len(),
@@ -201,9 +202,8 @@ async fn a_single_version_is_put() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_are_limited() {
-    let one = serde_json::from_str::<Value>(batch(1).get()).unwrap()["Records"][0].clone();
+    let one = serde_json::from_str::<Value>(&batch(1)).unwrap()["Records"][0].clone();
     let same = json!({"Records": vec![one; 1000]}).to_string();
-    let same = RawValue::from_string(same).unwrap();
     // Each chunk of 25 records with different keys is one request, and so is each record with the same key.
     for (event, max) in [(batch(1000), 8), (same, 64)] {
         let hanging = NeverClient::new();

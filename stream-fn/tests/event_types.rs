@@ -5,12 +5,12 @@
 
 use aws_lambda_events::event::{dynamodb::EventRecord, kinesis::KinesisEventRecord};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::domain::{keys::VersionDigits, sequence::SequenceNumber};
 use stream_fn::record::{self, Content, Record};
 
 fn parsed(record: &Value) -> Record {
-    let raw = RawValue::from_string(record.to_string()).unwrap();
+    let raw = record.to_string();
     record::parse(&raw, VersionDigits::default())
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
     domain::{entity::EntityId, keys::VersionDigits, recorded_at::RecordedAt},
@@ -53,8 +53,10 @@ async fn marker(entity: &str, purged: u64) -> Value {
 async fn handle(records: &[Value], responses: &[Value]) -> (Vec<String>, Vec<(String, Value)>) {
     let replay = Replay::new(responses.iter().cloned());
     let clock = Clock::new(|| Duration::from_secs(NOW));
-    let writer = HistoryWriter::new(replay::client(replay.http()), &replay::settings()).with_clock(clock);
-    let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
+    let writer = HistoryWriter::new(replay::client(replay.http()), &replay::settings())
+        .with_checked_layout()
+        .with_clock(clock);
+    let event = json!({"Records": records}).to_string();
     let deadline = Deadline::after(Duration::from_secs(60));
     let response = writer.handle(&event, "lambda", deadline).await.unwrap();
     let failures = response.batch_item_failures.into_iter();
@@ -85,7 +87,10 @@ async fn a_late_version_of_a_purged_entity_is_not_put() {
     assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
     let keys = &requests[0].1["RequestItems"]["Table"];
     assert_eq!(keys["ConsistentRead"], true);
-    assert_eq!(keys["Keys"], json!([{"PK": purged["PK"], "SK": purged["SK"]}]));
+    assert_eq!(
+        keys["Keys"],
+        json!([{"PK": purged["PK"], "SK": purged["SK"]}, {"PK": {"S": "E"}, "SK": {"S": "floor"}}])
+    );
     // A later entity with the same key, and entities that were never purged.
     for (record, found) in [
         (record(1, "E", NOW - 50), markers(&[purged])),
@@ -97,6 +102,37 @@ async fn a_late_version_of_a_purged_entity_is_not_put() {
             (0, vec!["BatchGetItem", "PutItem"])
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_version_below_the_floor_is_not_put_again() {
+    let floor = |floor: u64| json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}});
+    let late = record(7, "E", NOW - 110);
+    let mut stored = late["dynamodb"]["NewImage"].clone();
+    stored["SK"] = json!({"S": "v7"});
+    for name in ["Latest", "RecordedVersion"] {
+        stored.as_object_mut().unwrap().remove(name);
+    }
+    for (floor, found, expected) in [
+        // DynamoDB deleted it.
+        (floor(8), Some(json!({})), vec!["BatchGetItem", "GetItem"]),
+        // It is pinned, or not expired.
+        (floor(8), Some(json!({"Item": stored})), vec!["BatchGetItem", "GetItem"]),
+        (floor(7), None, vec!["BatchGetItem", "PutItem"]),
+    ] {
+        let responses: Vec<_> = std::iter::once(markers(&[floor]))
+            .chain(found)
+            .chain([json!({})])
+            .collect();
+        let (failed, requests) = handle(&[late.clone()], &responses).await;
+        assert_eq!((failed.len(), operations(&requests)), (0, expected));
+    }
+    // A different item is a conflict, and not lost.
+    stored["A"] = json!({"S": "other"});
+    let responses = [markers(&[floor(8)]), json!({"Item": stored}), json!({})];
+    let (failed, requests) = handle(&[late], &responses).await;
+    assert_eq!(failed.len(), 0);
+    assert_eq!(operations(&requests), ["BatchGetItem", "GetItem", "TransactWriteItems"]);
 }
 
 /// Otherwise, quarantine would keep the data of a purged entity.
@@ -135,7 +171,8 @@ async fn the_markers_of_a_chunk_are_read_once() {
         (0, vec!["BatchGetItem", "BatchExecuteStatement"])
     );
     let keys = &requests[0].1["RequestItems"]["Table"]["Keys"];
-    assert_eq!(keys.as_array().unwrap().len(), 2);
+    // The marker and the floor of two entities.
+    assert_eq!(keys.as_array().unwrap().len(), 4);
     assert_eq!(requests[1].1["Statements"].as_array().unwrap().len(), 2);
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 use testkit::replay::{self, NeverClient, Replay};
@@ -21,8 +21,8 @@ fn record(number: &str, latest: &Value) -> Value {
     json!({"eventName": "MODIFY", "dynamodb": change})
 }
 
-fn batch(records: &[Value]) -> Box<RawValue> {
-    RawValue::from_string(json!({"Records": records}).to_string()).unwrap()
+fn batch(records: &[Value]) -> String {
+    json!({"Records": records}).to_string()
 }
 
 /// Returns the item identifiers of the failed records, or the type of the error.
@@ -55,7 +55,7 @@ async fn a_record_that_can_never_become_a_version_does_not_fail() {
         // The second time, an earlier delivery of the record is in quarantine.
         for quarantined in [json!({}), cancelled("ConditionalCheckFailed")] {
             let replay = Replay::new(put.clone().into_iter().chain([quarantined]));
-            let writer = HistoryWriter::new(replay.client(), &replay::settings());
+            let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
             let record = record("42", latest);
             assert_eq!(
                 failed(&writer, std::slice::from_ref(&record), LEFT).await,
@@ -96,14 +96,14 @@ async fn a_record_that_is_not_quarantined_fails() {
         cancelled("ValidationError"),
     ] {
         let replay = Replay::new(vec![error.clone(); 12]);
-        let writer = HistoryWriter::new(replay.client(), &replay::settings());
+        let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
         let failed = failed(&writer, &[record("42", &malformed)], LEFT).await;
         assert_eq!(failed, Ok(vec!["42".to_owned()]), "{error}");
     }
     // Without a response, and without time for a request.
     for left in [Duration::from_secs(5), Duration::ZERO] {
         let start = tokio::time::Instant::now();
-        let writer = HistoryWriter::new(replay::client(NeverClient::new()), &replay::settings());
+        let writer = HistoryWriter::new(replay::client(NeverClient::new()), &replay::settings()).with_checked_layout();
         let failed = failed(&writer, &[record("42", &malformed)], left).await;
         assert_eq!(failed, Ok(vec!["42".to_owned()]), "{left:?}");
         assert!(start.elapsed() <= left, "{:?} of {left:?}", start.elapsed());
@@ -114,7 +114,7 @@ async fn a_record_that_is_not_quarantined_fails() {
 async fn a_record_without_a_valid_key_or_number_fails() {
     let malformed = json!({"S": "7"});
     let replay = Replay::new([]);
-    let writer = HistoryWriter::new(replay.client(), &replay::settings());
+    let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
     for pk in [json!({"N": "7"}), json!({"S": ""}), json!({"S": "x".repeat(2049)})] {
         let mut record = record("42", &malformed);
         record["dynamodb"]["Keys"]["PK"] = pk.clone();
@@ -138,7 +138,7 @@ async fn a_failure_that_a_retry_can_resolve_is_not_quarantined() {
         "AccessDeniedException",
     ] {
         let replay = Replay::new(vec![json!({"__type": error}); 12]);
-        let writer = HistoryWriter::new(replay.client(), &replay::settings());
+        let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
         let failed = failed(&writer, &[record("42", &json!({"N": "7"}))], LEFT).await;
         assert_eq!(failed, Ok(vec!["42".to_owned()]), "{error}");
         assert!(
@@ -153,7 +153,6 @@ async fn a_replay_quarantines_nothing() {
     let replay = Replay::new([]);
     let store = shared::dynamodb::Store::new(replay.client(), "Table", shared::domain::keys::VersionDigits::default());
     let record = record("42", &json!({"S": "7"})).to_string();
-    let record = RawValue::from_string(record).unwrap();
     let processed = HistoryWriter::from_store(store)
         .process(vec![&record], Deadline::after(LEFT))
         .await;
@@ -168,7 +167,7 @@ async fn a_replay_quarantines_nothing() {
 #[tokio::test]
 async fn a_record_of_a_kinesis_stream_is_quarantined() {
     let replay = Replay::new([json!({})]);
-    let writer = HistoryWriter::new(replay.client(), &replay::settings());
+    let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
     let mut change = record("42", &json!({"S": "7"}));
     change["dynamodb"]["SequenceNumber"] = Value::Null;
     // Kinesis gives milliseconds.

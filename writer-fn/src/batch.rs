@@ -17,12 +17,13 @@ use shared::{
     clock::Deadline,
     domain::update::{Ordering, Update},
     metrics::Tally,
+    panics,
 };
 
 use crate::{
     error::{Error, InvalidEvent},
     metrics,
-    request::Message,
+    request::{Carrier, Envelope, Message},
     writer::{Writer, reject},
 };
 
@@ -39,7 +40,7 @@ pub(crate) async fn write(
     metrics::batch(tally, total);
     let entries: Vec<Entry> = messages
         .into_iter()
-        .map(|message| Entry::open(writer, message))
+        .map(|message| Entry::open(message, |envelope, carrier| writer.open(envelope, carrier)))
         .collect();
     let lanes = lanes(&entries);
     let mut failed: Vec<usize> = stream::iter(lanes)
@@ -68,7 +69,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn open(writer: &Writer, message: Message) -> Self {
+    /// Parses the update in a message. A panic fails only this message.
+    fn open(message: Message, open: impl FnOnce(Envelope, &Carrier) -> Result<Update, InvalidEvent>) -> Self {
         let Message {
             id,
             group,
@@ -76,8 +78,8 @@ impl Entry {
             body,
         } = message;
         Self {
-            update: body
-                .and_then(|envelope| writer.open(envelope, &carrier))
+            update: panics::caught(|| open(body?, &carrier))
+                .unwrap_or_else(|panicked| Err(panicked.into()))
                 .map_err(Error::from),
             id,
             group,
@@ -217,6 +219,24 @@ mod tests {
             group: Some((*group).to_owned()).filter(|group| !group.is_empty()),
             update: update.map_err(|error| InvalidEvent::from(error).into()),
         }
+    }
+
+    #[test]
+    fn a_panic_fails_only_its_own_message() {
+        let message = |id: &str| Message {
+            id: Some(id.to_owned()),
+            group: None,
+            carrier: Carrier::invocation(id),
+            body: Envelope::parse(r#"{"ID": "E"}"#),
+        };
+        let open = |envelope: Envelope, carrier: &Carrier| {
+            assert_ne!(carrier.id, "b", "a defect");
+            envelope.open(carrier, Ordering::Arrival)
+        };
+        let entries = ["a", "b", "c"].map(|id| Entry::open(message(id), open));
+        let valid = entries.iter().map(|entry| entry.update.is_ok()).collect::<Vec<_>>();
+        assert_eq!(valid, [true, false, true]);
+        assert_eq!(entries[1].id.as_deref(), Some("b"));
     }
 
     #[test]

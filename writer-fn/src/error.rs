@@ -3,8 +3,9 @@
 use lambda_runtime::Diagnostic;
 use shared::{
     domain::update::InvalidUpdate,
-    dynamodb::{client::error::ErrorKind, write::WriteError},
+    dynamodb::{client::error::ErrorKind, read::table_config::LayoutError, write::WriteError},
     logging::chain,
+    panics::Panicked,
 };
 use thiserror::Error;
 
@@ -25,9 +26,18 @@ pub enum Error {
     /// DynamoDB throttled the request, or concurrent updates won every attempt.
     #[error("the table is throttled")]
     Throttled(#[source] WriteError),
+    /// Too many versions were created since the update was sent: whether it was applied before is not known. Nothing changed.
+    #[error("the update was sent too long ago")]
+    Undecided(#[source] WriteError),
     /// The request failed for another reason.
     #[error("the update could not be written")]
     Internal(#[source] WriteError),
+    /// The update may have been applied.
+    #[error("the update ended with a panic")]
+    Panicked(#[from] Panicked),
+    /// The table has another layout, or its layout could not be read. Nothing was written.
+    #[error("the layout of the table was not checked")]
+    Layout(#[from] LayoutError),
     /// The time of the invocation ended first. The update may have been applied.
     #[error("the update was not written before the deadline of the invocation")]
     NotInTime,
@@ -40,7 +50,13 @@ impl Error {
             Self::InvalidEvent(_) => "InvalidEvent",
             Self::VersionConflict { .. } => "VersionConflict",
             Self::Throttled(_) => "Throttled",
-            Self::Internal(_) | Self::NotInTime => "Internal",
+            Self::Undecided(_) => "Undecided",
+            Self::Layout(LayoutError::Service(error)) if error.kind == ErrorKind::Throttled => "Throttled",
+            Self::Layout(LayoutError::Service(_) | LayoutError::NotInTime)
+            | Self::Internal(_)
+            | Self::Panicked(_)
+            | Self::NotInTime => "Internal",
+            Self::Layout(_) => "Layout",
         }
     }
 
@@ -51,7 +67,12 @@ impl Error {
             Self::VersionConflict { expected, latest } => expected >= latest,
             Self::InvalidEvent(InvalidEvent::Rejected(_)) => true,
             Self::InvalidEvent(_) | Self::Internal(WriteError::Pruned { .. }) => false,
-            Self::Throttled(_) | Self::Internal(_) | Self::NotInTime => true,
+            Self::Throttled(_)
+            | Self::Undecided(_)
+            | Self::Internal(_)
+            | Self::Layout(_)
+            | Self::Panicked(_)
+            | Self::NotInTime => true,
         }
     }
 
@@ -63,8 +84,10 @@ impl Error {
 
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
-        if let WriteError::RequestIdReused { .. } = error {
-            return Self::InvalidEvent(InvalidEvent::RequestId(error));
+        match error {
+            WriteError::RequestIdReused { .. } => return Self::InvalidEvent(InvalidEvent::RequestId(error)),
+            WriteError::Undecided => return Self::Undecided(error),
+            _ => {}
         }
         match error.kind() {
             ErrorKind::Throttled => Self::Throttled(error),
@@ -95,6 +118,9 @@ pub enum InvalidEvent {
     /// A record has no body.
     #[error("the record is not a queue message")]
     Message,
+    /// It could not be parsed because of a defect of this program.
+    #[error("it could not be parsed")]
+    Panicked(#[from] Panicked),
     /// A failed message has no id, so the response cannot name it.
     #[error("a message that failed has no messageId")]
     NoMessageId,
@@ -137,6 +163,7 @@ mod tests {
         for error in [
             conflict,
             InvalidEvent::NotJson.into(),
+            InvalidEvent::from(Panicked).into(),
             WriteError::Pruned { version }.into(),
             WriteError::RequestIdReused { version }.into(),
             InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }).into(),
@@ -145,6 +172,7 @@ mod tests {
         }
         for error in [
             Error::NotInTime,
+            Panicked.into(),
             Error::VersionConflict { expected: 5, latest: 4 },
             Error::VersionConflict { expected: 0, latest: 0 },
             WriteError::Latest(InvalidImage::NoLatest).into(),

@@ -10,8 +10,9 @@ pub mod request;
 pub mod response;
 mod writer;
 
+use std::time::Duration;
+
 use lambda_runtime::{LambdaEvent, service_fn};
-use serde_json::value::RawValue;
 use shared::{
     clock::{self, Deadline},
     config::Config,
@@ -21,6 +22,7 @@ use shared::{
     metrics::Tally,
     spans,
 };
+use tokio::time::timeout;
 use tracing::Instrument as _;
 
 pub use crate::writer::Writer;
@@ -30,6 +32,9 @@ use crate::{
     response::Response,
 };
 
+/// Maximum time that initialization waits for the check of the layout.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Configures the function from the environment and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
     logging::init();
@@ -37,11 +42,9 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let config = Config::from_env();
     let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
     let client = client::from_env(&config.client).await;
-    let mut writer = Writer::new(client, &config);
-    if let Err(error) = writer.check_layout().await {
-        tracing::error!(error = chain(&error), "not started");
-        return Err(error.into());
-    }
+    let writer = Writer::new(client, &config);
+    // Lambda gives the function a full CPU during initialization. If it fails, the first invocation repeats the check.
+    let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let span = spans::invocation("writer-fn", &context.request_id, context.xray_trace_id.as_deref());
@@ -59,7 +62,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 
 impl Writer {
     /// Processes the first attempt of an invocation. `request_id` is the id that Lambda gave the invocation.
-    pub async fn handle(&self, event: &RawValue, request_id: &str, deadline: Deadline) -> Result<Response, Error> {
+    pub async fn handle(&self, event: &str, request_id: &str, deadline: Deadline) -> Result<Response, Error> {
         self.handle_from(&Carrier::invocation(request_id), Some(event), deadline)
             .await
     }
@@ -68,7 +71,7 @@ impl Writer {
     pub async fn handle_from(
         &self,
         invocation: &Carrier,
-        event: Option<&RawValue>,
+        event: Option<&str>,
         deadline: Deadline,
     ) -> Result<Response, Error> {
         let tally = Tally::default();
@@ -79,14 +82,16 @@ impl Writer {
 
     async fn respond(
         &self,
-        event: Option<&RawValue>,
+        event: Option<&str>,
         invocation: &Carrier,
         deadline: Deadline,
         tally: &Tally,
     ) -> Result<Response, Error> {
-        let update = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
+        let parsed = event.ok_or(InvalidEvent::NotJson).and_then(request::parse);
+        let update = match parsed {
             Ok(Request::Batch(messages)) => {
-                return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
+                let writer = self.checked(deadline).await?;
+                return Ok(Response::Batch(batch::write(&writer, messages, deadline, tally).await?));
             }
             Ok(Request::Update(envelope)) => self.open(envelope, invocation),
             Err(error) => Err(error),
@@ -94,6 +99,7 @@ impl Writer {
         let update = update
             .map_err(Error::from)
             .inspect_err(|error| writer::reject(None, error, tally))?;
-        Ok(Response::Update(self.write(&update, None, deadline, tally).await?))
+        let writer = self.checked(deadline).await?;
+        Ok(Response::Update(writer.write(&update, None, deadline, tally).await?))
     }
 }

@@ -47,7 +47,9 @@ fn failure(error: &Error) -> &'static str {
         Error::InvalidEvent(_) => "Invalid",
         Error::VersionConflict { .. } => "Conflict",
         Error::Throttled(_) => "Throttled",
-        Error::Internal(_) | Error::NotInTime => "Internal",
+        Error::Undecided(_) | Error::Internal(_) | Error::Layout(_) | Error::Panicked(_) | Error::NotInTime => {
+            "Internal"
+        }
     }
 }
 

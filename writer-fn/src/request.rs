@@ -1,14 +1,17 @@
 //! Parses events: direct invocations, SQS batches, `EventBridge` events, and `EventBridge` events or SNS notifications inside
 //! the body of an SQS message.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
-use shared::domain::{
-    names,
-    time::EpochMillis,
-    update::{self, Ordering, Update},
+use serde_json::Value;
+use shared::{
+    domain::{
+        names,
+        sent_at::SentAt,
+        time::EpochMillis,
+        update::{self, Ordering, Update},
+    },
+    json, panics,
 };
 
 use crate::error::InvalidEvent;
@@ -22,18 +25,21 @@ pub enum Request {
 }
 
 /// Distinguishes a batch from a single update.
-pub fn parse(event: &RawValue) -> Result<Request, InvalidEvent> {
-    let Ok(members) = serde_json::from_str::<HashMap<String, &RawValue>>(event.get()) else {
-        return Ok(Request::Update(Envelope::parse(event.get())?));
-    };
-    match members.get("Records") {
+pub fn parse(event: &str) -> Result<Request, InvalidEvent> {
+    if let Ok(members) = json::members(event)
+        && let Some(records) = members.get("Records")
         // An update can have an attribute with this name.
-        Some(records) if !members.contains_key(update::ID) => {
-            let records: Vec<&RawValue> = serde_json::from_str(records.get()).map_err(|_| InvalidEvent::Records)?;
-            Ok(Request::Batch(records.into_iter().map(Message::parse).collect()))
-        }
-        _ => Ok(Request::Update(Envelope::parse(event.get())?)),
+        && !members.contains(update::ID)
+    {
+        let records = json::elements(records).map_err(|_| InvalidEvent::Records)?;
+        return Ok(Request::Batch(
+            records
+                .into_iter()
+                .map(|record| Message::caught(record, Message::parse))
+                .collect(),
+        ));
     }
+    Ok(Request::Update(Envelope::parse(event)?))
 }
 
 /// The outermost carrier of an update: an invocation or a queue message.
@@ -41,9 +47,9 @@ pub fn parse(event: &RawValue) -> Result<Request, InvalidEvent> {
 pub struct Carrier {
     /// Id of the invocation or message.
     pub id: String,
-    /// Time when it was delivered first, if this is not the first delivery.
+    /// Time of the first attempt of an invocation, if this is a later one.
     pub first_delivered: Option<EpochMillis>,
-    /// Time when it was sent.
+    /// Time when a queue message was sent, which is the same in each delivery.
     pub sent: Option<EpochMillis>,
     /// Sender that the platform reports.
     pub sender: Option<String>,
@@ -64,43 +70,55 @@ pub struct Envelope(Value);
 
 impl Envelope {
     /// Parses the outermost envelope.
-    pub fn parse(json: &str) -> Result<Self, InvalidEvent> {
-        serde_json::from_str(json).map(Self).map_err(|_| InvalidEvent::NotJson)
+    pub fn parse(text: &str) -> Result<Self, InvalidEvent> {
+        json::parse(text).map(Self).map_err(|_| InvalidEvent::NotJson)
     }
 
     /// Removes all envelopes and parses the update in the innermost one.
     ///
     /// An update without a `RequestId` gets the id of its innermost envelope that has one. So a message that is delivered
-    /// twice, by one queue or by two, is one update. The earliest time at which an update can have been applied belongs to
-    /// the source of its id:
+    /// twice, by one queue or by two, is one update. The time at which an update was [sent](SentAt) belongs to the source of its id:
     ///
-    /// | id | earliest time |
+    /// | id | sent |
     /// |---|---|
-    /// | `RequestId` of the update | its `RequestSentAt`, or the earliest time of its envelopes and its message |
+    /// | `RequestId` of the update | its `RequestSentAt`, or the times of its envelopes and its message |
     /// | `id` of an `EventBridge` event | `time` of the event |
     /// | `MessageId` of an SNS notification | `Timestamp` of the notification |
-    /// | id of a queue message | first receive time, if the message was received before |
-    /// | id of an invocation | start of its trace, if this is a later attempt |
+    /// | id of a queue message | `SentTimestamp` of the message |
+    /// | id of an invocation | since the start of its trace, if this is a later attempt |
+    ///
+    /// A time that is claimed to be after the `SentTimestamp` of the message is wrong, see [`SentAt::carried_at`].
     pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Update, InvalidEvent> {
         let mut value = self.0;
-        let (mut id, mut sent_at) = (carrier.id.clone(), carrier.first_delivered);
-        let mut earliest = carrier.first_delivered.into_iter().chain(carrier.sent).min();
+        let carried_at = |sent: SentAt| carrier.sent.map_or(sent, |carrier| sent.carried_at(carrier));
+        let of_carrier = carrier.sent.map(SentAt::exactly);
+        let of_carrier = of_carrier.or(carrier.first_delivered.map(SentAt::since));
+        let (mut id, mut sent_at) = (carrier.id.clone(), of_carrier);
+        let mut of_all = of_carrier;
         let mut source = None;
         loop {
             match remove_envelope(value)? {
                 Opened::Inner(envelope) => {
                     value = envelope.content;
-                    earliest = earliest.into_iter().chain(envelope.sent).min();
+                    let sent = envelope.sent.map(SentAt::claimed).map(carried_at);
+                    of_all = of_all.into_iter().chain(sent).reduce(SentAt::or);
                     source = envelope.source.or(source);
                     if let Some(inner_id) = envelope.id {
-                        (id, sent_at) = (inner_id, envelope.sent.or(sent_at));
+                        (id, sent_at) = (inner_id, sent.or(sent_at));
                     }
                 }
                 Opened::Update(json) => {
                     let has_own_id = json.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
                     let mut update = Update::parse(json, &id, ordering)?;
-                    let inherited = if has_own_id { earliest } else { sent_at };
-                    update.sent_at = update.sent_at.or(inherited);
+                    let inherited = if has_own_id { of_all } else { sent_at };
+                    let claimed = update.sent_at.map(|claimed| {
+                        let claimed = carried_at(claimed);
+                        SentAt {
+                            latest: claimed.latest.max(carrier.sent),
+                            ..claimed
+                        }
+                    });
+                    update.sent_at = claimed.or(inherited);
                     update.sender = match (source, &carrier.sender) {
                         (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
                         (source, sender) => source.or_else(|| sender.clone()),
@@ -175,8 +193,21 @@ pub struct Message {
 }
 
 impl Message {
-    fn parse(record: &RawValue) -> Self {
-        let Ok(raw) = serde_json::from_str::<RawMessage>(record.get()) else {
+    /// Parses a message. After a panic, it has only its id.
+    fn caught(record: &str, parse: impl FnOnce(&str) -> Self) -> Self {
+        panics::caught(|| parse(record)).unwrap_or_else(|panicked| Self {
+            id: json::members(record)
+                .ok()
+                .and_then(|members| members.string("messageId")),
+            group: None,
+            carrier: Carrier::default(),
+            body: Err(panicked.into()),
+        })
+    }
+
+    fn parse(record: &str) -> Self {
+        // The types of the members are checked separately, so that the response can name an invalid message by its id.
+        let Ok(members) = json::members(record) else {
             return Self {
                 id: None,
                 group: None,
@@ -184,44 +215,32 @@ impl Message {
                 body: Err(InvalidEvent::Message),
             };
         };
-        let body = match raw.body {
-            Some(Value::String(body)) => Envelope::parse(&body),
-            _ => Err(InvalidEvent::Message),
+        let body = match members.string("body") {
+            Some(body) => Envelope::parse(&body),
+            None => Err(InvalidEvent::Message),
         };
+        let attributes = members
+            .get("attributes")
+            .and_then(|attributes| json::members(attributes).ok());
         let attribute = |name: &str| {
-            raw.attributes
-                .as_ref()
-                .and_then(|attributes| attributes.get(name))
-                .cloned()
+            let text = attributes.as_ref()?.string(name);
+            text.filter(|text| !text.is_empty())
         };
-        let millis = |name: &str| text(attribute(name))?.parse().ok().map(EpochMillis::new);
-        let id = text(raw.message_id);
-        // A message without a receive count may have been received before.
-        let is_first = text(attribute("ApproximateReceiveCount")).as_deref() == Some("1");
-        let first_received = millis("ApproximateFirstReceiveTimestamp");
+        let millis = |name: &str| attribute(name)?.parse().ok().map(EpochMillis::new);
+        let id = members.string("messageId").filter(|id| !id.is_empty());
         Self {
-            group: text(attribute("MessageGroupId")),
+            group: attribute("MessageGroupId"),
             carrier: Carrier {
                 // Without the id of an envelope, the update needs a `RequestId` of its own.
                 id: id.clone().unwrap_or_default(),
-                first_delivered: first_received.filter(|_| !is_first),
-                sent: millis("SentTimestamp"),
-                sender: text(attribute("SenderId")),
+                first_delivered: None,
+                sent: millis("SentTimestamp").or_else(|| millis("ApproximateFirstReceiveTimestamp")),
+                sender: attribute("SenderId"),
             },
             id,
             body,
         }
     }
-}
-
-/// The members of a message that are used. Their types are checked separately, so that the response can name an invalid
-/// message by its id.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMessage {
-    message_id: Option<Value>,
-    body: Option<Value>,
-    attributes: Option<Value>,
 }
 
 /// Minimum age of a trace that shows a later attempt of an asynchronous invocation. Lambda waits one minute before the

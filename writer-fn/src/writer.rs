@@ -1,16 +1,22 @@
 //! Writes single updates to the latest item, and logs and counts their outcomes.
 
-use std::time::Duration;
-
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
     domain::update::{Ordering, Update},
-    dynamodb::{Store, read::table_config::LayoutError, write::WriteOptions},
+    dynamodb::{
+        Store,
+        read::table_config::{LayoutError, in_time},
+        write::WriteOptions,
+    },
     logging::chain,
     metrics::Tally,
+    panics,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, timeout_at},
+};
 use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{
@@ -20,9 +26,6 @@ use crate::{
     response::UpdateResponse,
 };
 
-/// Maximum time that the start waits for the table.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Writes updates to the latest items of a table.
 #[derive(Debug, Clone)]
 pub struct Writer {
@@ -31,6 +34,8 @@ pub struct Writer {
     options: WriteOptions,
     record_sender: bool,
     log_keys: bool,
+    /// `true` if history is being moved to its own table, once the layout of the table was checked.
+    is_migrating: OnceCell<bool>,
 }
 
 impl Writer {
@@ -44,7 +49,15 @@ impl Writer {
             options: config.write,
             record_sender: config.record_sender,
             log_keys: config.log_keys,
+            is_migrating: OnceCell::new(),
         }
+    }
+
+    /// Skips the check of the layout, for a caller that has checked it.
+    #[must_use]
+    pub fn with_checked_layout(mut self) -> Self {
+        self.is_migrating = OnceCell::new_with(Some(self.store.is_migrating()));
+        self
     }
 
     /// Replaces the clock, by which versions get their `RecordedAt`.
@@ -68,17 +81,22 @@ impl Writer {
         Ok(update)
     }
 
-    /// Checks that the table has no other layout, and stores the layout if it is not the default. The function also starts if the
-    /// table cannot be reached.
-    pub(crate) async fn check_layout(&mut self) -> Result<(), LayoutError> {
-        match tokio::time::timeout(CHECK_TIMEOUT, self.store.claim_layout()).await {
-            Ok(Err(LayoutError::Service(error))) => {
-                tracing::warn!(error = chain(&error), "the table's layout was not checked");
-            }
-            Ok(claimed) => self.store.set_migrating(claimed?),
-            Err(_) => {}
-        }
-        Ok(())
+    /// Checks once that the table has no other layout, and stores the layout before the first write.
+    pub(crate) async fn check_layout(&self) -> Result<bool, LayoutError> {
+        let is_migrating = self
+            .is_migrating
+            .get_or_try_init(async || self.store.claim_layout().await);
+        is_migrating.await.copied()
+    }
+
+    /// Returns the writer for an invocation, after the check of the layout.
+    pub(crate) async fn checked(&self, deadline: Deadline) -> Result<Self, LayoutError> {
+        // Boxed: it is awaited once, and would be a part of the future of every update.
+        let checked = in_time(Box::pin(self.check_layout()), deadline).await;
+        let is_migrating = checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
+        let mut writer = self.clone();
+        writer.store.set_migrating(is_migrating);
+        Ok(writer)
     }
 
     /// Applies one update, until the deadline. `message` is the id of the queue message that contained it, if any.
@@ -97,10 +115,11 @@ impl Writer {
             outcome = Empty,
             version = Empty
         );
-        let write = self.store.write(update, self.options).instrument(span.clone());
+        let write = panics::caught_async(self.store.write(update, self.options)).instrument(span.clone());
         let response = match timeout_at(deadline.finish_by, write).await {
-            Ok(Ok(outcome)) => UpdateResponse::new(&update.entity, outcome),
-            Ok(Err(error)) => Err(Error::from(error)),
+            Ok(Ok(Ok(outcome))) => UpdateResponse::new(&update.entity, outcome),
+            Ok(Ok(Err(error))) => Err(Error::from(error)),
+            Ok(Err(panicked)) => Err(Error::from(panicked)),
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());

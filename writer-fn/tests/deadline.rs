@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_dynamodb::config::HttpClient;
 use lambda_runtime::Diagnostic;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
     config::Config,
@@ -66,7 +66,7 @@ fn writer(http: impl HttpClient + 'static, settings: &ClientSettings, write: Wri
         ordering: Ordering::Time,
         ..replay::settings()
     };
-    Writer::new(replay::client_with(settings, http), &config)
+    Writer::new(replay::client_with(settings, http), &config).with_checked_layout()
 }
 
 /// A batch of updates, the entity of each given by its number.
@@ -82,7 +82,7 @@ fn batch(messages: usize, entity: impl Fn(usize) -> usize) -> Value {
 
 /// Handles an event, and returns the response and the time of the response before the end of the invocation.
 async fn handle(writer: &Writer, event: &Value) -> (Value, Duration) {
-    let event = RawValue::from_string(event.to_string()).unwrap();
+    let event = event.to_string();
     let end = Instant::now() + TIMEOUT;
     let response = match writer.handle(&event, "request-1", Deadline::after(TIMEOUT)).await {
         Ok(response) => serde_json::to_value(response).unwrap(),
@@ -116,7 +116,7 @@ fn failures(response: &Value) -> BTreeSet<String> {
 fn latest() -> Value {
     json!({
         "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "40"}, "RequestId": {"S": "other"},
-        "RequestsSince": {"N": "1900000000000"}, "RecordedAt": {"S": "2026-11-22T00:00:00.000000000Z"},
+        "RequestsSince": {"N": "1900000000000"}, "RequestsDropped": {"N": "39"}, "RecentRequests": {"M": {}}, "RecordedAt": {"S": "2026-11-22T00:00:00.000000000Z"},
     })
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, config::Config, domain::update::Ordering};
 use testkit::{
     replay,
@@ -47,8 +47,8 @@ async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> 
         ordering,
         ..replay::settings()
     };
-    let writer = Writer::new(replay::client(http.clone()), &config);
-    let event = RawValue::from_string(json!({"Records": messages}).to_string()).unwrap();
+    let writer = Writer::new(replay::client(http.clone()), &config).with_checked_layout();
+    let event = json!({"Records": messages}).to_string();
     let deadline = Deadline::after(Duration::from_secs(30));
     let response = writer.handle(&event, "lambda", deadline).await.unwrap();
     let response = serde_json::to_value(response).unwrap();

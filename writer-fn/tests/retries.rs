@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{HttpClient, retry::RetryMode};
 use lambda_runtime::Diagnostic;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use testkit::replay::{self, NeverClient, Replay};
 use writer_fn::Writer;
@@ -16,7 +16,7 @@ fn writer(http: impl HttpClient + 'static) -> Writer {
 }
 
 fn writer_with(settings: &ClientSettings, http: impl HttpClient + 'static) -> Writer {
-    Writer::new(replay::client_with(settings, http), &replay::settings())
+    Writer::new(replay::client_with(settings, http), &replay::settings()).with_checked_layout()
 }
 
 fn error(code: &str) -> Value {
@@ -24,7 +24,7 @@ fn error(code: &str) -> Value {
 }
 
 async fn handle(writer: &Writer, event: Value) -> Value {
-    let event = RawValue::from_string(event.to_string()).unwrap();
+    let event = event.to_string();
     let deadline = Deadline::after(Duration::from_secs(30));
     match writer.handle(&event, "request-1", deadline).await {
         Ok(response) => serde_json::to_value(response).unwrap(),
@@ -114,7 +114,7 @@ async fn an_update_that_is_not_written_in_time_fails() {
     assert_eq!(response["batchItemFailures"].as_array().unwrap().len(), 3);
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     let deadline = Deadline::after(Duration::from_secs(20));
-    let event = RawValue::from_string(json!({"ID": "E"}).to_string()).unwrap();
+    let event = json!({"ID": "E"}).to_string();
     let writer = writer_with(&settings, NeverClient::new());
     let error = writer.handle(&event, "request-1", deadline).await.unwrap_err();
     assert!(matches!(error, writer_fn::error::Error::NotInTime), "{error:?}");

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{ConfigError, parse};
-use crate::domain::attached::{
-    AttachedTable,
-    definition::{InvalidDefinition, KeyAttribute, KeyType, Parts},
+use crate::{
+    domain::attached::{
+        AttachedTable,
+        definition::{InvalidDefinition, KeyAttribute, KeyType, Parts},
+    },
+    json,
 };
 
 const IGNORE_ATTRIBUTES: &str = "IGNORE_ATTRIBUTES";
@@ -52,7 +55,9 @@ pub(super) fn table(variable: &impl Fn(&str) -> Option<String>) -> Result<Option
 fn ignored(text: Option<String>) -> Result<BTreeSet<String>, ConfigError> {
     let text = text.unwrap_or_default();
     if text.trim_start().starts_with('[') {
-        return serde_json::from_str(&text).map_err(|_| ConfigError::Invalid {
+        let names = json::elements(&text).ok();
+        let names = names.and_then(|names| names.into_iter().map(json::string).collect());
+        return names.ok_or_else(|| ConfigError::Invalid {
             name: IGNORE_ATTRIBUTES,
             reason: "it is not a JSON list of names".to_owned(),
         });

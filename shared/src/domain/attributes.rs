@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -9,6 +10,7 @@ use super::{
     AttributeValue, Item,
     number::{Decimal, InvalidNumber},
 };
+use crate::json::{InvalidJson, Reader};
 
 /// Converts JSON to an attribute value: string to S, number to N, boolean to BOOL, list to L, object to M, `null` to
 /// NULL. All digits of a number are kept, except that every zero becomes `0`.
@@ -20,7 +22,7 @@ use super::{
 /// ```
 /// use shared::domain::{AttributeValue, attributes};
 ///
-/// let value = serde_json::from_str("3.10").unwrap();
+/// let value = shared::json::parse("3.10").unwrap();
 /// assert_eq!(attributes::from_json(value).unwrap(), AttributeValue::N("3.10".into()));
 /// ```
 pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
@@ -103,14 +105,86 @@ fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 /// assert!(attributes::from_dynamodb_json(r#"{"X":"1"}"#).is_err());
 /// ```
 pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttributeValue> {
-    // The parser's message can contain the value, so it is dropped.
-    serde_json::from_str(text).map_err(|_| InvalidAttributeValue)
+    let mut reader = Reader::new(text);
+    let value = read(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Reads an item in DynamoDB JSON, such as `{"PK": {"S": "E"}, "SK": {"S": "v1"}}`.
+///
+/// # Errors
+///
+/// Returns [`InvalidAttributeValue`] if the text is not an item.
+pub fn item_from_dynamodb_json(text: &str) -> Result<Item, InvalidAttributeValue> {
+    let mut reader = Reader::new(text);
+    let item = read_map(&mut reader)?;
+    reader.end()?;
+    Ok(item.into())
+}
+
+/// Reads the next value of a document, an attribute value in DynamoDB JSON.
+///
+/// # Errors
+///
+/// Returns [`InvalidAttributeValue`] if it is not one.
+pub fn read(reader: &mut Reader) -> Result<AttributeValue, InvalidAttributeValue> {
+    reader.begin_object()?;
+    let kind = reader.next_member()?.ok_or(InvalidAttributeValue)?;
+    let value = match &*kind {
+        "S" => AttributeValue::S(reader.string()?.into_owned()),
+        "N" => AttributeValue::N(reader.string()?.into_owned()),
+        "B" => AttributeValue::B(bytes(reader)?),
+        "BOOL" => AttributeValue::Bool(reader.boolean()?),
+        "NULL" => AttributeValue::Null(reader.boolean()?),
+        "M" => AttributeValue::M(read_map(reader)?),
+        "L" => AttributeValue::L(read_list(reader, read)?),
+        "SS" => AttributeValue::Ss(read_list(reader, |reader| Ok(reader.string()?.into_owned()))?),
+        "NS" => AttributeValue::Ns(read_list(reader, |reader| Ok(reader.string()?.into_owned()))?),
+        "BS" => AttributeValue::Bs(read_list(reader, bytes)?),
+        _ => return Err(InvalidAttributeValue),
+    };
+    match reader.next_member()? {
+        None => Ok(value),
+        Some(_) => Err(InvalidAttributeValue),
+    }
+}
+
+fn read_map(reader: &mut Reader) -> Result<HashMap<String, AttributeValue>, InvalidAttributeValue> {
+    let mut members = HashMap::new();
+    reader.begin_object()?;
+    while let Some(name) = reader.next_member()? {
+        members.insert(name.into_owned(), read(reader)?);
+    }
+    Ok(members)
+}
+
+fn read_list<'a, T>(
+    reader: &mut Reader<'a>,
+    read: impl Fn(&mut Reader<'a>) -> Result<T, InvalidAttributeValue>,
+) -> Result<Vec<T>, InvalidAttributeValue> {
+    let mut values = Vec::new();
+    reader.begin_list()?;
+    while reader.next_element()? {
+        values.push(read(reader)?);
+    }
+    Ok(values)
+}
+
+fn bytes(reader: &mut Reader) -> Result<Vec<u8>, InvalidAttributeValue> {
+    STANDARD.decode(&*reader.string()?).map_err(|_| InvalidAttributeValue)
 }
 
 /// The text is not an attribute value: unknown type, value of another type, or invalid base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("it is of an unknown type, its value is not of that type, or it is not valid base64")]
 pub struct InvalidAttributeValue;
+
+impl From<InvalidJson> for InvalidAttributeValue {
+    fn from(_: InvalidJson) -> Self {
+        Self
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -197,10 +271,31 @@ mod tests {
         assert!(from_dynamodb_json(&deep).is_err());
     }
 
+    #[test]
+    fn reserved_names_of_libraries_are_names() {
+        for name in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
+            let image = json!({name: {"S": "[1"}, "M": {"M": {name: {"M": {name: {"N": "1"}}}}}, "L": {"L": [{"M": {name: {"S": name}}}]}});
+            let item = item_from_dynamodb_json(&image.to_string()).unwrap();
+            assert_eq!(serde_json::to_value(item).unwrap(), image);
+            let plain = json!({name: "{\"x\": 1}"});
+            let expected = AttributeValue::M(HashMap::from([(
+                name.to_owned(),
+                AttributeValue::S("{\"x\": 1}".to_owned()),
+            )]));
+            assert_eq!(from_json(plain).unwrap(), expected);
+        }
+    }
+
     proptest! {
         #[test]
+        fn values_are_read_as_the_library_of_the_sdk_reads_them(value in crate::domain::plain::tests::any_value()) {
+            let text = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(from_dynamodb_json(&text).unwrap(), value);
+        }
+
+        #[test]
         fn every_digit_of_a_json_number_is_kept(number in "-?[1-9][0-9]{0,20}(\\.[0-9]{1,17})?") {
-            let value = serde_json::from_str(&number).unwrap();
+            let value = crate::json::parse(&number).unwrap();
             prop_assert_eq!(from_json(value).unwrap(), AttributeValue::N(number));
         }
     }

@@ -9,8 +9,16 @@
 //! If another program increments `Latest` and leaves these attributes alone, they still describe an older version.
 //! `RecordedVersion` shows it: then they are not part of the new version. A program that writes the latest item itself and
 //! names its own author removes `RecordedVersion` in the same update.
+//!
+//! A deletion ends the state. Attributes that it set itself are in the map `TombstoneState`, so every other attribute of state that
+//! is still on the tombstone has ended, and is not part of the version: an update expression has no room for the names of all
+//! attributes, so they can be removed later. Of a tombstone of another program, all attributes are part of the version.
 
-use super::{AttributeValue, Item, names, number::Decimal, recorded_at::RecordedAt, version::Version};
+use std::collections::HashMap;
+
+use super::{
+    AttributeValue, Item, names, number::Decimal, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
+};
 
 /// Attributes that an update names for one version.
 pub const OF_CLIENT: [&str; 4] = [names::ACTOR, names::REASON, names::TIME, names::TIMESTAMP];
@@ -19,15 +27,77 @@ pub const OF_WRITER: [&str; 2] = [names::SENDER, names::RESTORED_FROM];
 /// Attributes of the request that created a version.
 pub const OF_REQUEST: [&str; 2] = [names::REQUEST_ID, names::REQUEST_PAYLOAD];
 /// Attributes of latest items only.
-pub const OF_LATEST: [&str; 7] = [
+pub const OF_LATEST: [&str; 10] = [
     names::LATEST,
+    names::TOMBSTONE_STATE,
+    names::TOMBSTONE_STAGED,
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
-    names::REQUESTS_CHECKPOINT,
+    names::REQUESTS_DROPPED,
+    names::REQUESTS_AHEAD,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::TTL,
 ];
+
+/// Attributes of latest items and version items that are neither state nor listed above.
+const OF_ITEM: [&str; 6] = [
+    names::PK,
+    names::SK,
+    names::DELETED,
+    names::RECORDED_AT,
+    names::RECORDED_BY,
+    names::TOMBSTONE_EXPIRES,
+];
+
+/// Returns `true` if an attribute with this name is state: it stays until an update changes it, or a deletion ends it.
+pub fn is_state(name: &str) -> bool {
+    let lists: [&[&str]; 5] = [&OF_CLIENT, &OF_WRITER, &OF_REQUEST, &OF_LATEST, &OF_ITEM];
+    !lists.into_iter().flatten().any(|other| *other == name)
+}
+
+/// Returns the names of the attributes of state that an item has, sorted.
+pub fn state_names(item: &Item) -> Vec<String> {
+    let mut names: Vec<_> = item.keys().filter(|name| is_state(name)).cloned().collect();
+    names.sort_unstable();
+    names
+}
+
+/// Returns the names of the attributes that a tombstone still has although their state has ended, sorted. Empty for any other
+/// latest item.
+pub fn ended_names(latest: &Item, current: Version) -> Vec<String> {
+    match is_deleted(latest) && Writer::of(latest, current) == Writer::Own {
+        true => state_names(latest),
+        false => Vec::new(),
+    }
+}
+
+/// Replaces the attributes of a tombstone by its state. Does nothing to any other latest item.
+pub fn resolve_tombstone(latest: &mut Item, current: Version) {
+    if !is_deleted(latest) {
+        return;
+    }
+    for name in ended_names(latest, current) {
+        latest.remove(name.as_str());
+    }
+    if let Some(AttributeValue::M(state)) = latest.remove(names::TOMBSTONE_STATE) {
+        for (name, value) in state {
+            latest.insert(name, value);
+        }
+    }
+}
+
+/// Moves the state of a tombstone to the attribute that has it on a latest item.
+pub fn pack_tombstone(item: &mut Item) {
+    let names = state_names(item);
+    let state = names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), item.remove(name.as_str())?)));
+    let state: HashMap<_, _> = state.collect();
+    if !state.is_empty() {
+        item.insert(names::TOMBSTONE_STATE.to_owned(), AttributeValue::M(state));
+    }
+}
 
 /// Writer of a latest item's current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +129,7 @@ impl Writer {
 /// `RecordedAt`, and the second value is the time of an older version, if one is known.
 pub fn of_version(mut latest: Item, current: Version) -> (Item, Option<RecordedAt>) {
     let (writer, recorded) = (Writer::of(&latest, current), RecordedAt::of_latest(&latest));
+    resolve_tombstone(&mut latest, current);
     for name in OF_LATEST {
         latest.remove(name);
     }
@@ -89,6 +160,9 @@ pub fn latest_from(mut version_item: Item, version: Version) -> Item {
         let n = |number: u64| AttributeValue::N(number.to_string());
         version_item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
         version_item.insert(names::RECORDED_VERSION.to_owned(), n(version.get()));
+        if is_deleted(&version_item) {
+            pack_tombstone(&mut version_item);
+        }
         if recorded.ticks() > 0 {
             version_item.insert(names::RECORDED_TICK.to_owned(), n(recorded.ticks().into()));
         }
@@ -112,7 +186,7 @@ mod tests {
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
             "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "Latest": {"N": "4"},
             "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "RecordedTick": {"N": "2"},
-            "RequestsSince": {"N": "1"}, "RequestsCheckpoint": {"L": []}, "RecentRequests": {"M": {}},
+            "RequestsSince": {"N": "1"}, "RequestsDropped": {"L": []}, "RecentRequests": {"M": {}},
         });
         if let Some(version) = recorded_version {
             latest["RecordedVersion"] = json!({"N": version.to_string()});
@@ -141,6 +215,59 @@ mod tests {
             assert_eq!(serde_json::to_value(&made).unwrap(), expected, "{recorded_version:?}");
             assert_eq!(before.is_some(), recorded_version != Some(4));
         }
+    }
+
+    /// A tombstone from which not all attributes are removed yet, with state of its own.
+    fn tombstone(recorded_version: Option<u64>) -> Item {
+        let mut tombstone = latest(recorded_version);
+        tombstone.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
+        let state = item(json!({"Note": {"S": "n"}, "Depth": {"M": {}}}));
+        tombstone.insert(names::TOMBSTONE_STATE.to_owned(), AttributeValue::M(state.into()));
+        tombstone
+    }
+
+    #[test]
+    fn a_tombstone_has_only_the_state_that_its_deletion_set() {
+        let version = Version::new(4).unwrap();
+        let names = |item: &Item| {
+            let mut names: Vec<_> = item.keys().cloned().collect();
+            names.sort_unstable();
+            names
+        };
+        let (own, _) = of_version(tombstone(Some(4)), version);
+        let record = [
+            "Actor",
+            "Deleted",
+            "Depth",
+            "Note",
+            "PK",
+            "RecordedAt",
+            "RequestId",
+            "RequestPayload",
+            "SK",
+            "Sender",
+            "Time",
+        ];
+        assert_eq!(names(&own), record);
+        assert_eq!(ended_names(&tombstone(Some(4)), version), ["State"]);
+        // It is the same version after the other attributes were removed.
+        let mut removed = tombstone(Some(4));
+        removed.remove("State");
+        assert!(of_version(removed.clone(), version).0 == own && ended_names(&removed, version).is_empty());
+        // The latest item that is made from the version has no more than that.
+        let again = latest_from(own.clone(), version);
+        assert_eq!(state_names(&again), Vec::<String>::new());
+        assert!(of_version(again, version).0 == own);
+        // Nothing that another program wrote is left out.
+        for recorded_version in [None, Some(3)] {
+            let (other, _) = of_version(tombstone(recorded_version), version);
+            assert!(
+                other.contains_key("State") && other.contains_key("Note"),
+                "{recorded_version:?}"
+            );
+            assert_eq!(ended_names(&tombstone(recorded_version), version), Vec::<String>::new());
+        }
+        assert_eq!(ended_names(&latest(Some(4)), version), Vec::<String>::new());
     }
 
     #[test]

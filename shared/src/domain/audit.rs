@@ -327,6 +327,11 @@ pub enum Finding {
         /// Number of versions.
         versions: u64,
     },
+    /// Versions do not have the state of their item, because it did not fit. Their records are in quarantine, which is the error.
+    Omitted {
+        /// Number of versions.
+        versions: u64,
+    },
     /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
     /// them.
     Unpruned {
@@ -354,6 +359,7 @@ impl Finding {
             Self::Unordered { .. } => "Unordered",
             Self::Late { .. } => "Late",
             Self::Missed { .. } => "Missed",
+            Self::Omitted { .. } => "Omitted",
         }
     }
 
@@ -367,7 +373,10 @@ impl Finding {
 
     /// Returns `true` if the finding requires an action.
     pub fn is_wrong(&self) -> bool {
-        !matches!(self, Self::Lagging { .. } | Self::Late { .. } | Self::Missed { .. })
+        !matches!(
+            self,
+            Self::Lagging { .. } | Self::Late { .. } | Self::Missed { .. } | Self::Omitted { .. }
+        )
     }
 
     /// `{"ID": …, "Finding": "Gap", "From": 3, "To": 4}`.
@@ -382,7 +391,7 @@ impl Finding {
             }
             Self::Quarantined { records } => json!({"ID": id, "Finding": finding, "Records": records}),
             Self::BelowFloor { floor } => json!({"ID": id, "Finding": finding, "Floor": floor}),
-            Self::Late { versions } | Self::Missed { versions } => {
+            Self::Late { versions } | Self::Missed { versions } | Self::Omitted { versions } => {
                 json!({"ID": id, "Finding": finding, "Versions": versions})
             }
             Self::LatestDiffers { version } | Self::Differs { version } | Self::Unordered { version } => {

@@ -2,7 +2,7 @@
 //!
 //! The image is serialized as `DynamoDB` JSON, with the members of each map sorted by name, and compressed with zlib
 //! ([RFC 1950](https://www.rfc-editor.org/rfc/rfc1950)). The JSON has all digits of a number, and binary values as base64. An image
-//! is compressed only if this saves write units.
+//! is compressed if this saves write units, or if the version does not fit into an item otherwise, see [`layout`](super::layout).
 //!
 //! Equal images can have different bytes: sets keep their order, and another release can compress in another way. So versions are
 //! compared after they are read, never by these bytes.
@@ -17,10 +17,11 @@ use flate2::{Compression as Level, read::ZlibDecoder, write::ZlibEncoder};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use thiserror::Error;
 
-use super::{AttributeValue, Item, size};
+use super::{AttributeValue, Item, attributes, size};
 
-/// Maximum length in bytes of an image's JSON. A longer one is not compressed, and not read.
-pub const MAX_JSON: usize = 16 << 20;
+/// Maximum length in bytes of an image's JSON. A longer one is not compressed, and not read. The longest JSON of an item of 400 KB
+/// is that of a list of numbers such as 1e-130: 142 bytes for each 3 bytes.
+pub const MAX_JSON: usize = 24 << 20;
 /// Bytes that one write unit stores.
 const UNIT: usize = 1024;
 /// Bytes that are compressed at a time.
@@ -29,7 +30,7 @@ const BUFFER: usize = 16 << 10;
 /// Compression of new versions. Reads understand both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Images are maps.
+    /// Images are maps, if they fit.
     #[default]
     None,
     /// Images are compressed with zlib if that saves write units.
@@ -78,7 +79,7 @@ fn units(bytes: usize) -> usize {
 }
 
 /// Compresses an image. `None` if it cannot be serialized, or if its JSON is longer than [`MAX_JSON`].
-fn deflate(image: &Attributes<'_>) -> Option<Vec<u8>> {
+pub(super) fn deflate(image: &Attributes<'_>) -> Option<Vec<u8>> {
     let encoder = ZlibEncoder::new(Vec::new(), Level::default());
     let mut text = BufWriter::with_capacity(
         BUFFER,
@@ -97,7 +98,7 @@ pub(super) fn inflate(bytes: &[u8]) -> Option<Item> {
     let limit = u64::try_from(MAX_JSON).ok()? + 1;
     ZlibDecoder::new(bytes).take(limit).read_to_end(&mut text).ok()?;
     match text.len() <= MAX_JSON {
-        true => serde_json::from_slice(&text).ok(),
+        true => attributes::item_from_dynamodb_json(std::str::from_utf8(&text).ok()?).ok(),
         false => None,
     }
 }

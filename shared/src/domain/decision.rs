@@ -16,6 +16,7 @@ use super::{
     request_id::RequestHash,
     stamp::Stamp,
     time::EpochMillis,
+    tombstone::is_deleted,
     update::{
         Change, ExpectedVersion, Update,
         nested::{self, missing_map},
@@ -108,8 +109,10 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
             });
         }
     }
+    // A deletion starts from an item without state, and so does an update that follows one.
+    let before = Some(stored).filter(|stored| !update.deleted && !is_deleted(stored));
     match is_older(update, stored) {
-        Some(false) if missing_map(&update.changes, Some(stored)).is_some() => Ok(Decision::NoMap),
+        Some(false) if missing_map(&update.changes, before).is_some() => Ok(Decision::NoMap),
         Some(false) => has_next_version(stored).map(|()| Decision::Apply),
         Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
         None => latest_of(stored).map(|version| Decision::Unordered { version }),
@@ -148,7 +151,8 @@ fn is_older(update: &Update, stored: &Item) -> Option<bool> {
     }
 }
 
-/// Returns the latest item after the update: the result of the `UpdateItem`, except for the recent requests.
+/// Returns the latest item after the update: the result of the `UpdateItem`, except for the recent requests. A deletion, and an
+/// update of a latest item that is a tombstone or has expired, start from an item without attributes.
 ///
 /// # Errors
 ///
@@ -159,7 +163,10 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
         _ => 0,
     };
     let next = Version::new(latest + 1).ok_or(InvalidImage::LatestIsGreatest)?.get();
-    let live = stored.filter(|stored| !is_expired(stored, now.to_duration()));
+    let live = stored.filter(|stored| {
+        let has_ended = update.deleted || is_deleted(stored) || is_expired(stored, now.to_duration());
+        !has_ended
+    });
     let mut item = live
         .cloned()
         .unwrap_or_else(|| Item::from(std::collections::HashMap::<_, AttributeValue>::new()));
@@ -193,11 +200,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
             AttributeValue::N(timestamp.get().to_string()),
         );
     }
-    if update.deleted {
-        item.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
-    } else {
-        item.remove(names::DELETED);
-    }
+    item.remove(names::DELETED);
     for (name, change) in &update.changes {
         match change {
             Change::Set(value) => {
@@ -213,6 +216,10 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
             }
         }
     }
+    if update.deleted {
+        item.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
+        attribution::pack_tombstone(&mut item);
+    }
     Ok(item)
 }
 
@@ -220,6 +227,9 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
 pub fn is_unchanged(before: &Item, after: &Item) -> bool {
     let bare = |item: &Item| {
         let mut item = item.clone();
+        if let Ok(version) = latest_of(&item) {
+            attribution::resolve_tombstone(&mut item, version);
+        }
         let of_request = attribution::OF_REQUEST.into_iter().chain([names::RECORDED_AT]);
         for name in attribution::OF_WRITER
             .into_iter()

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::number::Decimal;
+use crate::json;
 
 /// Pattern of a filter. All its members must match.
 #[derive(Debug, Clone)]
@@ -50,7 +51,7 @@ impl Pattern {
     ///
     /// Returns [`InvalidPattern`] if the text is not JSON, or if a rule is unknown.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        let pattern: Value = serde_json::from_str(text).map_err(|_| InvalidPattern::NotJson)?;
+        let pattern = json::parse(text).map_err(|_| InvalidPattern::NotJson)?;
         Self::from_value(&pattern)
     }
 

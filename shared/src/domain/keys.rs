@@ -10,6 +10,8 @@ use super::{Item, attributes::text, ledger, names, quarantine, time::timestamp, 
 pub const LATEST_KEY: &str = "v0";
 /// Sort key of the item that holds the first version of an entity's history.
 pub const FLOOR_KEY: &str = "floor";
+/// Prefix of the sort keys of the further parts of [versions in parts](super::layout).
+pub const PART_PREFIX: &str = "part#";
 
 /// Minimum number of digits in the sort key of a version, from 1 to 20.
 ///
@@ -60,6 +62,13 @@ impl VersionDigits {
         (self.version_key(version) == sort_key).then_some(version)
     }
 
+    /// Returns the version with a further part that has this sort key, see [`part_key`](super::layout::part_key).
+    pub fn version_of_part(self, sort_key: &str) -> Option<Version> {
+        let (version_key, part) = sort_key.strip_prefix(PART_PREFIX)?.split_once('#')?;
+        part.parse::<u8>().ok()?;
+        self.version_of(version_key)
+    }
+
     /// Returns the version of a version item by its sort key.
     pub fn version_of_item(self, item: &Item) -> Option<Version> {
         self.version_of(sort_key_of(item)?)
@@ -78,6 +87,7 @@ impl VersionDigits {
             FLOOR_KEY => ItemKind::Floor,
             "Metadata" => ItemKind::Metadata,
             key if self.version_of(key).is_some() => ItemKind::Version,
+            key if self.version_of_part(key).is_some() => ItemKind::Part,
             key if key.starts_with(ledger::PREFIX) => ItemKind::Request,
             key if key.starts_with(quarantine::PREFIX) => ItemKind::Quarantined,
             key if timestamp(key).is_ok() => ItemKind::State,
@@ -112,6 +122,8 @@ pub enum ItemKind {
     Latest,
     /// A version item.
     Version,
+    /// A further part of a version item.
+    Part,
     /// First version of history.
     Floor,
     /// Facts about the entity itself.

@@ -26,6 +26,7 @@ pub mod recorded_at;
 pub mod recount;
 pub mod repair;
 pub mod request_id;
+pub mod sent_at;
 pub mod sequence;
 pub mod size;
 pub mod stamp;
@@ -51,10 +52,16 @@ pub mod names {
     pub const TTL: &str = "TTL";
     /// `TTL` of the latest item when it became a tombstone that expires, on its version item only.
     pub const TOMBSTONE_EXPIRES: &str = "TombstoneExpires";
+    /// State that a tombstone has on the latest item: a map of the attributes that the deletion itself set.
+    pub const TOMBSTONE_STATE: &str = "TombstoneState";
+    /// Token of a restore that has put attributes on a tombstone before the update that keeps them.
+    pub const TOMBSTONE_STAGED: &str = "TombstoneStaged";
     /// Idempotency key of the update that created a version.
     pub const REQUEST_ID: &str = "RequestId";
     /// Requests that created the last versions, on the latest item only.
     pub const RECENT_REQUESTS: &str = "RecentRequests";
+    /// Number of items of a version in [parts](super::layout), on its version item.
+    pub const PARTS: &str = "Parts";
     /// `true` on a version item that pruning keeps.
     pub const PINNED: &str = "Pinned";
     /// First version of history, on the item [`floor`](crate::domain::keys::FLOOR_KEY). Older versions were pruned.
@@ -85,8 +92,10 @@ pub mod names {
     pub const RECORDED_VERSION: &str = "RecordedVersion";
     /// Hash of the update that created a version.
     pub const REQUEST_PAYLOAD: &str = "RequestPayload";
-    /// Time in epoch milliseconds since which the latest item's recent requests are complete.
+    /// Time in epoch milliseconds: the latest item's recent requests have each request that was sent later.
     pub const REQUESTS_SINCE: &str = "RequestsSince";
-    /// Version and time in epoch milliseconds from which the next `RequestsSince` is known, on the latest item only.
-    pub const REQUESTS_CHECKPOINT: &str = "RequestsCheckpoint";
+    /// Latest time in epoch milliseconds that the sender of an update claimed when it was in the future, on the latest item only.
+    pub const REQUESTS_AHEAD: &str = "RequestsAhead";
+    /// Newest version whose request has left the latest item's recent requests.
+    pub const REQUESTS_DROPPED: &str = "RequestsDropped";
 }

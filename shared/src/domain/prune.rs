@@ -3,6 +3,8 @@
 //! A version's age counts from the time at which the next one was [recorded](super::recorded_at), not from the client's
 //! `Time` or `Timestamp`, which can be any time.
 //!
+//! While the latest version is a tombstone, the version that an undelete restores is kept: the newest one that is no tombstone.
+//!
 //! No version is removed that the rule keeps: a version below the floor can be newer than the floor, if the counter was set back.
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use super::{
     audit::Collection,
     keys::{LATEST_KEY, VersionDigits, sort_key_of},
     recorded_at::RecordedAt,
+    tombstone::is_deleted,
     version::Version,
     version_item::{InvalidImage, latest_of},
     version_set::VersionSet,
@@ -32,6 +35,7 @@ pub enum Keep {
 pub struct Seen {
     collection: Collection,
     times: BTreeMap<u64, RecordedAt>,
+    tombstones: VersionSet,
     /// Versions of an attached table that are late. `None` for another table.
     late: Option<VersionSet>,
 }
@@ -41,6 +45,9 @@ impl Seen {
     pub fn add(&mut self, item: Item, digits: VersionDigits) {
         if let Some((version, time)) = recorded(&item, digits) {
             self.times.insert(version.get(), time);
+        }
+        if let Some(version) = version_of(&item, digits).filter(|_| is_deleted(&item)) {
+            self.tombstones.insert(version.get());
         }
         self.collection.add(item, digits);
     }
@@ -64,13 +71,22 @@ impl Seen {
     fn latest(&self) -> Result<Option<(u64, u64)>, InvalidImage> {
         let Some(late) = &self.late else {
             let latest = self.collection.latest_version().transpose()?;
-            return Ok(latest.map(|latest| (latest.get(), latest.get())));
+            return Ok(latest.map(|latest| (latest.get(), self.newest_state(latest.get()))));
         };
         let Some(newest) = self.collection.versions().last() else {
             return Ok(None);
         };
         let in_order = self.collection.versions().without(late).last();
         Ok(Some((newest, in_order.unwrap_or(newest))))
+    }
+
+    /// Returns the newest version up to the latest that is no tombstone, or the latest one if history has only tombstones.
+    fn newest_state(&self, latest: u64) -> u64 {
+        let mut number = latest;
+        while self.tombstones.contains(number) {
+            number -= 1;
+        }
+        if number == 0 { latest } else { number }
     }
 
     /// Returns the summary for an audit.
@@ -143,14 +159,22 @@ impl Seen {
 
 /// Returns the version of a version item or a latest item, and the time at which it was recorded.
 fn recorded(item: &Item, digits: VersionDigits) -> Option<(Version, RecordedAt)> {
-    let key = sort_key_of(item)?;
-    if key != LATEST_KEY {
-        return Some((digits.version_of(key)?, RecordedAt::of(item)?));
+    let version = version_of(item, digits)?;
+    if sort_key_of(item) != Some(LATEST_KEY) {
+        return Some((version, RecordedAt::of(item)?));
     }
-    let latest = latest_of(item).ok()?;
+    let latest = version;
     // The time of an item that another program wrote belongs to an older version.
     let is_own = Writer::of(item, latest) == Writer::Own;
     Some((latest, RecordedAt::of_latest(item).filter(|_| is_own)?))
+}
+
+/// Returns the version of a version item or a latest item.
+fn version_of(item: &Item, digits: VersionDigits) -> Option<Version> {
+    match sort_key_of(item)? {
+        LATEST_KEY => latest_of(item).ok(),
+        key => digits.version_of(key),
+    }
 }
 
 /// Effect of pruning on an entity.

@@ -1,23 +1,20 @@
 //! Recent requests of a latest item: the map by which a repeated update is detected as a duplicate without a read.
 //!
 //! ```text
-//! RecentRequests      {"ungWv48B": 7.04711, "LPJNul-w": 8.5, …}
-//!                       ^^^^^^^^^^ hash of a request id
+//! RecentRequests      {"ungWv48": 7.0471186881, "LPJNul-": 8.5000086903, …}
+//!                       ^^^^^^^^^ hash of a request id
 //!                                   ^ version that the request created
 //!                                     ^^^^^ check digits of the update's payload
-//! RequestsSince       1795328688124          all versions that were recorded from this time on are in the map
-//! RequestsCheckpoint  [8, 1795328690312]     the versions up to 8 were recorded before this time
+//!                                          ^^^^^ time at which the request was sent
+//! RequestsDropped     6                 newest version whose request has left the map
+//! RequestsSince       1795328688100     latest time at which one of these requests was sent
 //! ```
 //!
-//! The map holds the last requests of the entity, at least as many as the [`Window`] says. An update that removes the oldest
-//! ones sets `RequestsSince` to the time of the last checkpoint, and makes the latest version the next checkpoint. Without
-//! `RequestsSince` the map is complete. None of these attributes is part of a version item.
+//! The map holds the last requests of the entity, at least as many as the [`Window`] says. Each version above
+//! `RequestsDropped` that a writer of this project created has its request in the map. Neither `RequestsDropped` nor
+//! `RequestsSince` ever decreases. Without them, the map is complete. None of these attributes is part of a version item.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    str::FromStr,
-};
+use std::{collections::HashMap, fmt, str::FromStr};
 
 use thiserror::Error;
 
@@ -27,8 +24,8 @@ use super::{
     names,
     number::Decimal,
     payload::Payload,
-    recorded_at::RecordedAt,
     request_id::{RequestHash, RequestId},
+    sent_at::{self, MAX_CLOCK_DIFFERENCE},
     time::EpochMillis,
     version::Version,
 };
@@ -54,7 +51,7 @@ impl Window {
     }
 
     /// Returns the number of entries from which the map is pruned. With the default window the map has at most 18 entries of
-    /// about 14 bytes.
+    /// about 16 bytes.
     pub fn full(self) -> usize {
         self.get() + Self::SLACK
     }
@@ -105,31 +102,71 @@ pub struct Entry {
     pub version: Version,
     /// [Check digits](Payload::check) of the update, 0 if unknown.
     pub check: u32,
+    /// Time at which the request was sent.
+    pub sent: SentCode,
+}
+
+/// Time at which a request was sent, in few digits: tenths of a second since 1970, modulo 10^5, about 2.7 hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SentCode(u32);
+
+impl SentCode {
+    /// Code of an unknown time.
+    pub const UNKNOWN: Self = Self(0);
+    /// Number of digits of a code.
+    const DIGITS: u32 = 5;
+    const CODES: i64 = 100_000;
+    const UNIT_MILLIS: i64 = 100;
+
+    /// Returns the code of a time.
+    pub fn of(time: EpochMillis) -> Self {
+        let code = time.get().div_euclid(Self::UNIT_MILLIS).rem_euclid(Self::CODES);
+        Self(u32::try_from(code).unwrap_or_default())
+    }
+
+    /// Returns the latest time up to `limit` that has this code, in epoch milliseconds. It is not before the time whose code it is,
+    /// [rounded down](Self::floor), if that is not after the limit.
+    pub fn latest(self, limit: EpochMillis) -> EpochMillis {
+        let limit = limit.get().div_euclid(Self::UNIT_MILLIS);
+        let back = (limit - i64::from(self.0)).rem_euclid(Self::CODES);
+        EpochMillis::new((limit - back).saturating_mul(Self::UNIT_MILLIS))
+    }
+
+    /// Returns a time, rounded down to the unit of the codes.
+    pub fn floor(time: EpochMillis) -> EpochMillis {
+        EpochMillis::new(
+            time.get()
+                .div_euclid(Self::UNIT_MILLIS)
+                .saturating_mul(Self::UNIT_MILLIS),
+        )
+    }
 }
 
 impl Entry {
     /// Number of check digits.
-    const DIGITS: u32 = 5;
-
+    const CHECK_DIGITS: u32 = 5;
     /// Reads a value of the map.
     pub fn from_value(value: &AttributeValue) -> Option<Self> {
         let AttributeValue::N(text) = value else { return None };
-        let scaled = Decimal::parse(text).ok()?.scaled(Self::DIGITS)?;
-        let unit = 10u128.pow(Self::DIGITS);
+        let scaled = Decimal::parse(text)
+            .ok()?
+            .scaled(Self::CHECK_DIGITS + SentCode::DIGITS)?;
+        let (check_unit, time_unit) = (10u128.pow(Self::CHECK_DIGITS), 10u128.pow(SentCode::DIGITS));
         Some(Self {
-            version: Version::new(u64::try_from(scaled / unit).ok()?)?,
-            check: u32::try_from(scaled % unit).ok()?,
+            version: Version::new(u64::try_from(scaled / (check_unit * time_unit)).ok()?)?,
+            check: u32::try_from(scaled / time_unit % check_unit).ok()?,
+            sent: SentCode(u32::try_from(scaled % time_unit).ok()?),
         })
     }
 
     /// Returns the value in the map.
     pub fn value(self) -> AttributeValue {
-        AttributeValue::N(Self::number(self.version.get(), self.check))
+        AttributeValue::N(Self::number(self.version.get(), self.check, self.sent))
     }
 
-    /// Returns the number that is added to the latest version: 1, with the check digits as the fraction.
-    pub fn increment(payload: &Payload) -> String {
-        Self::number(1, payload.check())
+    /// Returns the number that is added to the latest version: 1, with the check digits and the time as the fraction.
+    pub fn increment(payload: &Payload, sent: SentCode) -> String {
+        Self::number(1, payload.check(), sent)
     }
 
     /// Returns `false` if the entry belongs to a different update.
@@ -137,8 +174,9 @@ impl Entry {
         self.check == 0 || self.check == payload.check()
     }
 
-    fn number(whole: u64, check: u32) -> String {
-        format!("{whole}.{check:0width$}", width = Self::DIGITS as usize)
+    fn number(whole: u64, check: u32, SentCode(sent): SentCode) -> String {
+        let (check_width, time_width) = (Self::CHECK_DIGITS as usize, SentCode::DIGITS as usize);
+        format!("{whole}.{check:0check_width$}{sent:0time_width$}")
     }
 }
 
@@ -147,79 +185,75 @@ pub fn entry_of(latest: &Item, request: &RequestHash) -> Option<Entry> {
     requests_of(latest)?.get(request.key()).and_then(Entry::from_value)
 }
 
-/// Returns the number of the version from which on every version up to the latest has an entry in the map, one above the
-/// latest if that has none. A version of another program has no entry, and neither has one with a marker in a ledger.
-pub fn complete_from(latest_item: &Item, latest: Version) -> u64 {
-    let entries = requests_of(latest_item).into_iter().flat_map(HashMap::values);
-    let versions: HashSet<_> = entries
-        .filter_map(Entry::from_value)
-        .map(|entry| entry.version.get())
-        .collect();
-    let mut from = latest.get().saturating_add(1);
-    while versions.contains(&(from - 1)) {
-        from -= 1;
+/// Returns the newest version whose request may not be in the map, 0 if there is none: that of the latest item without a map.
+pub fn dropped(latest_item: &Item, latest: Version) -> u64 {
+    match (requests_of(latest_item), latest_item.get(names::REQUESTS_DROPPED)) {
+        (None, _) => latest.get(),
+        (Some(_), None) => 0,
+        // A value that is not a version proves nothing.
+        (Some(_), Some(dropped)) => number(dropped)
+            .and_then(|number| number.to_u64())
+            .unwrap_or(latest.get()),
     }
-    from
 }
 
-/// Returns the time since which the map is complete. `None` if it is complete, or missing.
+/// Returns the time after which each request was sent that is not in the map. `None` if the map has all requests, or is missing.
 pub fn since(latest: &Item) -> Option<EpochMillis> {
-    match latest.get(names::REQUESTS_SINCE) {
-        Some(AttributeValue::N(millis)) => Decimal::parse(millis).ok()?.to_i64().map(EpochMillis::new),
+    number(latest.get(names::REQUESTS_SINCE)?)?
+        .to_i64()
+        .map(EpochMillis::new)
+}
+
+/// Returns the latest time that a sender claimed when it was in the future.
+pub fn ahead(latest: &Item) -> Option<EpochMillis> {
+    number(latest.get(names::REQUESTS_AHEAD)?)?
+        .to_i64()
+        .map(EpochMillis::new)
+}
+
+fn number(value: &AttributeValue) -> Option<Decimal> {
+    match value {
+        AttributeValue::N(text) => Decimal::parse(text).ok(),
         _ => None,
     }
 }
 
-/// Version, and a time after it was recorded.
+/// Values of `RequestsDropped` and `RequestsSince`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// Version.
+pub struct Dropped {
+    /// Newest version whose request is not in the map.
     pub version: Version,
-    /// Time before which it and all earlier versions were recorded.
-    pub before: EpochMillis,
+    /// Latest time at which one of these requests was sent.
+    pub since: EpochMillis,
 }
 
-impl Checkpoint {
-    /// Reads the checkpoint of a latest item.
-    pub fn of(latest: &Item) -> Option<Self> {
-        let Some(AttributeValue::L(parts)) = latest.get(names::REQUESTS_CHECKPOINT) else {
-            return None;
-        };
-        let number = |part: &AttributeValue| match part {
-            AttributeValue::N(text) => Decimal::parse(text).ok(),
-            _ => None,
-        };
-        let [version, before] = &parts[..] else { return None };
-        Some(Self {
-            version: Version::new(number(version)?.to_u64()?)?,
-            before: EpochMillis::new(number(before)?.to_i64()?),
-        })
-    }
-
-    /// Returns the checkpoint at the version of a latest item. `now` is used if the item has no time.
-    pub fn at(latest: &Item, version: Version, now: RecordedAt) -> Self {
-        let recorded = RecordedAt::of_latest(latest).unwrap_or(now);
+impl Dropped {
+    /// Returns the values after these entries were removed from the map, at this time of the writer's clock. The version increases
+    /// also if the entries are older, so that a concurrent removal cannot be missed.
+    pub fn after_removal(
+        latest_item: &Item,
+        latest: Version,
+        removed: &[(String, AttributeValue)],
+        now: EpochMillis,
+    ) -> Self {
+        // The clocks of two writers and that of a sender.
+        let limit = sent_at::after(now, 3 * MAX_CLOCK_DIFFERENCE);
+        let limit = ahead(latest_item).map_or(limit, |ahead| ahead.max(limit));
+        let removed: Vec<_> = removed
+            .iter()
+            .filter_map(|(_, value)| Entry::from_value(value))
+            .collect();
+        let next = Version::new(dropped(latest_item, latest).saturating_add(1));
+        let versions = removed.iter().map(|entry| entry.version).chain(next);
+        let times = removed
+            .iter()
+            .map(|entry| entry.sent.latest(limit))
+            .chain(since(latest_item));
         Self {
-            version,
-            before: recorded.next_milli(),
+            version: versions.max().unwrap_or(latest),
+            since: times.max().unwrap_or(EpochMillis::new(0)),
         }
     }
-
-    /// Returns the attribute value.
-    pub fn value(self) -> AttributeValue {
-        let version = AttributeValue::N(self.version.to_string());
-        AttributeValue::L(vec![version, AttributeValue::N(self.before.get().to_string())])
-    }
-}
-
-/// Returns the time since which a map is complete, after these entries were removed from it.
-pub fn since_after_removal(latest: &Item, removed: &[(String, AttributeValue)], end: Checkpoint) -> EpochMillis {
-    let removed = removed.iter().filter_map(|(_, value)| Entry::from_value(value));
-    let last = removed.map(|entry| entry.version).max();
-    let checkpoint = Checkpoint::of(latest).filter(|checkpoint| last.is_none_or(|last| last <= checkpoint.version));
-    let computed = checkpoint.unwrap_or(end).before;
-    // It can be later because of updates that were not added to the map.
-    since(latest).map_or(computed, |since| since.max(computed))
 }
 
 /// Returns the hash of the request that created an item, from its `RequestId`.
@@ -228,8 +262,8 @@ pub fn last_request(item: &Item) -> Option<RequestHash> {
     Some(RequestHash::of(&id))
 }
 
-/// Maximum number of entries that one update removes: an expression is at most 4 KB long. A window that was reduced is
-/// reached in several updates.
+/// Maximum number of entries that one update removes: an expression is at most 4 KB long. A map above a window that was reduced
+/// shrinks to it in several updates.
 pub const MAX_REMOVED: usize = 55;
 
 /// Returns the oldest entries, at most [`MAX_REMOVED`], whose removal leaves the map with one window of entries after one
@@ -297,21 +331,32 @@ mod tests {
     #[test]
     fn a_request_is_found_by_its_hash() {
         let hash = RequestHash::of(&RequestId::new("abc").unwrap());
-        // The first 6 bytes of SHA-256("abc"), ba7816bf8f01.
-        assert_eq!(hash.key(), "ungWv48B");
+        // The first 42 bits of SHA-256("abc"), ba7816bf8f01.
+        assert_eq!(hash.key(), "ungWv48");
         let latest = |requests| serde_json::from_value::<Item>(json!({"RecentRequests": requests})).unwrap();
-        let found = |requests| entry_of(&latest(requests), &hash).map(|entry| (entry.version.get(), entry.check));
+        let found =
+            |requests| entry_of(&latest(requests), &hash).map(|entry| (entry.version.get(), entry.check, entry.sent.0));
+        let max = Entry {
+            version: Version::new(Version::MAX).unwrap(),
+            check: 99_999,
+            sent: SentCode(99_999),
+        };
+        assert_eq!(
+            max.value(),
+            AttributeValue::N("9223372036854775807.9999999999".to_owned())
+        );
         for (number, expected) in [
-            ("7.04711", Some((7, 4711))),
-            ("7.5", Some((7, 50_000))),
-            ("7", Some((7, 0))),
-            ("9223372036854775807.99999", Some((Version::MAX, 99_999))),
+            ("7.04711", Some((7, 4711, 0))),
+            ("7.0471186881", Some((7, 4711, 86_881))),
+            ("7.5", Some((7, 50_000, 0))),
+            ("7", Some((7, 0, 0))),
+            ("9223372036854775807.9999999999", Some((Version::MAX, 99_999, 99_999))),
             ("9223372036854775808", None),
             ("0.04711", None),
-            ("7.000001", None),
+            ("7.00000000001", None),
             ("-7", None),
         ] {
-            let map = json!({"M": {"ungWv48B": {"N": number}, "x": {"N": "8"}}});
+            let map = json!({"M": {"ungWv48": {"N": number}, "x": {"N": "8"}}});
             assert_eq!(found(map), expected, "{number}");
         }
         assert_eq!(found(json!({"M": {"x": {"N": "8"}}})), None);
@@ -319,72 +364,81 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_an_entry_interrupts_the_map() {
-        for (versions, latest, expected) in [
-            (&[4, 5, 6][..], 6, 4),
-            (&[2, 4, 5, 6], 6, 4),
-            (&[4, 5], 6, 7),
-            (&[], 6, 7),
-            (&[1, 2], 2, 1),
+    fn a_map_without_proof_of_completeness_has_dropped_every_version() {
+        let latest = Version::new(6).unwrap();
+        let map = json!({"M": {}});
+        for (item, expected) in [
+            (json!({"RecentRequests": map}), 0),
+            (json!({"RecentRequests": map, "RequestsDropped": {"N": "4"}}), 4),
+            (json!({"RecentRequests": map, "RequestsDropped": {"S": "4"}}), 6),
+            (json!({"RecentRequests": map, "RequestsDropped": {"N": "0.5"}}), 6),
+            // Another program removed the map.
+            (json!({"RequestsDropped": {"N": "4"}}), 6),
+            (json!({}), 6),
         ] {
-            let entries = versions
-                .iter()
-                .map(|version| (format!("h{version}"), json!({"N": version.to_string()})));
-            let map = serde_json::Value::Object(entries.collect());
-            let item: Item = serde_json::from_value(json!({"RecentRequests": {"M": map}})).unwrap();
-            assert_eq!(
-                complete_from(&item, Version::new(latest).unwrap()),
-                expected,
-                "{versions:?}"
-            );
+            let item: Item = serde_json::from_value(item.clone()).unwrap();
+            assert_eq!(dropped(&item, latest), expected, "{item:?}");
         }
     }
 
     #[test]
-    fn the_map_is_complete_since_the_last_checkpoint() {
+    fn a_code_stands_for_a_time_that_is_not_before_its_own() {
+        for sent in [0, 99, 100, 1_795_328_688_123, 1_795_428_688_199] {
+            let code = SentCode::of(EpochMillis::new(sent));
+            for later in [0, 1, 99, 100, 9_999_899, 9_999_900, 10_000_000, 3_000_000_000] {
+                let latest = code.latest(EpochMillis::new(sent + later)).get();
+                assert!(
+                    latest >= SentCode::floor(EpochMillis::new(sent)).get(),
+                    "{sent} {later}"
+                );
+                assert!(latest <= sent + later && latest % 100 == 0, "{sent} {later}");
+                // Exact for hours.
+                assert!(later >= 9_999_900 || latest == sent / 100 * 100, "{sent} {later}");
+            }
+        }
+    }
+
+    #[test]
+    fn neither_the_dropped_version_nor_its_time_decreases() {
+        const NOW: i64 = 1_795_328_688_100;
         let version = |number| Version::new(number).unwrap();
-        let millis = EpochMillis::new;
-        let end = Checkpoint {
-            version: version(24),
-            before: millis(900),
-        };
-        let removed = |numbers: &[u64]| -> Vec<_> {
-            let entry = |number: &u64| {
-                Entry {
-                    version: version(*number),
-                    check: 1,
-                }
-                .value()
+        let entries = |entries: &[(u64, i64)]| -> Vec<_> {
+            let entry = |&(number, sent)| Entry {
+                version: version(number),
+                check: 1,
+                sent: SentCode::of(EpochMillis::new(sent)),
             };
-            numbers
-                .iter()
-                .map(|number| (number.to_string(), entry(number)))
+            let entries = entries.iter().map(entry);
+            entries
+                .map(|entry| (entry.version.to_string(), entry.value()))
                 .collect()
         };
-        let latest = |since: Option<i64>, checkpoint: Option<(u64, i64)>| {
-            let mut item = Item::from(HashMap::<_, AttributeValue>::new());
-            if let Some(since) = since {
-                item.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since.to_string()));
-            }
-            if let Some((number, before)) = checkpoint {
-                let checkpoint = Checkpoint {
-                    version: version(number),
-                    before: millis(before),
-                };
-                item.insert(names::REQUESTS_CHECKPOINT.to_owned(), checkpoint.value());
-                assert_eq!(Checkpoint::of(&item), Some(checkpoint));
-            }
+        let empty = json!({"RecentRequests": {"M": {}}});
+        let before = |dropped: u64, since: i64| {
+            let mut item = empty.clone();
+            item["RequestsDropped"] = json!({"N": dropped.to_string()});
+            item["RequestsSince"] = json!({"N": since.to_string()});
             item
         };
-        for (latest, numbers, expected) in [
-            (latest(None, None), &[1, 2][..], 900),
-            (latest(Some(100), Some((15, 500))), &[8, 15], 500),
-            // A version after the checkpoint is removed: the map is complete since the latest version only.
-            (latest(Some(100), Some((15, 500))), &[8, 16], 900),
-            (latest(Some(700), Some((15, 500))), &[8, 15], 700),
+        for (item, removed, expected) in [
+            (
+                empty.clone(),
+                entries(&[(1, NOW - 500), (2, NOW - 600)]),
+                (2, NOW - 500),
+            ),
+            (
+                before(3, NOW - 700),
+                entries(&[(4, NOW - 500), (5, NOW - 600)]),
+                (5, NOW - 500),
+            ),
+            (before(3, NOW - 100), entries(&[(4, NOW - 500)]), (4, NOW - 100)),
+            // Only entries that are not needed, for example after a repair.
+            (before(9, NOW), entries(&[(4, NOW - 500)]), (10, NOW)),
+            (before(9, NOW), entries(&[]), (10, NOW)),
         ] {
-            let since = since_after_removal(&latest, &removed(numbers), end);
-            assert_eq!(since, millis(expected), "{numbers:?}");
+            let item: Item = serde_json::from_value(item).unwrap();
+            let dropped = Dropped::after_removal(&item, version(20), &removed, EpochMillis::new(NOW));
+            assert_eq!((dropped.version.get(), dropped.since.get()), expected, "{item:?}");
         }
     }
 }

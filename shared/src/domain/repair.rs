@@ -161,7 +161,8 @@ pub fn plan(
             | Finding::Differs { .. }
             | Finding::Unordered { .. }
             | Finding::Late { .. }
-            | Finding::Missed { .. } => {}
+            | Finding::Missed { .. }
+            | Finding::Omitted { .. } => {}
         }
     }
     if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {

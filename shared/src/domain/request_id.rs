@@ -101,8 +101,9 @@ impl RequestHash {
         &self.0
     }
 
-    /// Returns the first 8 characters, 48 bits: the key of a [recent request](super::recent_requests).
+    /// Returns the first 7 characters, 42 bits: the key of a [recent request](super::recent_requests). Keys in one default window
+    /// collide with a probability near 10^-11; then the check digits of the payload tell the requests apart.
     pub fn key(&self) -> &str {
-        self.0.get(..8).unwrap_or(&self.0)
+        self.0.get(..7).unwrap_or(&self.0)
     }
 }

@@ -3,20 +3,18 @@
 //! | stamp | sets | condition |
 //! |---|---|---|
 //! | [`Stamp::At`] | `RecordedAt` to the writer's time | the latest item is older |
-//! | [`Stamp::Tick`] | `RecordedTick` one higher | the latest item has the time that was read, or a slightly later one |
+//! | [`Stamp::Tick`] | `RecordedTick` one higher | the latest item has the time that was read, or a later one |
 //!
 //! A writer first uses `At`. The condition fails if the latest item is not older: another writer's clock is ahead, or that
-//! writer was faster. Then it uses `Tick`, which cannot lose against other writers while it is valid.
-//!
-//! Both can be applied only while the latest item is older than a bound, and an update that was sent again has a later time.
-//! So a request that is delayed on its way cannot be applied after its repetition.
+//! writer was faster. Then it uses `Tick`, which cannot lose against other writers. So `RecordedAt` never decreases, and is the time
+//! of some writer's clock: a thousand ticks are one microsecond.
 
 use std::time::Duration;
 
 use super::{Item, recorded_at::RecordedAt};
 
-/// Time after that of the latest item in which a tick is used and valid. A race takes less.
-pub const TICK_VALIDITY: Duration = Duration::from_secs(1);
+/// Maximum time by which a writer's clock is ahead of the latest item when a tick is used, because the writer lost a race.
+pub const MAX_RACE: Duration = Duration::from_secs(1);
 
 /// Time that an update gives to its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +25,6 @@ pub enum Stamp {
     Tick {
         /// Earliest time of the latest item.
         from: RecordedAt,
-        /// Time that the latest item must not have reached.
-        before: RecordedAt,
     },
 }
 
@@ -42,21 +38,18 @@ impl Stamp {
         if last < now {
             Self::At(now)
         } else if last.ticks() < RecordedAt::MAX_TICKS {
-            Self::Tick {
-                from: recorded,
-                before: recorded.after(TICK_VALIDITY),
-            }
+            Self::Tick { from: recorded }
         } else {
             Self::At(last.next_micro())
         }
     }
 
     /// Returns the stamp that fits a stored latest item after a request with this stamp failed: a tick, if the stamp was the
-    /// reason, and the latest item is recent and not older than `fence`.
+    /// reason, and the latest item is recent and not older than `first`, the time of the first request.
     #[must_use]
-    pub fn after_failure(self, now: RecordedAt, fence: RecordedAt, stored: Option<&Item>) -> Self {
+    pub fn after_failure(self, now: RecordedAt, first: RecordedAt, stored: Option<&Item>) -> Self {
         let recorded = stored.and_then(RecordedAt::of).filter(|_| !self.holds_for(stored));
-        let raced = recorded.filter(|recorded| fence <= *recorded && now < recorded.after(TICK_VALIDITY));
+        let raced = recorded.filter(|recorded| first <= *recorded && now < recorded.after(MAX_RACE));
         Self::fitting(raced.unwrap_or(now), stored)
     }
 
@@ -65,10 +58,9 @@ impl Stamp {
         let recorded = stored.and_then(RecordedAt::of);
         match self {
             Self::At(time) => recorded.is_none_or(|recorded| recorded < *time),
-            Self::Tick { from, before } => {
+            Self::Tick { from } => {
                 let ticks = stored.and_then(RecordedAt::of_latest).map_or(0, RecordedAt::ticks);
-                recorded.is_some_and(|recorded| *from <= recorded && recorded < *before)
-                    && ticks < RecordedAt::MAX_TICKS
+                recorded.is_some_and(|recorded| *from <= recorded) && ticks < RecordedAt::MAX_TICKS
             }
         }
     }
@@ -77,23 +69,7 @@ impl Stamp {
     pub fn time(&self, stored: Option<&Item>) -> RecordedAt {
         match self {
             Self::At(time) => *time,
-            Self::Tick { from, .. } => stored.and_then(RecordedAt::of_latest).unwrap_or(*from).after_ticks(1),
-        }
-    }
-
-    /// Returns the earliest time that the version can get.
-    pub fn start(&self) -> RecordedAt {
-        match self {
-            Self::At(time) => *time,
-            Self::Tick { from, .. } => *from,
-        }
-    }
-
-    /// Returns the time that makes this stamp's condition fail, once the latest item has it.
-    pub fn end(&self) -> RecordedAt {
-        match self {
-            Self::At(time) => *time,
-            Self::Tick { before, .. } => *before,
+            Self::Tick { from } => stored.and_then(RecordedAt::of_latest).unwrap_or(*from).after_ticks(1),
         }
     }
 }
@@ -115,31 +91,24 @@ mod tests {
 
     #[test]
     fn a_lost_race_is_not_run_again() {
-        let tick = Stamp::Tick {
-            from: at(50),
-            before: at(51),
-        };
-        let half = at(50).after(TICK_VALIDITY / 2);
-        for (stamp, now, fence, expected) in [
+        let tick = Stamp::Tick { from: at(50) };
+        let half = at(50).after(MAX_RACE / 2);
+        for (stamp, now, first, expected) in [
             (Stamp::At(at(50)), half, at(50), tick),
-            (tick, half, at(50), Stamp::At(half)),
             (Stamp::At(at(49)), half, at(49), tick),
-            // The latest item was not the reason, is too old, or could be changed by a request without a response.
+            // The latest item was not the reason, is too old, or is older than the first request, which can still be applied.
             (Stamp::At(at(51)), at(52), at(49), Stamp::At(at(52))),
             (Stamp::At(at(49)), at(51), at(49), Stamp::At(at(51))),
             (Stamp::At(at(49)), half, half, Stamp::At(half)),
         ] {
-            assert_eq!(stamp.after_failure(now, fence, Some(&stored(at(50), 0))), expected);
+            assert_eq!(stamp.after_failure(now, first, Some(&stored(at(50), 0))), expected);
         }
         assert_eq!(tick.after_failure(at(60), at(60), None), Stamp::At(at(60)));
     }
 
     #[test]
     fn a_stamp_is_later_than_the_stored_time() {
-        let tick = Stamp::Tick {
-            from: at(5),
-            before: at(6),
-        };
+        let tick = Stamp::Tick { from: at(5) };
         for (now, item, expected) in [
             (at(5), None, Stamp::At(at(5))),
             (at(6), Some(stored(at(5), 3)), Stamp::At(at(6))),
@@ -152,10 +121,10 @@ mod tests {
             assert!(stamp.holds_for(item.as_ref()));
             let before = item.as_ref().and_then(RecordedAt::of_latest);
             assert!(before.is_none_or(|before| before < stamp.time(item.as_ref())));
-            // After the stamp's end, neither it nor a repetition of it can be applied.
-            assert!(!stamp.holds_for(Some(&stored(stamp.end(), 0))));
         }
         assert!(!tick.holds_for(None) && !tick.holds_for(Some(&stored(at(4), 0))));
         assert!(!tick.holds_for(Some(&stored(at(5), 999))));
+        // A tick is valid for ever: the version that was read protects against a second application.
+        assert!(tick.holds_for(Some(&stored(at(500), 0))));
     }
 }

@@ -3,7 +3,10 @@
 mod invalid_update;
 pub mod nested;
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::{
+    collections::{BTreeMap, HashMap},
+    str::FromStr,
+};
 
 pub use invalid_update::InvalidUpdate;
 
@@ -11,13 +14,14 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{
-    AttributeValue, attributes,
+    AttributeValue, attributes, attribution,
     entity::EntityId,
     names,
     number::Decimal,
     payload::{Payload, PayloadText},
     plain::{self, InvalidPlain},
     request_id::RequestId,
+    sent_at::SentAt,
     size::{self, OverLimit},
     time::{EpochMillis, InvalidTime},
     version::Version,
@@ -33,7 +37,7 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](super::marks).
-pub const RESERVED: [&str; 16] = [
+pub const RESERVED: [&str; 19] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -46,9 +50,12 @@ pub const RESERVED: [&str; 16] = [
     names::RESTORED_FROM,
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
-    names::REQUESTS_CHECKPOINT,
+    names::REQUESTS_DROPPED,
+    names::REQUESTS_AHEAD,
     names::TTL,
     names::TOMBSTONE_EXPIRES,
+    names::TOMBSTONE_STATE,
+    names::TOMBSTONE_STAGED,
     names::PINNED,
 ];
 /// Maximum number of attributes of one update. In an [update of a map](nested), a member counts as the names of its path, and the
@@ -84,8 +91,8 @@ pub struct Update {
     pub changes: BTreeMap<String, Change>,
     /// Hash of the original request, if the changes were computed from it and can differ on the next delivery.
     pub request_payload: Option<Payload>,
-    /// Earliest time at which the update can have been sent before. `None` if it is sent for the first time.
-    pub sent_at: Option<EpochMillis>,
+    /// Time at which the update was sent. `None` if it is sent for the first time.
+    pub sent_at: Option<SentAt>,
     /// Sender that the platform reports.
     pub sender: Option<String>,
     /// Version whose attributes the update restores.
@@ -160,7 +167,7 @@ impl Update {
     /// ```
     /// use shared::domain::update::{Ordering, Update};
     ///
-    /// let json = serde_json::from_str(r#"{"ID": "Equipment#1", "State": "WARNING1"}"#).unwrap();
+    /// let json = shared::json::parse(r#"{"ID": "Equipment#1", "State": "WARNING1"}"#).unwrap();
     /// let update = Update::parse(json, "message-1", Ordering::Arrival).unwrap();
     /// assert_eq!(update.entity.as_str(), "Equipment#1");
     /// assert_eq!(update.request_id.as_str(), "message-1");
@@ -194,7 +201,7 @@ impl Update {
             deleted: flag(&mut members, names::DELETED).ok_or(InvalidUpdate::DeletedIsNoBool)?,
             expires: None,
             timestamp,
-            sent_at: sent_at(&mut members)?,
+            sent_at: sent_at(&mut members)?.map(SentAt::since),
             changes: changes(members)?,
             request_payload: None,
             sender: None,
@@ -225,6 +232,27 @@ impl Update {
         text.part(&version.to_string());
         add_changes(&mut text, changes);
         text.hash()
+    }
+
+    /// Returns the hash of an undelete: the changes that come with it. The version to restore follows from history.
+    pub fn undelete_payload(changes: &BTreeMap<String, Change>) -> Payload {
+        let mut text = PayloadText::default();
+        text.part("undelete");
+        add_changes(&mut text, changes);
+        text.hash()
+    }
+
+    /// Returns the attributes of state that the update sets.
+    pub fn new_state(&self) -> impl Iterator<Item = (&String, &AttributeValue)> {
+        self.changes.iter().filter_map(|(name, change)| match change {
+            Change::Set(value) if attribution::is_state(name) => Some((name, value)),
+            _ => None,
+        })
+    }
+
+    /// Returns `true` if it sets more attributes than one request can. Such an update is not parsed but computed from history.
+    pub fn is_wide(&self) -> bool {
+        self.changes.len() > MAX_ATTRIBUTES && self.new_state().count() > MAX_ATTRIBUTES
     }
 
     /// Checks the rules that do not depend on stored data: names and values that DynamoDB can store, and a size that fits a
@@ -277,6 +305,18 @@ impl Update {
                     name: name.clone(),
                     source,
                 },
+            })?;
+        }
+        if self.deleted {
+            // The latest item has the state of a tombstone in a map.
+            let state = self.new_state().map(|(name, value)| (name.clone(), value.clone()));
+            let state: HashMap<_, _> = state.collect();
+            sent += names::TOMBSTONE_STATE.len() + 3 + state.len();
+            size::check_attribute(names::TOMBSTONE_STATE, &AttributeValue::M(state)).map_err(|source| {
+                InvalidUpdate::Attribute {
+                    name: names::TOMBSTONE_STATE.to_owned(),
+                    source,
+                }
             })?;
         }
         size::check_version_bytes(stored)?;

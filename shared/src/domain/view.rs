@@ -6,7 +6,7 @@ use super::{
     AttributeValue, Item,
     attached::{
         self,
-        item::{BACKFILL, ITEM_VERSION, STREAM, StreamChange},
+        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, STREAM, StreamChange},
     },
     attributes::{same_value, text},
     attribution,
@@ -52,7 +52,7 @@ pub struct VersionView {
 }
 
 /// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
-pub const BOOKKEEPING: [&str; 20] = [
+pub const BOOKKEEPING: [&str; 21] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -60,7 +60,8 @@ pub const BOOKKEEPING: [&str; 20] = [
     names::REQUEST_PAYLOAD,
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
-    names::REQUESTS_CHECKPOINT,
+    names::REQUESTS_DROPPED,
+    names::REQUESTS_AHEAD,
     names::RECORDED_AT,
     names::RECORDED_BY,
     names::RECORDED_VERSION,
@@ -81,6 +82,11 @@ impl VersionView {
         self.change
             .as_ref()
             .is_some_and(|change| change.origin == super::attached::item::StateOrigin::Late)
+    }
+
+    /// Returns `true` if the version does not have the state of the item, because it did not fit.
+    pub fn is_omitted(&self) -> bool {
+        self.change.as_ref().is_some_and(|change| change.omission.is_some())
     }
 
     /// Returns the attributes, with one that is `true` if the version is a tombstone: `Deleted`, or `(deleted)` if other programs
@@ -149,7 +155,8 @@ impl VersionView {
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
     /// "Reason": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table also has
-    /// `Stream`, `ItemVersion`, and one of the marks `Baseline`, `Missed` and `Late`.
+    /// `Stream`, `ItemVersion`, and one of the marks `Baseline`, `Missed` and `Late`, a late one `After`, and one without its state
+    /// `Omitted`.
     pub fn record_json(&self) -> Map<String, Value> {
         let change = self.change.as_ref();
         let recorded_by = self.recorded_by_stream.then_some(match change {
@@ -172,6 +179,8 @@ impl VersionView {
                 change.and_then(|change| Some(plain::attribute(change.item_version.as_ref()?))),
             ),
             (mark.unwrap_or_default(), mark.map(|_| true.into())),
+            (AFTER, change.and_then(|change| Some(json!(change.after?)))),
+            (OMITTED, change.and_then(|change| Some(change.omission?.to_json()))),
         ];
         let members = members
             .into_iter()

@@ -16,7 +16,7 @@ pub mod put;
 pub mod read;
 pub mod write;
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{Client, config::retry::RetryConfig, types::AttributeValue};
 use tokio::time::Instant;
@@ -198,31 +198,30 @@ impl Store {
         (self.is_migrating() && layout::is_history(sort_key, self.digits)).then_some(&self.table)
     }
 
-    /// Converts an item that was read from a table to one whose attributes are flat.
-    pub(crate) fn flat(&self, item: HashMap<String, AttributeValue>, table: &str) -> Item {
-        let item = Item::from(item);
+    /// Converts an item of a table to one whose attributes are flat. Its parts are [joined](Self::flat_all).
+    pub(crate) fn flat(&self, item: Item, table: &str) -> Item {
         let is_history = layout::table_name(table) != layout::table_name(&self.table);
-        let is_stored = is_history && self.digits.version_of_item(&item).is_some();
-        match is_stored {
-            true if self.attached.is_some() => attached_item::flat(item),
-            true => layout::version_item(item),
-            false => item,
+        match self.digits.version_of_item(&item) {
+            Some(_) if !is_history => layout::version_item_beside_latest(item),
+            Some(_) if self.attached.is_some() => attached_item::flat(item),
+            Some(_) => layout::version_item(item),
+            None => item,
         }
     }
 
-    /// Returns the view of a flat item.
-    pub(crate) fn view(&self, entity: &EntityId, version: Version, item: Item) -> VersionView {
+    /// Returns the view of a version item or a latest item, as the reads of the store return it.
+    pub fn view(&self, entity: &EntityId, version: Version, item: Item) -> VersionView {
         match self.attached {
             Some(_) => VersionView::of_attached(entity.clone(), version, item),
             None => VersionView::new(entity.clone(), version, item),
         }
     }
 
-    /// Returns the item that the table of history stores for a version.
-    pub(crate) fn stored<'v>(&self, version: &'v VersionItem) -> Cow<'v, Item> {
+    /// Returns the items that the table of history stores for a version: the version item, and its further parts.
+    pub(crate) fn stored(&self, version: &VersionItem) -> Vec<Item> {
         match self.has_own_history() {
-            true => layout::stored(version.item(), self.compression).map_or(Cow::Borrowed(version.item()), Cow::Owned),
-            false => Cow::Borrowed(version.item()),
+            true => layout::stored(version.item(), self.compression),
+            false => layout::stored_beside_latest(version.item()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A snapshot of every request, as it goes over the wire.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::{
         version_item::VersionItem,
     },
     dynamodb::{
-        Store,
+        HistoryTable, Store,
         maintain::{
             backfill, create_table, move_latest, prune, purge, purge_marker,
             raise_latest::{self, Raised},
@@ -36,11 +36,15 @@ use crate::{
         },
         read::{
             batch_get_items, describe_table, get_item, item_collection, query_items, scan_items, scan_latest,
-            scan_request, scan_segment, sort_keys, table_config, table_state,
+            scan_request, scan_segment, sort_keys,
+            table_config::{self, StoredLayout},
+            table_identity::TableIdentity,
+            table_state,
         },
         s,
         write::{
             earlier_delivery::Guard,
+            ended_state,
             form::{self, Form},
             lifetime::Lifetime,
             metadata,
@@ -79,7 +83,7 @@ fn form(recent_requests: RecentRequests) -> Form {
     Form {
         recent_requests,
         stamp: Stamp::At(now()),
-        guard: Guard::None,
+        guard: Guard::default(),
         lifetime: Lifetime::assumed(now()),
         order: Order::ByTimestamp,
     }
@@ -92,7 +96,7 @@ async fn updated(update: &Update, form: &Form) -> Value {
 
 async fn written(json: Value, ordering: Ordering) -> Value {
     let update = Update::parse(json, "request-1", ordering).unwrap();
-    let form = form(RecentRequests::assumed(&update, Window::default()));
+    let form = form(RecentRequests::assumed(&update, Window::default(), now()));
     updated(&update, &form).await
 }
 
@@ -124,7 +128,7 @@ async fn put_version() {
         "B": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
     });
     let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
-    let body = sent(async |client| put_version::request(&version, "Table").send_with(&client).await).await;
+    let body = sent(async |client| put_version::request(version.item(), "Table").send_with(&client).await).await;
     insta::assert_json_snapshot!("put_version", body);
 }
 
@@ -221,11 +225,17 @@ async fn pruning() {
         ("prune_floor", prune::floor_request(&equipment(), version, "Table")),
         (
             "prune_mark",
-            prune::mark_request(&equipment(), version, time, "Table", digits),
+            prune::mark_request(&equipment(), version, prune::Mark::Expires(time), "Table", digits),
         ),
         (
             "prune_pin",
-            prune::pin_request(&equipment(), version, time, "Table", digits),
+            prune::mark_request(
+                &equipment(),
+                version,
+                prune::Mark::Pinned { now: time },
+                "Table",
+                digits,
+            ),
         ),
         (
             "prune_unpin",
@@ -295,11 +305,16 @@ async fn forms_of_an_update() {
     let mut update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let window = Window::new(3).unwrap();
     let with_requests = |count: u32| {
-        let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": format!("{number}.00001")})));
+        let requests = (1..=count).map(|number| {
+            (
+                format!("hash-{number}"),
+                json!({"N": format!("{number}.000018688{number}")}),
+            )
+        });
         let requests = Value::Object(requests.collect());
         item(json!({
             "Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}, "RequestsSince": {"N": "5"},
-            "RequestsCheckpoint": {"L": [{"N": "9"}, {"N": "1000"}]},
+            "RequestsDropped": {"N": "3"},
         }))
     };
     let none = item(json!({"Latest": {"N": "6"}, "RequestId": {"S": "request-0"}}));
@@ -312,27 +327,21 @@ async fn forms_of_an_update() {
         let form = form(RecentRequests::fitting(&update, window, now(), stored).unwrap());
         insta::assert_json_snapshot!(name, updated(&update, &form).await);
     }
-    let recent_requests = RecentRequests::assumed(&update, window);
+    let recent_requests = RecentRequests::assumed(&update, window, now());
     let tick = Form {
-        stamp: Stamp::Tick {
-            from: now(),
-            before: now().after(std::time::Duration::from_secs(1)),
-        },
+        stamp: Stamp::Tick { from: now() },
         ..form(recent_requests.clone())
     };
     insta::assert_json_snapshot!("write_version_tick", updated(&update, &tick).await);
-    let checked = Version::FIRST;
-    for (name, guard) in [
-        ("guard_since", Guard::Since(EpochMillis::new(7))),
-        (
-            "guard_unchanged",
-            Guard::Unchanged {
-                since: Some(EpochMillis::new(7)),
-                checked,
-            },
-        ),
-        ("guard_complete", Guard::Unchanged { since: None, checked }),
-    ] {
+    let late = Guard {
+        sent: Some(EpochMillis::new(7)),
+        ..Guard::default()
+    };
+    let read = Guard {
+        base: Version::new(6),
+        ..late
+    };
+    for (name, guard) in [("guard_sent", late), ("guard_base", read)] {
         let guarded = Form {
             guard,
             ..form(recent_requests.clone())
@@ -348,12 +357,37 @@ async fn forms_of_an_update() {
         ..form(recent_requests.clone())
     };
     insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
+    let tombstone = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Deleted": {"BOOL": true}, "Note": {"S": "n"},
+        "RecordedVersion": {"N": "6"}, "Actor": {"S": "amy"}, "TombstoneState": {"M": {"Why": {"S": "sold"}}},
+    }));
+    let after_deletion = Form {
+        lifetime: Lifetime::fitting(&update, now(), Some(&tombstone)),
+        ..form(recent_requests.clone())
+    };
+    insta::assert_json_snapshot!("write_version_after_deletion", updated(&update, &after_deletion).await);
+    let live = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "State": {"S": "OK"}, "Note": {"S": "n"},
+    }));
+    let json = json!({"ID": "Equipment#1", "Deleted": true, "Actor": "amy", "Why": "sold", "Note": null});
+    let deletion = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let deleting = Form {
+        lifetime: Lifetime::fitting(&deletion, now(), Some(&live)),
+        ..form(RecentRequests::assumed(&deletion, window, now()))
+    };
+    insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
+    let ended = ["Note".to_owned(), "State".to_owned()];
+    let removal = ended_state::request(&deletion.entity, Version::new(7).unwrap(), &ended, "Table");
+    insta::assert_json_snapshot!(
+        "remove_ended_state",
+        sent(async |client| removal.send_with(&client).await).await
+    );
     let by_time = item(json!({"Latest": {"N": "6"}, "Time": {"S": "2020-11-01T20:04:00"}}));
     let json = json!({"ID": "Equipment#1", "Time": "2020-11-01T20:05:00"});
     let timed = Update::parse(json, "request-1", Ordering::Time).unwrap();
     let after_time = Form {
         order: Order::fitting(Some(&by_time)),
-        ..form(RecentRequests::assumed(&timed, window))
+        ..form(RecentRequests::assumed(&timed, window, now()))
     };
     insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
     let expiring = Update {
@@ -363,7 +397,7 @@ async fn forms_of_an_update() {
     };
     insta::assert_json_snapshot!(
         "write_version_expiring_tombstone",
-        updated(&expiring, &form(RecentRequests::assumed(&expiring, window))).await
+        updated(&expiring, &form(RecentRequests::assumed(&expiring, window, now()))).await
     );
     update.sender = Some("app via AIDA".to_owned());
     update.restored_from = Some(Version::FIRST);
@@ -410,7 +444,7 @@ async fn write_transaction() {
             }),
             is_absent: stored.is_none(),
             marker_expires: ledger,
-            version_item: with_version.then_some(Cow::Borrowed(version.item())),
+            version_items: with_version.then(|| version.item().clone()).into_iter().collect(),
         };
         let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
@@ -432,7 +466,7 @@ async fn write_transaction_nested() {
         form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored)).unwrap()),
         is_absent: false,
         marker_expires: None,
-        version_item: Some(Cow::Borrowed(version.item())),
+        version_items: vec![version.item().clone()],
     };
     let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
     let mut body = sent(async |client| request.send_with(&client).await).await;
@@ -472,16 +506,29 @@ async fn reads() {
 #[tokio::test]
 async fn tables_and_metadata() {
     let digits = VersionDigits::default();
-    let condition = "attribute_not_exists(#digits) OR #digits = :digits";
-    let own = "attribute_not_exists(#history)";
+    let layout = |history: Option<&str>, is_migrating| StoredLayout {
+        digits,
+        history: history.map(|name| HistoryTable {
+            name: name.to_owned(),
+            is_migrating,
+        }),
+        table: TableIdentity {
+            id: "a-table-id".to_owned(),
+            name: "Table".to_owned(),
+        },
+    };
+    let mut original = layout(Some("History"), false);
+    original.table.id = "an-earlier-id".to_owned();
+    let (same, own) = (layout(None, false), layout(Some("History"), true));
     let requests = [
-        (
-            "table_config",
-            table_config::request(digits, None, false, condition, "Table"),
-        ),
+        ("table_config", table_config::request(&same, None, "Table")),
         (
             "table_config_own_history",
-            table_config::request(digits, Some("History"), true, own, "Table"),
+            table_config::request(&own, Some(&same), "Table"),
+        ),
+        (
+            "table_config_adopted",
+            table_config::request(&layout(Some("Copy"), false), Some(&original), "Table"),
         ),
         (
             "table_config_migrated",

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     domain::{
@@ -10,13 +9,14 @@ use shared::{
             AttachedTable,
             change::Change,
             decision::{Decision, Tail, decide},
-            item::{Recorded, State, StateOrigin},
+            item::{OmissionReason, Recorded, State, StateOrigin},
         },
         entity::EntityId,
         version::Version,
     },
     dynamodb::{
         Store,
+        client::error::ServiceError,
         put::{
             append::{Append, Appended},
             put_version::PutError,
@@ -36,7 +36,7 @@ const MAX_TAKEN: u32 = 5;
 pub(super) struct Batch<'a> {
     pub(super) store: &'a Store,
     pub(super) table: &'a AttachedTable,
-    pub(super) records: &'a [&'a RawValue],
+    pub(super) records: &'a [&'a str],
     pub(super) headers: &'a [Header],
     pub(super) deadline: Deadline,
     /// `true` if versions count as written, but are not.
@@ -56,6 +56,8 @@ pub(super) struct Lane {
     consistent: bool,
     /// States that the first record adds, and the version of the first of them.
     pending: Option<(Version, VecDeque<State>)>,
+    /// `true` if a version of the first record has no state.
+    is_omitted: bool,
     /// Number of times that another writer took the version of the first record.
     taken: u32,
 }
@@ -69,6 +71,7 @@ impl Lane {
             tail: None,
             consistent: false,
             pending: None,
+            is_omitted: false,
             taken: 0,
         }
     }
@@ -94,19 +97,25 @@ impl Lane {
                     }
                 }
             }
-            let (version, state) = match &self.pending {
-                Some((version, states)) => (*version, states.front().cloned()?),
-                None => continue,
+            let Some((version, states)) = &mut self.pending else {
+                continue;
             };
-            match Append::new(batch.table, &self.entity, version, state, batch.store.compression()) {
-                Ok(append) => return Some(append),
+            let state = states.front_mut()?;
+            match Append::new(batch.table, &self.entity, *version, state, batch.store.compression()) {
+                Ok(append) => {
+                    if append.omission().is_some() {
+                        state.omit(batch.table, OmissionReason::TooLarge);
+                        self.is_omitted = true;
+                    }
+                    return Some(append);
+                }
                 Err(error) => self.fail(error.into()),
             }
         }
     }
 
     /// Applies the outcome of the version that [`Self::next_append`] returned.
-    pub(super) fn settle(&mut self, appended: Appended) {
+    pub(super) fn settle(&mut self, appended: Appended, table: &AttachedTable) {
         match appended {
             Appended::Recorded => self.recorded(),
             Appended::Taken => {
@@ -117,8 +126,19 @@ impl Lane {
                 }
             }
             Appended::NotReached => self.fail(RecordFailure::NotReached),
-            Appended::Failed(error) => self.fail(error.into()),
+            Appended::Failed(error) => {
+                let failure = RecordFailure::from(error);
+                if !(matches!(failure, RecordFailure::Rejected(_)) && self.omit(table)) {
+                    self.fail(failure);
+                }
+            }
         }
+    }
+
+    /// Leaves out the first state, which DynamoDB rejects. Returns `false` if it is left out already.
+    fn omit(&mut self, table: &AttachedTable) -> bool {
+        let state = self.pending.as_mut().and_then(|(_, states)| states.front_mut());
+        state.is_some_and(|state| state.omit(table, OmissionReason::Rejected))
     }
 
     /// Decides about a record. Without an outcome, `pending` has its states.
@@ -128,14 +148,22 @@ impl Lane {
         loop {
             match decide(batch.table, &change, &tail) {
                 Decision::AlreadyRecorded => {
+                    // An earlier delivery may have ended before the record was in quarantine.
+                    self.is_omitted = tail.is_omitted(&change.place);
                     self.tail = Some(tail);
-                    return Ok(Some(Outcome::AlreadyRecorded));
+                    return Ok(Some(self.ended(Outcome::AlreadyRecorded)));
                 }
                 Decision::Unchanged => {
+                    self.is_omitted = tail.is_omitted(&change.place);
                     self.tail = Some(tail);
-                    return Ok(Some(Outcome::Skipped));
+                    return Ok(Some(self.ended(Outcome::Skipped)));
+                }
+                Decision::Pruned => {
+                    self.tail = Some(tail);
+                    return Ok(Some(Outcome::Pruned));
                 }
                 Decision::Append(states) => {
+                    self.is_omitted = tail.is_omitted(&change.place);
                     // The last state is not needed any more, and can be large.
                     self.pending = tail.next().map(|version| (version, states));
                     return match self.pending {
@@ -144,7 +172,23 @@ impl Lane {
                     };
                 }
                 Decision::ReadMore => self.read(&mut tail, batch).await?,
+                Decision::ReadConsistently => {
+                    (tail, self.consistent) = (Tail::default(), true);
+                    self.read(&mut tail, batch).await?;
+                }
+                Decision::ReadFloor => {
+                    let floor = batch.store.floor(&self.entity, true);
+                    tail.floor = Some(within(batch.deadline, floor).await?);
+                }
             }
+        }
+    }
+
+    /// Returns the outcome of a record whose versions are in history: it fails if one of them has no state.
+    fn ended(&self, outcome: Outcome) -> Outcome {
+        match self.is_omitted {
+            true => RecordFailure::Omitted.into(),
+            false => outcome,
         }
     }
 
@@ -163,14 +207,8 @@ impl Lane {
     }
 
     async fn read(&self, tail: &mut Tail, batch: Batch<'_>) -> Result<(), RecordFailure> {
-        if !batch.deadline.allows_start() {
-            return Err(RecordFailure::NotReached);
-        }
         let read = batch.store.extend_tail(&self.entity, tail, self.consistent);
-        match timeout_at(batch.deadline.finish_by, read).await {
-            Ok(read) => read.map_err(|error| RecordFailure::of_read(PutError(error))),
-            Err(_) => Err(RecordFailure::NotReached),
-        }
+        within(batch.deadline, read).await
     }
 
     fn recorded(&mut self) {
@@ -190,25 +228,42 @@ impl Lane {
         self.tail = state.map(|state| Tail {
             versions: vec![Recorded::of_state(version, state)],
             is_complete: version == Version::FIRST,
+            // The number was free, so there is no newer version.
+            is_consistent: true,
+            floor: None,
         });
-        self.finish(Outcome::Recorded);
+        self.finish(self.ended(Outcome::Recorded));
     }
 
     /// Ends the first record.
     fn finish(&mut self, outcome: Outcome) {
-        (self.pending, self.taken) = (None, 0);
+        (self.pending, self.taken, self.is_omitted) = (None, 0, false);
         self.outcomes
             .extend(self.records.pop_front().map(|index| (index, outcome)));
     }
 
     /// Ends the first record with a failure. A failure that a retry can remedy ends the later records too, so that their order
     /// holds.
-    fn fail(&mut self, failure: RecordFailure) {
+    pub(super) fn fail(&mut self, failure: RecordFailure) {
         let is_permanent = failure.is_permanent();
         self.tail = None;
         self.finish(failure.into());
         while !is_permanent && !self.records.is_empty() {
             self.finish(RecordFailure::NotReached.into());
         }
+    }
+}
+
+/// Waits for a read until the deadline.
+async fn within<T>(
+    deadline: Deadline,
+    read: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, RecordFailure> {
+    if !deadline.allows_start() {
+        return Err(RecordFailure::NotReached);
+    }
+    match timeout_at(deadline.finish_by, read).await {
+        Ok(read) => read.map_err(|error| RecordFailure::of_read(PutError(error))),
+        Err(_) => Err(RecordFailure::NotReached),
     }
 }

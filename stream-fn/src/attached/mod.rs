@@ -18,7 +18,6 @@ mod record;
 use std::collections::{HashMap, VecDeque};
 
 use futures::{StreamExt as _, stream};
-use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     domain::{attached::AttachedTable, entity::EntityId},
@@ -26,6 +25,7 @@ use shared::{
         Store,
         put::append::{self, Append},
     },
+    panics,
 };
 
 use self::{
@@ -49,12 +49,15 @@ const MAX_CONCURRENT_WRITES: usize = 8;
 pub(crate) async fn write(
     store: &Store,
     table: &AttachedTable,
-    records: &[&RawValue],
+    records: &[&str],
     origin: Origin,
     deadline: Deadline,
     is_dry: bool,
 ) -> Vec<ProcessedRecord> {
-    let headers: Vec<_> = records.iter().map(|raw| record::header(table, raw)).collect();
+    let headers: Vec<_> = records
+        .iter()
+        .map(|raw| record::caught(raw, |raw| record::header(table, raw)))
+        .collect();
     let mut outcomes = purged(store, &headers, origin, deadline).await;
     let batch = Batch {
         store,
@@ -78,7 +81,7 @@ pub(crate) async fn write(
             request: None,
             outcome: match (header.content, outcome) {
                 (_, Some(outcome)) => outcome,
-                (Err(malformed), None) => RecordFailure::from(malformed).into(),
+                (Err(failure), None) => failure.into(),
                 (Ok(_), None) => RecordFailure::NotReached.into(),
             },
         });
@@ -154,7 +157,11 @@ async fn process(batch: Batch<'_>, mut waiting: VecDeque<Lane>) -> Vec<(usize, O
         }
         let advanced: Vec<_> = stream::iter(active)
             .map(async |mut lane| {
-                let append = Box::pin(lane.next_append(batch)).await;
+                let append = panics::caught_async(Box::pin(lane.next_append(batch))).await;
+                let append = append.unwrap_or_else(|panicked| {
+                    lane.fail(panicked.into());
+                    None
+                });
                 (lane, append)
             })
             .buffered(MAX_CONCURRENT_READS)
@@ -170,7 +177,7 @@ async fn process(batch: Batch<'_>, mut waiting: VecDeque<Lane>) -> Vec<(usize, O
         }
         let appended = append(batch, &appends).await;
         for (lane, appended) in lanes.iter_mut().zip(appended) {
-            lane.settle(appended);
+            lane.settle(appended, batch.table);
         }
         active = lanes;
     }
@@ -187,7 +194,12 @@ async fn append(batch: Batch<'_>, appends: &[Append]) -> Vec<append::Appended> {
     let appended: Vec<_> = stream::iter(0..ranges.len())
         .map(|index| {
             let (start, end) = ranges[index];
-            batch.store.append_versions(&appends[start..end], batch.deadline)
+            async move {
+                let appends = &appends[start..end];
+                let appended = panics::caught_async(batch.store.append_versions(appends, batch.deadline)).await;
+                // Those that were written are found by their next delivery.
+                appended.unwrap_or_else(|_| vec![append::Appended::NotReached; appends.len()])
+            }
         })
         .buffered(MAX_CONCURRENT_WRITES)
         .collect()

@@ -3,23 +3,25 @@
 //! The [`Header`] has the keys, the place and the time, which group the records of a batch by item. The images are parsed when
 //! the record is processed, to limit memory.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use shared::domain::{
-    Item,
-    attached::{
-        AttachedTable,
-        change::{Change, NewState, Place, Principal, RecordImage, stream_label},
-        key,
+use shared::{
+    domain::{
+        Item,
+        attached::{
+            AttachedTable,
+            change::{Change, NewState, Place, Principal, RecordImage, stream_label},
+            key,
+        },
+        attributes::{self, same_value},
+        entity::EntityId,
+        sequence::SequenceNumber,
     },
-    attributes::same_value,
-    entity::EntityId,
-    sequence::SequenceNumber,
+    json::{self, Members},
+    panics,
 };
 
 use crate::{
-    error::Malformed,
-    record::{created_micros, read, sequence_number, whole_image},
+    error::{Malformed, RecordFailure},
+    record::{created_micros, number_of, sequence_number, whole_image},
 };
 
 /// Parts of a record that are known before its images are parsed.
@@ -29,21 +31,22 @@ pub(super) struct Header {
     /// Item of the record, also if the record is malformed, so that it can be put into the quarantine of the item.
     pub(super) entity: Option<EntityId>,
     /// Place and keys of the change.
-    pub(super) content: Result<(Place, Item), Malformed>,
+    pub(super) content: Result<(Place, Item), RecordFailure>,
 }
 
 /// Parses a record except for its images.
-pub(super) fn header(table: &AttachedTable, raw: &RawValue) -> Header {
+pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
     let Some((record, change)) = raw_record(raw) else {
         return Header {
             sequence_number: None,
             created_micros: None,
             entity: None,
-            content: Err(Malformed::NotARecord),
+            content: Err(Malformed::NotARecord.into()),
         };
     };
-    let number = sequence_number(change.sequence_number);
-    let keys: Option<Item> = read(change.keys);
+    let number = sequence_number(&change);
+    let keys = change.get("Keys");
+    let keys = keys.and_then(|keys| attributes::item_from_dynamodb_json(keys).ok());
     let entity = keys.as_ref().map(|keys| key::of_item(table, keys));
     let content = match (&entity, &keys) {
         (None, _) | (_, None) => Err(Malformed::NoKeys),
@@ -53,26 +56,38 @@ pub(super) fn header(table: &AttachedTable, raw: &RawValue) -> Header {
             .map(|place| (place, keys_of(table, keys))),
     };
     Header {
-        created_micros: change.created.and_then(|created| created_micros(created, 6)),
+        created_micros: change
+            .get("ApproximateCreationDateTime")
+            .and_then(|created| created_micros(created, 6)),
         entity: match entity {
             Some(Ok(entity)) => Some(entity),
             _ => keys.as_ref().and_then(key::of_other_keys),
         },
         sequence_number: number,
-        content,
+        content: content.map_err(RecordFailure::from),
     }
+}
+
+/// Parses the header of a record with `parse`. After a panic, it has only its sequence number.
+pub(super) fn caught(raw: &str, parse: impl FnOnce(&str) -> Header) -> Header {
+    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Header {
+        sequence_number: number_of(raw),
+        created_micros: None,
+        entity: None,
+        content: Err(panicked.into()),
+    })
 }
 
 /// Parses the images of a record with this header.
 pub(super) fn change(
-    raw: &RawValue,
+    raw: &str,
     entity: EntityId,
     created_micros: Option<i64>,
     (place, key): (Place, Item),
 ) -> Result<Change, Malformed> {
     let (record, change) = raw_record(raw).ok_or(Malformed::NotARecord)?;
-    let image = |raw: Option<&RawValue>| -> Result<Option<Item>, Malformed> {
-        let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
+    let image = |raw: Option<&str>| -> Result<Option<Item>, Malformed> {
+        let Some(raw) = raw else {
             return Ok(None);
         };
         let image = whole_image(raw)?;
@@ -82,14 +97,14 @@ pub(super) fn change(
             false => Err(Malformed::ImageKeys),
         }
     };
-    let event_name: Option<String> = read(record.event_name);
-    let old = image(change.old_image)?;
+    let event_name = record.string("eventName");
+    let old = image(change.value("OldImage"))?;
     let new = match event_name.as_deref() {
-        Some("INSERT" | "MODIFY") => NewState::Item(image(change.new_image)?.ok_or(Malformed::NoNewImage)?),
-        Some("REMOVE") => NewState::Deleted(principal(record.user_identity)),
+        Some("INSERT" | "MODIFY") => NewState::Item(image(change.value("NewImage"))?.ok_or(Malformed::NoNewImage)?),
+        Some("REMOVE") => NewState::Deleted(principal(&record)),
         _ => return Err(Malformed::EventName),
     };
-    let view: Option<String> = read(change.view_type);
+    let view = change.string("StreamViewType");
     let has_old_images = match view.as_deref() {
         Some("NEW_AND_OLD_IMAGES") => true,
         Some(_) => false,
@@ -107,17 +122,15 @@ pub(super) fn change(
     })
 }
 
-fn raw_record(raw: &RawValue) -> Option<(RawRecord<'_>, RawChange<'_>)> {
-    // The parser accepts the members of a list by their position, too.
-    let text = Some(raw.get()).filter(|raw| raw.trim_start().starts_with('{'))?;
-    let mut record: RawRecord = serde_json::from_str(text).ok()?;
-    let change = record.dynamodb.take()?;
-    let change = Some(change.get()).filter(|change| change.trim_start().starts_with('{'))?;
-    Some((record, serde_json::from_str(change).ok()?))
+/// Returns the members of a record, and those of its change.
+fn raw_record(raw: &str) -> Option<(Members<'_>, Members<'_>)> {
+    let record = json::members(raw).ok()?;
+    let change = json::members(record.get("dynamodb")?).ok()?;
+    Some((record, change))
 }
 
-fn place(record: &RawRecord, number: Option<SequenceNumber>) -> Option<Place> {
-    let arn: String = read(record.source)?;
+fn place(record: &Members, number: Option<SequenceNumber>) -> Option<Place> {
+    let arn = record.string("eventSourceARN")?;
     let number = number.filter(|number| number.as_str().bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(Place {
         stream: stream_label(&arn)?.to_owned(),
@@ -134,45 +147,10 @@ fn keys_of(table: &AttachedTable, keys: &Item) -> Item {
     Item::from(members.collect::<std::collections::HashMap<_, _>>())
 }
 
-fn principal(raw: Option<&RawValue>) -> Option<Principal> {
-    let identity: UserIdentity = read(raw)?;
-    Some(Principal::new(identity.kind.as_deref(), identity.principal_id?))
-}
-
 /// A record of a Kinesis stream has the identity under other names, and is not supported: it has no place.
-#[derive(Deserialize)]
-struct UserIdentity {
-    #[serde(rename = "type", alias = "Type")]
-    kind: Option<String>,
-    #[serde(rename = "principalId", alias = "PrincipalId")]
-    principal_id: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct RawRecord<'a> {
-    #[serde(rename = "eventName", borrow)]
-    event_name: Option<&'a RawValue>,
-    #[serde(rename = "eventSourceARN", borrow)]
-    source: Option<&'a RawValue>,
-    #[serde(rename = "userIdentity", borrow)]
-    user_identity: Option<&'a RawValue>,
-    #[serde(borrow)]
-    dynamodb: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct RawChange<'a> {
-    #[serde(borrow)]
-    keys: Option<&'a RawValue>,
-    #[serde(borrow)]
-    old_image: Option<&'a RawValue>,
-    #[serde(borrow)]
-    new_image: Option<&'a RawValue>,
-    #[serde(borrow)]
-    sequence_number: Option<&'a RawValue>,
-    #[serde(rename = "ApproximateCreationDateTime", borrow)]
-    created: Option<&'a RawValue>,
-    #[serde(rename = "StreamViewType", borrow)]
-    view_type: Option<&'a RawValue>,
+fn principal(record: &Members) -> Option<Principal> {
+    let identity = json::members(record.get("userIdentity")?).ok()?;
+    let text = |names: [&str; 2]| names.into_iter().find_map(|name| identity.string(name));
+    let principal_id = text(["principalId", "PrincipalId"])?;
+    Some(Principal::new(text(["type", "Type"]).as_deref(), principal_id))
 }

@@ -150,10 +150,13 @@ async fn respond(
     latency: Duration,
     counts: &Counts,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let updates = request
-        .headers()
-        .get("x-amz-target")
-        .is_some_and(|target| target.as_bytes().ends_with(b".UpdateItem"));
+    let target = request.headers().get("x-amz-target").cloned();
+    let is = |operation: &[u8]| {
+        target
+            .as_ref()
+            .is_some_and(|target| target.as_bytes().ends_with(operation))
+    };
+    let (updates, describes) = (is(b".UpdateItem"), is(b".DescribeTable"));
     let body = request
         .into_body()
         .collect()
@@ -165,8 +168,12 @@ async fn respond(
     }
     let body = if updates {
         let latest = counts.latest.fetch_add(1, Ordering::Relaxed) + 1;
-        // An update of a latest item, or the claim of the table's layout when a function starts.
-        format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}},"VersionDigits":{{"N":"1"}}}}}}"#)
+        format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}}}}}}"#)
+    } else if describes {
+        r#"{"Table":{"TableId":"STUB"}}"#.to_owned()
+    } else if body.as_ref().is_ok_and(|body| count(body, b"\"#vzero\"") > 0) {
+        // The layout of the table, which functions read when they start.
+        r#"{"Item":{"VersionDigits":{"N":"1"},"TableId":{"S":"STUB"},"TableName":{"S":"STUB"}}}"#.to_owned()
     } else {
         let statements = body.map_or(0, |body| count(&body, b"\"Statement\":"));
         let responses = vec!["{}"; statements].join(",");

@@ -7,10 +7,15 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use shared::domain::{
-    AttributeValue, Item, names, plain,
-    time::EpochMillis,
-    update::{Change, EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested},
+use shared::{
+    domain::{
+        AttributeValue, Item, names, plain,
+        time::EpochMillis,
+        update::{
+            Change, EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested,
+        },
+    },
+    json,
 };
 
 use crate::{error::CliError, write_options::WriteOptions};
@@ -55,8 +60,8 @@ pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
     for (name, text) in &changes.set {
         members.insert(name.clone(), json!(text));
     }
-    for (name, json) in &changes.set_json {
-        let value = serde_json::from_str(json).map_err(|error| CliError::usage(name, error))?;
+    for (name, text) in &changes.set_json {
+        let value = json::parse(text).map_err(|error| CliError::usage(name, error))?;
         members.insert(name.clone(), value);
     }
     members.extend(changes.unset.iter().map(|name| (name.clone(), Value::Null)));
@@ -78,7 +83,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, CliError> {
 fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
     let text = text_of(path)?;
     let name = path.display().to_string();
-    let value = serde_json::from_str(&text).map_err(|error| CliError::usage(&name, error))?;
+    let value = json::parse(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
         return Err(CliError::Usage(format!("{name}: it is not a JSON object")));
     };

@@ -164,15 +164,14 @@ async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store
     }
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
-    if new.digits() != default && !new.is_empty().await? {
+    if width == Width::Store {
+        new.claim_layout().await?;
+    } else if new.digits() != default && !new.is_empty().await? {
         return Err(LayoutError::Width {
             stored: default,
             requested: new.digits(),
         }
         .into());
-    }
-    if width == Width::Store {
-        new.store_layout().await?;
     }
     Ok(new)
 }

@@ -5,7 +5,7 @@ use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        maintain::create_table::CreateTableError,
+        maintain::{adopt_table::AdoptError, create_table::CreateTableError},
         read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
@@ -25,6 +25,8 @@ pub(crate) enum CliError {
     /// The width of version keys is not known, or another one.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
     #[error(transparent)]
     CreateTable(#[from] CreateTableError),
     #[error(transparent)]
@@ -47,12 +49,14 @@ impl CliError {
     /// Returns 2 for usage, 3 for not found, 4 for a conflict or findings, 5 for a service or the network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_)
-            | Self::Layout(LayoutError::Width { .. } | LayoutError::History { .. })
-            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
+            Self::Layout(error) => layout_exit_code(error),
+            Self::Usage(_) | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
             Self::Explained { exit_code, .. } => *exit_code,
+            Self::Adopt(AdoptError::NotNamed(_)) => 2,
+            Self::Adopt(AdoptError::Service(_) | AdoptError::Create(_)) => 5,
+            Self::Adopt(AdoptError::Layout(error)) => layout_exit_code(error),
             Self::NotFound(_) => 3,
-            Self::Conflict(_) => 4,
+            Self::Conflict(_) | Self::Adopt(_) => 4,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => 2,
                 Kind::NotFound => 3,
@@ -66,7 +70,7 @@ impl CliError {
             {
                 2
             }
-            Self::Layout(_) | Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
+            Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
         }
     }
 
@@ -77,6 +81,10 @@ impl CliError {
     pub(crate) fn no_entity(id: &str) -> Self {
         OperationError::NoEntity(id.to_owned()).into()
     }
+}
+
+fn layout_exit_code(error: &LayoutError) -> u8 {
+    if error.is_mismatch() { 2 } else { 5 }
 }
 
 macro_rules! from_library {

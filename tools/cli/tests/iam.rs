@@ -22,7 +22,8 @@ const CHANGES: [&str; 8] = [
     "dynamodb:PartiQLDelete",
     "dynamodb:DeleteTable",
 ];
-const READS: [&str; 4] = [
+const READS: [&str; 5] = [
+    "dynamodb:DescribeTable",
     "dynamodb:GetItem",
     "dynamodb:BatchGetItem",
     "dynamodb:Query",
@@ -83,19 +84,20 @@ fn each_policy_allows_what_its_readers_and_operators_do_and_nothing_else() {
     let auditor = ["ReadLatest", "ReadHistory", "Audit"];
     let with = |more| [&auditor[..], &[more]].concat();
     let reads = ["GetItem", "BatchGetItem", "Query", "Scan"];
+    let of_latest = |more: &[&'static str]| [&["DescribeTable"], &reads[..], more].concat();
     let reads_and = |more: &[&'static str]| [&reads[..], more].concat();
     for (sids, latest, history) in [
-        (vec!["ReadLatest"], vec!["GetItem"], vec![]),
+        (vec!["ReadLatest"], vec!["DescribeTable", "GetItem"], vec![]),
         (
             auditor[..2].to_vec(),
-            vec!["GetItem", "Query"],
+            vec!["DescribeTable", "GetItem", "Query"],
             vec!["GetItem", "BatchGetItem", "Query"],
         ),
-        (auditor.to_vec(), reads.to_vec(), reads.to_vec()),
-        (with("Prune"), reads.to_vec(), reads_and(&["UpdateItem"])),
+        (auditor.to_vec(), of_latest(&[]), reads.to_vec()),
+        (with("Prune"), of_latest(&[]), reads_and(&["UpdateItem"])),
         (
             with("Purge"),
-            reads_and(&["DeleteItem", "BatchWriteItem"]),
+            of_latest(&["DeleteItem", "BatchWriteItem"]),
             reads_and(&["PutItem", "BatchWriteItem"]),
         ),
     ] {
@@ -128,7 +130,11 @@ fn a_reader_of_another_account_needs_both_policies() {
     let identity = documented(&["ReaderReads", "ReaderDecrypts"]);
     let other = format!("arn:aws:iam::{READING_ACCOUNT}:role/Other");
     for (table, sid, actions) in [
-        ("Latest", "OtherAccountReadsLatest", &["GetItem", "Query"][..]),
+        (
+            "Latest",
+            "OtherAccountReadsLatest",
+            &["DescribeTable", "GetItem", "Query"][..],
+        ),
         (
             "Versions",
             "OtherAccountReadsHistory",

@@ -67,6 +67,38 @@ fn a_second_redrive_and_a_dry_run_change_nothing() {
 }
 
 #[test]
+fn a_pruned_version_is_not_stored_again() {
+    const COUNTS: [&str; 6] = [
+        "Documents",
+        "Records",
+        "Recorded",
+        "AlreadyRecorded",
+        "Pruned",
+        "Failed",
+    ];
+    let table = new_table();
+    table.write_versions("E", 4);
+    let records = table.records();
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), "document", &table.document(&records).body);
+    let redrive = ["redrive", text(folder.path())];
+    assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 4, 4, 0, 0, 0]));
+    table.json(&["pin", "E", "1"], 0);
+    table.json(&["prune", "E", "--keep", "1", "--grace", "1h"], 0);
+    // A version that is marked or pinned is stored still.
+    assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 4, 0, 4, 0, 0]));
+    for key in ["v2", "v3"] {
+        table.delete("E", key);
+    }
+    let dry = table.json(&[&redrive[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(members(&dry, &COUNTS), json!([1, 4, 0, 2, 2, 0]));
+    assert_eq!(members(&table.json(&redrive, 0), &COUNTS), json!([1, 4, 0, 2, 2, 0]));
+    let keys: Vec<_> = table.items_of("E").into_keys().collect();
+    assert_eq!(keys, ["floor", "v0", "v1", "v4"]);
+    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+}
+
+#[test]
 fn documents_of_kinesis() {
     let table = new_table();
     table.write_versions("E", 3);

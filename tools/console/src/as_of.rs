@@ -81,11 +81,13 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             store.effective_at(&entity, time, MAX_READ, consistent, |_| {}).await,
             "No version has this time of the client or an earlier one.",
         )?,
-        Selected::Version(number) if number < latest => match version::one(app, &entity, number).await {
-            Ok(view) => Found::Version(Box::new(view)),
-            Err(error @ PageError::NotFound(_)) => undetermined(&error),
-            Err(error) => return Err(error),
-        },
+        Selected::Version(number) if number < latest || (number > latest && store.attached_table().is_some()) => {
+            match version::one(app, &entity, number).await {
+                Ok(view) => Found::Version(Box::new(view)),
+                Err(error @ PageError::NotFound(_)) => undetermined(&error),
+                Err(error) => return Err(error),
+            }
+        }
         Selected::Version(_) | Selected::Latest => Found::Version(Box::new(newest)),
     };
     let mut json = match &found {

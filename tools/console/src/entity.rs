@@ -90,7 +90,17 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
         Err(error) => return Err(error),
     };
-    let history = History::read(app, &entity.latest, entity.floor, to, filter).await?;
+    let newest = match app.store().attached_table() {
+        // Late versions follow the latest one.
+        Some(_) => app
+            .store()
+            .newest(&id, app.consistent())
+            .await?
+            .map(|(newest, _)| newest),
+        None => None,
+    };
+    let newest = newest.unwrap_or(entity.latest.version);
+    let history = History::read(app, &entity.latest, entity.floor, (newest, to), filter).await?;
     // The version item of another program has a time, but its latest item has none.
     match history.record_of_latest() {
         Some(record) => {
@@ -159,7 +169,7 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     Ok(Some(Entity {
         is_current,
         latest_size: size::of_item(&latest),
-        latest: VersionView::new(id.clone(), version, latest),
+        latest: app.store().view(id, version, latest),
         metadata: items.remove(metadata::SORT_KEY).map(without_keys),
         floor: items.get(FLOOR_KEY).and_then(floor_of).unwrap_or(Version::FIRST),
     }))
@@ -192,7 +202,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
             @if history.has_gap() { a href=(link("/repair")) { "Repair…" } }
         }
-        h2 #history { "History, versions " (history.from) " to " (history.to) " of " (latest.version) }
+        h2 #history { "History, versions " (history.from) " to " (history.to) " of " (history.newest) }
         (rows::filters(history))
         (rows::list(history, by_time))
         div.columns {

@@ -70,10 +70,21 @@ pub(super) fn comparison(from: &VersionView, to: &VersionView) -> Markup {
     }
 }
 
-fn all(view: &VersionView, created: &'static str) -> [Fact; 7] {
+fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
+    let change = view.change.as_ref();
+    let mark = change.and_then(|change| Some((change.origin.mark()?, change.after)));
+    let omission = change.and_then(|change| change.omission);
     let value = |value| value::value(value, DisplayLimits::ITEM);
     [
         (created, Some(self::created(view))),
+        (
+            "Mark",
+            mark.map(|(mark, after)| html! { (mark) @if let Some(after) = after { ", after version " (after) } }),
+        ),
+        (
+            "State",
+            omission.map(|omission| html! { "Not known: it did not fit (" (omission.bytes) " bytes)" }),
+        ),
         ("Time (client)", view.time().ok().map(time::shown)),
         ("Actor", view.actor.as_ref().map(value)),
         ("Reason", view.reason.as_ref().map(value)),

@@ -112,14 +112,16 @@ pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageE
     if !latest.deleted {
         return Err(PageError::Conflict(format!("{} is not deleted", entity.as_str())));
     }
+    let old = app.store().before_deletion(&entity, latest.version).await;
+    let old = old.map_err(OperationError::from)?;
     let lead = html! {
-        p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with its attributes that is not deleted." }
-        (value::attributes(&state(&latest), DisplayLimits::ITEM, usize::MAX))
-        (not_copied(&latest))
+        p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with the attributes of version " (old.version) ", the newest one before it that is not deleted." }
+        (value::attributes(&state(&old), DisplayLimits::ITEM, usize::MAX))
+        (not_copied(&old))
     };
     let mut json = json!({
-        "ID": entity.as_str(), "Latest": latest.version, "Deleted": {"From": true, "To": false},
-        "NotCopied": plain::attributes(&of_version(&latest)),
+        "ID": entity.as_str(), "Version": old.version, "Latest": latest.version, "Deleted": {"From": true, "To": false},
+        "NotCopied": plain::attributes(&of_version(&old)),
     });
     Ok(page(
         app,
@@ -232,10 +234,7 @@ pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormRespons
     let options = app.writes()?;
     let entity = query.id.entity()?;
     let (request, change_options) = (request(&query)?, change_options(app, &query)?);
-    let outcome = app
-        .store()
-        .set_deleted(&entity, false, request, change_options, options)
-        .await?;
+    let outcome = app.store().undelete(&entity, request, change_options, options).await?;
     let outcome = match outcome {
         Some(outcome) => outcome,
         None => WriteOutcome::Unchanged {

@@ -48,9 +48,17 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 }
 
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
-    let newest = app.store().newest(entity, app.consistent()).await?;
-    let (version, item) = newest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
-    with_time(app, VersionView::new(entity.clone(), version, item)).await
+    let store = app.store();
+    let latest = match store.attached_table() {
+        // The newest version can be late, and never was the latest.
+        Some(_) => store.latest(entity, app.consistent()).await?,
+        None => {
+            let newest = store.newest(entity, app.consistent()).await?;
+            newest.map(|(version, item)| store.view(entity, version, item))
+        }
+    };
+    let latest = latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
+    with_time(app, latest).await
 }
 
 /// Adds the time at which the latest version was recorded, if only its version item has one: another program wrote it.

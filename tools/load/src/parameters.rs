@@ -126,9 +126,9 @@ const ENVELOPE_BYTES: u64 = 800;
 /// Maximum size of the event of an invocation.
 const PAYLOAD_BYTES: u64 = 6 << 20;
 /// Bytes of `Latest`, `RecordedVersion` and an empty map of recent requests.
-const BOOKKEEPING_BYTES: u64 = 102;
+const BOOKKEEPING_BYTES: u64 = 86;
 /// Bytes of a recent request.
-const ENTRY_BYTES: u64 = 16;
+const ENTRY_BYTES: u64 = 17;
 /// Bytes that the map of an image adds to a version item of a history table.
 const IMAGE_BYTES: u64 = 18;
 /// Recent requests above the window at which the map is full.

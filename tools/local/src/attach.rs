@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use shared::{
     domain::attached::{self, AttachedTable, definition::InvalidDefinition, filter::Filter},
     dynamodb::maintain::table_settings::TableSettings,
+    json,
 };
 use thiserror::Error;
 
@@ -41,8 +42,9 @@ impl Attachment {
         let text = std::fs::read_to_string(path).map_err(|error| AttachError::Read(path.to_owned(), error))?;
         let invalid = |error| AttachError::Invalid(path.to_owned(), error);
         let table = AttachedTable::parse(&text).map_err(invalid)?;
-        let mut create: Map<String, Value> =
-            serde_json::from_str(&text).map_err(|_| invalid(InvalidDefinition::NotAnObject))?;
+        let Ok(Value::Object(mut create)) = json::parse(&text) else {
+            return Err(invalid(InvalidDefinition::NotAnObject));
+        };
         create.retain(|name, _| !OWN_MEMBERS.contains(&name.as_str()));
         create.insert(
             "StreamSpecification".to_owned(),

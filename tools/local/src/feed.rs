@@ -11,7 +11,7 @@ use futures::{
     future::{try_join, try_join_all},
 };
 use serde_json::Value;
-use shared::domain::update::ID;
+use shared::{domain::update::ID, json};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -53,8 +53,7 @@ pub fn read(reader: impl BufRead) -> impl Iterator<Item = Result<Line, FeedError
 
 impl Line {
     fn parse(number: usize, json: String) -> Result<Self, FeedError> {
-        let update: Value =
-            serde_json::from_str(&json).map_err(|_| FeedError::Bad(number, "it is not JSON".to_owned()))?;
+        let update = json::parse(&json).map_err(|_| FeedError::Bad(number, "it is not JSON".to_owned()))?;
         if !update.is_object() {
             return Err(FeedError::Bad(number, "it is not a JSON object".to_owned()));
         }
@@ -175,7 +174,7 @@ fn has_ended(output: &InvokeOutput) -> bool {
 }
 
 fn response(output: &InvokeOutput) -> Value {
-    serde_json::from_slice(&output.payload).unwrap_or_default()
+    json::parse_bytes(&output.payload).unwrap_or_default()
 }
 
 #[derive(Debug, Error)]

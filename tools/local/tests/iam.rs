@@ -128,9 +128,13 @@ fn no_function_can_change_a_version() {
         let reads: &[&str] = &["GetItem", "BatchGetItem", "Query"];
         for (role, table, actions) in [
             (STREAM, HISTORY, &["PartiQLInsert", "GetItem", "BatchGetItem"][..]),
-            (STREAM, LATEST, &["GetItem", "BatchGetItem"]),
+            (STREAM, LATEST, &["GetItem", "BatchGetItem", "DescribeTable"]),
             (WRITER, HISTORY, &[reads, writes].concat()),
-            (WRITER, LATEST, &[reads, &["UpdateItem", "Scan"]].concat()),
+            (
+                WRITER,
+                LATEST,
+                &[reads, &["UpdateItem", "Scan", "DescribeTable"]].concat(),
+            ),
         ] {
             let all = CHANGES.iter().chain(&OTHERS);
             let mut requests: Vec<_> = all

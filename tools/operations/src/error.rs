@@ -87,6 +87,9 @@ pub enum OperationError {
     Purge(#[from] PurgeError),
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The state before a deletion, or another version to restore, cannot be read.
+    #[error(transparent)]
+    Restore(RestoreError),
     #[error(transparent)]
     ItemRestore(#[from] ItemRestoreError),
     #[error(transparent)]
@@ -107,6 +110,7 @@ pub enum Kind {
 impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
+            Self::Layout(error) if error.is_mismatch() => Kind::Invalid,
             Self::Entity(_)
             | Self::Key(_)
             | Self::Checkpoint { .. }
@@ -116,7 +120,7 @@ impl OperationError {
             | Self::TwoKeys { .. }
             | Self::KeyNotNamed(_)
             | Self::SameTable(_)
-            | Self::Layout(LayoutError::Width { .. } | LayoutError::History { .. })
+            | Self::Restore(RestoreError::TooManyAttributes { .. })
             | Self::ItemRestore(ItemRestoreError::NotAttached | ItemRestoreError::TooManyAttributes { .. }) => {
                 Kind::Invalid
             }
@@ -124,6 +128,7 @@ impl OperationError {
             | Self::NoVersion
             | Self::NoTable(_)
             | Self::ItemRestore(ItemRestoreError::NoVersion)
+            | Self::Restore(RestoreError::NothingBefore { .. })
             | Self::NoBucket(_)
             | Self::NoQueue(_)
             | Self::Read(
@@ -183,6 +188,9 @@ impl From<RestoreError> for OperationError {
     fn from(error: RestoreError) -> Self {
         match error {
             RestoreError::NotFound => Self::NoVersion,
+            error @ (RestoreError::NotInHistory { .. }
+            | RestoreError::NothingBefore { .. }
+            | RestoreError::TooManyAttributes { .. }) => Self::Restore(error),
             RestoreError::Read(error) => Self::Read(error),
             RestoreError::Write(error) => Self::Write(error),
         }

@@ -65,6 +65,7 @@ pub fn to_json(counts: &ItemCounts) -> Value {
     let name = |kind: &ItemKind| match kind {
         ItemKind::Latest => "v0",
         ItemKind::Version => "versions",
+        ItemKind::Part => "parts",
         ItemKind::Floor => "floor",
         ItemKind::Metadata => "metadata",
         ItemKind::Quarantined => "quarantined",

@@ -2,8 +2,11 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Number, Value};
-use shared::domain::{AttributeValue, Item, attributes as domain, attributes::same_item, number::Decimal, plain, size};
+use serde_json::Number;
+use shared::{
+    domain::{AttributeValue, Item, attributes as domain, attributes::same_item, number::Decimal, plain, size},
+    json,
+};
 
 use crate::{errors, update};
 
@@ -21,7 +24,7 @@ pub fn attributes(input: &[u8]) {
         }
         Err(error) => errors::check(&error, ""),
     }
-    let Ok(json) = serde_json::from_str::<Value>(text) else {
+    let Ok(json) = json::parse(text) else {
         return;
     };
     match domain::from_json(json.clone()) {
@@ -68,7 +71,7 @@ fn check_plain_json(value: &AttributeValue) {
     if !is_storable(value) || size::check_attribute("A", value).is_err() {
         return;
     }
-    let Ok(json) = serde_json::from_str(&printed) else {
+    let Ok(json) = json::parse(&printed) else {
         panic!("the plain JSON is invalid")
     };
     assert!(
@@ -80,8 +83,7 @@ fn check_plain_json(value: &AttributeValue) {
 fn is_storable(value: &AttributeValue) -> bool {
     use AttributeValue::{Bs, L, M, N, Ns, Null, Ss};
     let number = |text: &String| {
-        Decimal::parse(text).is_ok()
-            && serde_json::from_str::<Number>(text).is_ok_and(|number| number.to_string() == *text)
+        Decimal::parse(text).is_ok() && text.parse::<Number>().is_ok_and(|number| number.to_string() == *text)
     };
     match value {
         N(text) => number(text),

@@ -1,7 +1,10 @@
 //! The event parser of writer-fn.
 
-use serde_json::{Value, json, value::RawValue};
-use shared::domain::update::{Ordering, Update};
+use serde_json::{Value, json};
+use shared::{
+    domain::update::{Ordering, Update},
+    json,
+};
 use writer_fn::{
     error::Error,
     request::{Carrier, Request, parse},
@@ -13,12 +16,9 @@ use crate::{errors, update};
 /// the same inside every envelope.
 pub fn envelopes(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Ok(event) = RawValue::from_string(text.to_owned()) else {
-        return;
-    };
-    let json = serde_json::from_str::<Value>(text).ok();
+    let json = json::parse(text).ok();
     let names = json.as_ref().map(errors::names).unwrap_or_default();
-    match parse(&event) {
+    match parse(text) {
         Err(error) => check_error(Error::from(error), &names),
         Ok(Request::Batch(messages)) => {
             if let Some(Value::Array(records)) = json.as_ref().and_then(|json| json.get("Records")) {
@@ -57,10 +57,7 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         &sns,
         &json!({"Type": "Notification", "Message": bridge.to_string()}),
     ] {
-        let Ok(event) = RawValue::from_string(event.to_string()) else {
-            continue;
-        };
-        let Ok(Request::Update(envelope)) = parse(&event) else {
+        let Ok(Request::Update(envelope)) = parse(&event.to_string()) else {
             continue;
         };
         let opened = envelope
@@ -76,19 +73,17 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         );
     }
     let batch = json!({"Records": [{"messageId": "carrier", "body": text}]});
-    if let Ok(batch) = RawValue::from_string(batch.to_string()) {
-        let Ok(Request::Batch(messages)) = parse(&batch) else {
-            panic!("a batch is not parsed as a batch")
-        };
-        for message in messages {
-            let opened = message
-                .body
-                .and_then(|envelope| envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival));
-            assert!(
-                opened.is_ok_and(|opened| opened == *update),
-                "a different update inside a message"
-            );
-        }
+    let Ok(Request::Batch(messages)) = parse(&batch.to_string()) else {
+        panic!("a batch is not parsed as a batch")
+    };
+    for message in messages {
+        let opened = message
+            .body
+            .and_then(|envelope| envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival));
+        assert!(
+            opened.is_ok_and(|opened| opened == *update),
+            "a different update inside a message"
+        );
     }
 }
 

@@ -12,6 +12,7 @@ use operations::failures::{
     table_id::TableId,
 };
 use serde_json::Value;
+use shared::json;
 
 use crate::errors;
 
@@ -46,7 +47,7 @@ fn check_created_document(document: &Document) {
         return;
     }
     // Raw JSON can be nested too deeply, or contain numbers too large, for a JSON value.
-    let parsed: Result<Vec<Value>, _> = records.iter().map(|raw| serde_json::from_str(raw.get())).collect();
+    let parsed: Result<Vec<Value>, _> = records.iter().map(|raw| json::parse(raw)).collect();
     let Ok(parsed) = parsed else { return };
     let last = parsed.len() - 1;
     let written = parsed.iter().enumerate().map(|(index, json)| {
@@ -71,12 +72,7 @@ fn check_created_document(document: &Document) {
         panic!("the document of the mapping is rejected")
     };
     assert_eq!(again.context.condition.as_deref(), Some("RecordAgeExceeded"));
-    let texts = |records: &[Box<serde_json::value::RawValue>]| -> Vec<Value> {
-        records
-            .iter()
-            .filter_map(|raw| serde_json::from_str(raw.get()).ok())
-            .collect()
-    };
+    let texts = |records: &[String]| -> Vec<Value> { records.iter().filter_map(|raw| json::parse(raw).ok()).collect() };
     assert!(
         again.records.is_some_and(|again| texts(&again) == parsed),
         "different records"

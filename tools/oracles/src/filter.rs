@@ -1,7 +1,8 @@
 //! The event filter of the event source mapping.
 
 use local::mapping::filter::Filters;
-use serde_json::{Value, json};
+use serde_json::json;
+use shared::json;
 
 use crate::errors;
 
@@ -13,11 +14,11 @@ pub fn filter(input: &[u8]) {
         Ok(filters) => filters,
         Err(error) => return errors::check(&error, "secret"),
     };
-    let Ok(record) = serde_json::from_str::<Value>(record) else {
+    let Ok(record) = json::parse(record) else {
         return;
     };
     let matches = filters.matches(&record);
-    let Ok(json) = serde_json::from_str::<Value>(pattern) else {
+    let Ok(json) = json::parse(pattern) else {
         panic!("a pattern that is not JSON")
     };
     let with = |patterns: &[String]| {

@@ -12,11 +12,12 @@ mod envelopes;
 mod errors;
 mod failure_documents;
 mod filter;
+mod names;
 mod records;
 mod update;
 
 pub use self::{
-    attributes::attributes, envelopes::envelopes, failure_documents::failure_documents, filter::filter,
+    attributes::attributes, envelopes::envelopes, failure_documents::failure_documents, filter::filter, names::names,
     records::records, update::update,
 };
 
@@ -24,11 +25,12 @@ pub use self::{
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All fuzz targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("attributes", attributes),
     ("envelopes", envelopes),
     ("failure_documents", failure_documents),
     ("filter", filter),
+    ("names", names),
     ("records", records),
     ("update", update),
 ];

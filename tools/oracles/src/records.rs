@@ -1,16 +1,16 @@
 //! The record parser of stream-fn.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
-use shared::domain::{
-    attribution,
-    keys::{LATEST_KEY, VersionDigits},
-    names,
-    sequence::SequenceNumber,
-    version::Version,
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        attribution,
+        keys::{LATEST_KEY, VersionDigits},
+        names,
+        sequence::SequenceNumber,
+        version::Version,
+    },
+    json,
 };
 use stream_fn::record::{Content, parse, split, unwrap_kinesis};
 
@@ -20,11 +20,8 @@ use crate::errors;
 /// record created from a version item must contain the same version item.
 pub fn records(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Ok(event) = RawValue::from_string(text.to_owned()) else {
-        return;
-    };
-    let json = serde_json::from_str::<Value>(text).ok();
-    let records = match split(&event) {
+    let json = json::parse(text).ok();
+    let records = match split(text) {
         Ok(records) => records,
         Err(error) => return errors::check(&error, ""),
     };
@@ -33,7 +30,7 @@ pub fn records(input: &[u8]) {
     }
     let names = json.as_ref().map(errors::names).unwrap_or_default();
     for raw in records {
-        let inner = unwrapped(raw).and_then(|inner| serde_json::from_str::<Value>(&inner).ok());
+        let inner = unwrapped(raw).and_then(|inner| json::parse(&inner).ok());
         let names = names.clone() + &inner.as_ref().map(errors::names).unwrap_or_default();
         if inner.is_none() {
             check_in_kinesis(raw);
@@ -63,17 +60,17 @@ pub fn records(input: &[u8]) {
 }
 
 /// Returns the stream record in a Kinesis record.
-fn unwrapped(raw: &RawValue) -> Option<String> {
-    let record: Value = serde_json::from_str(raw.get()).ok()?;
+fn unwrapped(raw: &str) -> Option<String> {
+    let record = json::parse(raw).ok()?;
     unwrap_kinesis(record.get("kinesis")?["data"].as_str()?)
 }
 
 /// A record must have the same content inside a Kinesis record, except for its sequence number.
-fn check_in_kinesis(raw: &RawValue) {
+fn check_in_kinesis(raw: &str) {
     let digits = VersionDigits::default();
     let alone = parse(raw, digits).content;
-    let record = json!({"kinesis": {"data": BASE64.encode(raw.get()), "sequenceNumber": "7"}});
-    let wrapped = parse(&to_raw(&record), digits);
+    let record = json!({"kinesis": {"data": BASE64.encode(raw), "sequenceNumber": "7"}});
+    let wrapped = parse(&record.to_string(), digits);
     assert_eq!(wrapped.sequence_number.as_ref().map(SequenceNumber::as_str), Some("7"));
     match (alone, wrapped.content) {
         (Ok(Content::Skipped), Ok(Content::Skipped)) | (Err(_), Err(_)) => {}
@@ -85,14 +82,10 @@ fn check_in_kinesis(raw: &RawValue) {
     }
 }
 
-fn record_of(item: &shared::domain::Item, version: u64) -> Box<RawValue> {
+fn record_of(item: &shared::domain::Item, version: u64) -> String {
     let version = Version::new(version).unwrap_or(Version::FIRST);
     let image = serde_json::to_value(attribution::latest_from(item.clone(), version)).unwrap_or_default();
     let keys = json!({"PK": image[names::PK], "SK": {"S": LATEST_KEY}});
     let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
-    to_raw(&json!({"eventName": "MODIFY", "dynamodb": change}))
-}
-
-fn to_raw(record: &Value) -> Box<RawValue> {
-    to_raw_value(record).unwrap_or_else(|error| panic!("a record that is not JSON: {error}"))
+    json!({"eventName": "MODIFY", "dynamodb": change}).to_string()
 }

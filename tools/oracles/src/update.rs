@@ -12,6 +12,7 @@ use shared::{
         names, plain,
         recorded_at::RecordedAt,
         request_id::MAX_REQUEST_ID_BYTES,
+        sent_at::{self, MAX_CLOCK_DIFFERENCE},
         size,
         stamp::Stamp,
         update::{
@@ -20,6 +21,7 @@ use shared::{
         },
         version_item::VersionItem,
     },
+    json,
     logging::chain,
 };
 
@@ -36,7 +38,7 @@ pub fn update(input: &[u8]) {
     } else {
         Ordering::Time
     };
-    let Ok(json) = serde_json::from_slice::<Value>(rest) else {
+    let Ok(json) = json::parse_bytes(rest) else {
         return;
     };
     let names = errors::names(&json);
@@ -58,6 +60,9 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
     let mut again = again.unwrap_or_else(|error| panic!("the serialized update is rejected: {}", chain(&error)));
     // It comes from the envelopes.
     again.sender.clone_from(&update.sender);
+    let earliest = |update: &Update| update.sent_at.map(|sent| sent.earliest);
+    assert_eq!(earliest(&again), earliest(update), "another time");
+    again.sent_at = update.sent_at;
     assert!(again == *update, "the serialized update parses to a different one");
     let digits = VersionDigits::default();
     let image = apply(
@@ -88,7 +93,9 @@ fn serialize(update: &Update) -> Value {
         members.insert(names::TIMESTAMP.to_owned(), timestamp.get().into());
     }
     if let Some(sent_at) = update.sent_at {
-        members.insert(REQUEST_SENT_AT.to_owned(), sent_at.get().into());
+        // The reverse of `SentAt::since`.
+        let sent = sent_at::after(sent_at.earliest, 2 * MAX_CLOCK_DIFFERENCE);
+        members.insert(REQUEST_SENT_AT.to_owned(), sent.get().into());
     }
     let is_typed = update.changes.values().any(needs_types);
     members.insert(TYPED_VALUES.to_owned(), is_typed.into());
@@ -130,8 +137,8 @@ fn serialize_changes(changes: &BTreeMap<String, Change>, is_typed: bool) -> Map<
 pub(crate) fn serialize_value(value: &AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => text.as_str().into(),
-        AttributeValue::N(number) => match serde_json::from_str(number) {
-            Ok(number) => Value::Number(number),
+        AttributeValue::N(number) => match json::parse(number) {
+            Ok(number) => number,
             Err(error) => panic!("a number that is not JSON: {error}"),
         },
         AttributeValue::Bool(value) => (*value).into(),

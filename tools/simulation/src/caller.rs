@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::Notify;
 
 /// Prefix of the partition keys of purge markers, whose requests do not name the entity.
-const RESERVED: &str = "#vzero#";
+const RESERVED: &str = "#vzero";
 
 tokio::task_local! {
     pub(crate) static CALLER: Arc<Caller>;
@@ -31,6 +31,8 @@ pub(crate) enum Author {
 #[derive(Debug)]
 pub(crate) struct Caller {
     author: Author,
+    /// Number of the writer process.
+    process: Option<usize>,
     pub(crate) kill: Notify,
     pub(crate) had_fault: Mutex<bool>,
     /// Partition keys and sort keys of the items in requests that failed.
@@ -41,8 +43,14 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(author: Author) -> Arc<Self> {
+        Self::of_process(author, None)
+    }
+
+    /// Creates the caller of an invocation of this writer process.
+    pub(crate) fn of_process(author: Author, process: Option<usize>) -> Arc<Self> {
         Arc::new(Self {
             author,
+            process,
             kill: Notify::new(),
             had_fault: Mutex::default(),
             hindered: Mutex::default(),
@@ -57,6 +65,15 @@ impl Caller {
 
     pub(crate) fn author(&self) -> &Author {
         &self.author
+    }
+
+    pub(crate) fn process(&self) -> Option<usize> {
+        self.process
+    }
+
+    /// Returns `true` if the caller is a writer that delivers an update.
+    pub(crate) fn delivers(&self, update: usize) -> bool {
+        matches!(&self.author, Author::Writer(updates) if updates.contains(&update))
     }
 
     pub(crate) fn is_writer(&self) -> bool {

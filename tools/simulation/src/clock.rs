@@ -4,11 +4,60 @@ use std::time::Duration;
 
 use dynoxide::storage_backend;
 use local::mapping;
+use serde::{Deserialize, Serialize};
 use shared::clock;
 use tokio::time::Instant;
 
+use crate::schedule::Settings;
+
 /// Start of virtual time: 2026-01-01T00:00:00Z.
 const START_MILLIS: u64 = 1_767_225_600_000;
+
+/// Jump of the clock of a writer process: from a time on, it differs from virtual time by another offset. Both are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Jump {
+    pub(crate) process: usize,
+    pub(crate) at: u64,
+    pub(crate) offset: i64,
+}
+
+/// Clock of a writer process.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessClock {
+    /// Offsets, with the milliseconds from the start from which each holds. In the order of these times.
+    offsets: Vec<(u64, i64)>,
+}
+
+impl ProcessClock {
+    /// Returns the clock of a process.
+    pub(crate) fn of(settings: &Settings, process: usize) -> Self {
+        let first = settings.clock_offsets.get(process).copied().unwrap_or(0);
+        let jumps = settings.clock_jumps.iter().filter(|jump| jump.process == process);
+        let jumps = jumps.map(|jump| (jump.at, jump.offset));
+        Self::new([(0, first)].into_iter().chain(jumps).collect())
+    }
+
+    /// Creates a clock with these offsets, each with the milliseconds from the start from which it holds.
+    pub(crate) fn new(mut offsets: Vec<(u64, i64)>) -> Self {
+        offsets.sort_by_key(|(at, _)| *at);
+        Self { offsets }
+    }
+
+    /// Returns the time of the clock.
+    fn at(&self, elapsed: Duration) -> Duration {
+        let passed = |(at, _): &&(u64, i64)| Duration::from_millis(*at) <= elapsed;
+        let offset = self.offsets.iter().rfind(passed).map_or(0, |(_, offset)| *offset);
+        Duration::from_millis(START_MILLIS.saturating_add_signed(offset)) + elapsed
+    }
+
+    /// Returns the latest time that the clock has shown until now.
+    pub(crate) fn latest(&self, elapsed: Duration) -> Duration {
+        let jumps = self.offsets.iter().skip(1).map(|(at, _)| Duration::from_millis(*at));
+        let ends = jumps.filter(|at| *at <= elapsed);
+        let before_jumps = ends.map(|at| self.at(at.saturating_sub(Duration::from_nanos(1))));
+        before_jumps.chain([self.at(elapsed)]).max().unwrap_or_default()
+    }
+}
 
 /// Virtual time.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +68,11 @@ impl Clock {
     pub(crate) fn shifted(self, offset: i64) -> clock::Clock {
         let start = Duration::from_millis(START_MILLIS.saturating_add_signed(offset));
         clock::Clock::new(move || start + self.0.elapsed())
+    }
+
+    /// Returns the clock of a writer process.
+    pub(crate) fn of_process(self, process: ProcessClock) -> clock::Clock {
+        clock::Clock::new(move || process.at(self.0.elapsed()))
     }
 
     pub(crate) fn millis(&self) -> u64 {
@@ -39,5 +93,24 @@ impl storage_backend::Clock for Clock {
 
     fn now_unix_secs_f64(&self) -> f64 {
         mapping::Clock::now(self).as_secs_f64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_time_of_a_clock_is_before_it_jumps_back() {
+        let start = Duration::from_millis(START_MILLIS);
+        let second = Duration::from_secs;
+        let clock = ProcessClock {
+            offsets: vec![(0, 1000), (5000, 4000), (10_000, -2000)],
+        };
+        for (elapsed, time, latest) in [(0, 1, 1), (4, 5, 5), (5, 9, 9), (9, 13, 13), (10, 8, 14), (20, 18, 18)] {
+            assert_eq!(clock.at(second(elapsed)), start + second(time), "{elapsed}");
+            let shown = clock.latest(second(elapsed)).saturating_sub(start);
+            assert_eq!(shown.as_secs_f64().round(), f64::from(latest), "{elapsed}");
+        }
     }
 }

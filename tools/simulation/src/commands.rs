@@ -13,6 +13,7 @@ use crate::{
     mutation::Mutation,
     operators::{
         backfill::create_source,
+        copy::create_copy,
         desk::{DEAD_LETTERS, UPDATES},
         queues::Letter,
         repair::RepairOptions,
@@ -104,12 +105,27 @@ impl Upstream<'_> {
                 self.connector.count("backfill");
                 self.backfill(TABLE).await
             }
+            Command::PurgeCopy { entity } => {
+                self.connector.count("table-copied");
+                // It exists if the command is repeated.
+                let _ = create_copy(&self.connector);
+                operators.purge_of_copy(entity).await
+            }
             Command::Pin { entity, version } => {
                 self.connector.count("pin");
                 let version = Version::new(*version).unwrap_or(Version::FIRST);
                 operators.pin(entity, version).await
             }
         }
+    }
+
+    /// Stores the layout of the first deployment, as writer-fn does at its start.
+    pub(crate) async fn claim_layout(&self) {
+        let first = match self.schedule.settings.migrates {
+            true => self.new_layout.clone().with_history(None),
+            false => self.new_layout.clone(),
+        };
+        let _ = first.claim_layout().await;
     }
 
     /// Deploys the functions with the history table. The first of them stores that history is being moved.
@@ -119,7 +135,7 @@ impl Upstream<'_> {
         for attempt in 0..MAX_ATTEMPTS {
             self.connector.back_off(attempt).await;
             // The writers before the deployment have stored theirs.
-            if before.store_layout().await.is_ok() && self.new_layout.claim_layout().await.is_ok() {
+            if before.claim_layout().await.is_ok() && self.new_layout.claim_layout().await.is_ok() {
                 break;
             }
         }

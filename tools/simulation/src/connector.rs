@@ -39,7 +39,7 @@ use crate::{
     plan::{FaultPlan, point},
     requests,
     schedule::{Fault, FaultKind, Point},
-    stream::Stream,
+    stream::{Stream, Write},
     windows::{Scope, Windows},
 };
 
@@ -51,6 +51,7 @@ pub(crate) struct Connector(Arc<Inner>);
 
 struct Inner {
     database: Database,
+    started: Instant,
     mutation: Option<Mutation>,
     stream: Stream,
     windows: Mutex<Windows>,
@@ -65,6 +66,7 @@ impl Connector {
     pub(crate) fn new(database: Database, seed: u64, faults: Vec<Fault>, mutation: Option<Mutation>) -> Self {
         Self(Arc::new(Inner {
             database,
+            started: Instant::now(),
             mutation,
             stream: Stream::default(),
             windows: Mutex::default(),
@@ -143,6 +145,11 @@ impl Connector {
 
     /// Copies the records of a write to the stream.
     fn written(&self, operation: &str, author: &Author) -> Result<(), SimulationError> {
+        self.written_by(operation, author, None)
+    }
+
+    /// As [`Self::written`], by a writer process.
+    fn written_by(&self, operation: &str, author: &Author, process: Option<usize>) -> Result<(), SimulationError> {
         const READS: [&str; 9] = [
             "GetItem",
             "BatchGetItem",
@@ -155,7 +162,12 @@ impl Connector {
             "GetRecords",
         ];
         if !READS.contains(&operation) && operation != "CreateTable" {
-            self.0.stream.copy(&self.0.database, author)?;
+            let by = Write {
+                author: author.clone(),
+                process,
+                at: self.0.started.elapsed(),
+            };
+            self.0.stream.copy(&self.0.database, &by)?;
             self.0.writes.notify_waiters();
         }
         Ok(())
@@ -226,6 +238,14 @@ impl Connector {
                 sleep(Duration::from_millis(2500)).await;
                 response
             }
+            Some(FaultKind::RequestDropped) => return Err(ConnectorError::io("the connection was reset".into())),
+            Some(FaultKind::SuccessUnanswered) => {
+                let response = self.execute(&operation, body);
+                if response.status == 200 {
+                    sleep(Duration::from_millis(2500)).await;
+                }
+                response
+            }
             Some(FaultKind::Hang) => std::future::pending().await,
             Some(FaultKind::Delayed) => {
                 self.execute_late(operation, json());
@@ -261,12 +281,17 @@ impl Connector {
     /// Returns the fault of a request: of a window that is open, or of its point.
     fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> Option<FaultKind> {
         if let Some(scope) = lock(&self.0.windows).of_request(operation, caller, body) {
-            self.count(scope.name());
-            return Some(match scope {
-                Scope::Partition(_) => FaultKind::Throttled,
-                Scope::Unresponsive => FaultKind::Hang,
-                _ => FaultKind::Denied,
-            });
+            let fault = match scope {
+                Scope::Lossy { percent, .. } => self.draw(|rng| loss(rng, *percent)),
+                Scope::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
+                Scope::Partition(_) => Some(FaultKind::Throttled),
+                Scope::Unresponsive => Some(FaultKind::Hang),
+                _ => Some(FaultKind::Denied),
+            };
+            if fault.is_some() {
+                self.count(scope.name());
+                return fault;
+            }
         }
         let fault = self.fault(point(operation, caller)?)?;
         let is_possible = match fault {
@@ -308,8 +333,9 @@ impl Connector {
             None => self.execute_as_is(operation, body),
             Some(mutation) => self.execute_mutated(mutation, operation, body),
         };
-        let author = Caller::current().map_or(Author::Other, |caller| caller.author().clone());
-        match self.written(operation, &author) {
+        let caller = Caller::current();
+        let author = caller.as_ref().map_or(Author::Other, |caller| caller.author().clone());
+        match self.written_by(operation, &author, caller.and_then(|caller| caller.process())) {
             Ok(()) => response,
             Err(_) => Response::error(500, "InternalServerError"),
         }
@@ -326,7 +352,7 @@ impl Connector {
     fn execute_mutated(&self, mutation: Mutation, operation: &str, body: &[u8]) -> Response {
         let caller = Caller::current();
         let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
-        mutation.request(operation, caller.as_deref(), &mut request);
+        mutation.request(operation, &mut request);
         if let Some(puts) = mutation.puts(operation, &request) {
             return put_all(&self.0.database, puts);
         }
@@ -346,11 +372,25 @@ impl Connector {
     }
 }
 
+/// Returns the fault of a request, if it is lost: each request and each response with this probability.
+fn loss(rng: &mut Rng, percent: u8) -> Option<FaultKind> {
+    let is_lost = |rng: &mut Rng| rng.u8(..100) < percent;
+    if is_lost(rng) {
+        Some([FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed][rng.usize(..3)])
+    } else if is_lost(rng) {
+        Some([FaultKind::ResponseDropped, FaultKind::TimeOut][rng.usize(..2)])
+    } else {
+        None
+    }
+}
+
 /// Notes which items of its sender a fault hinders.
 fn hinder(fault: FaultKind, operation: &str, caller: Option<&Caller>, body: &Value) {
     let Some(caller) = caller else { return };
     match fault {
         FaultKind::Panic | FaultKind::KilledBefore | FaultKind::KilledAfter => caller.hinder_all(),
+        // Without the check of the layout, no record is processed.
+        _ if operation == "DescribeTable" => caller.hinder_all(),
         _ => lock(&caller.hindered).extend(requests::keys(operation, body)),
     }
     caller.set_fault();

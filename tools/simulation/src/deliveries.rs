@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use shared::domain::{recorded_at::RecordedAt, time::EpochMillis};
@@ -10,6 +11,7 @@ use writer_fn::request::{self, Carrier};
 
 use crate::{
     caller::lock,
+    clock::Jump,
     evidence::{Answer, UpstreamResponse},
     functions::{WriterProcess, WriterResult},
     queue::{DeadLetter, Message, Received},
@@ -44,9 +46,10 @@ impl Upstream<'_> {
             Origin::Client => event["RequestId"] = json!(update.id),
             Origin::TimedClient => {
                 event["RequestId"] = json!(update.id);
-                event["RequestSentAt"] = json!(sent);
+                event["RequestSentAt"] = json!(sent.saturating_add_signed(update.sent_offset));
             }
             Origin::Event => {
+                let sent = sent.saturating_add_signed(update.sent_offset);
                 let time = RecordedAt::since_epoch(Duration::from_secs(sent / 1000)).to_string();
                 let source = format!("source-of-{}", update.id);
                 event = json!({"id": update.id, "detail-type": "t", "source": source, "time": time, "detail": event});
@@ -65,6 +68,12 @@ impl Upstream<'_> {
                 self.connector.count("duplicate-delivery");
             }
         }
+        if updates
+            .iter()
+            .any(|update| self.schedule.updates[*update].sent_offset != 0)
+        {
+            self.connector.count("sender-clock-wrong");
+        }
         if let Some(mutation) = self.connector.mutation() {
             mutation.event(&mut event);
         }
@@ -73,8 +82,14 @@ impl Upstream<'_> {
         if self.schedule.settings.clock_offsets[writer] != 0 {
             self.connector.count("clock-offset");
         }
+        let elapsed = self.clock.0.elapsed();
+        let has_jumped = |jump: &Jump| jump.process == writer && Duration::from_millis(jump.at) <= elapsed;
+        if self.schedule.settings.clock_jumps.iter().any(has_jumped) {
+            self.connector.count("clock-jump");
+        }
         let process = WriterProcess {
             writer: &writers[writer],
+            number: writer,
             connector: &self.connector,
             overruns: &self.overruns,
         };
@@ -242,7 +257,7 @@ impl Upstream<'_> {
             self.connector.count("visibility-too-short");
             lock(&self.overlapping).insert(messages[0].update);
             let from = self.clock.millis() + self.connector.draw(|rng| rng.u64(1..200));
-            self.queue.deliver_again(&messages[0].id, from);
+            self.deliver_again(&messages[0].id, from, self.forgets());
         }
         let updates: Vec<_> = messages.iter().map(|message| message.update).collect();
         let records: Vec<_> = (messages.iter())
@@ -272,8 +287,28 @@ impl Upstream<'_> {
             if again {
                 // The request that deletes it is lost.
                 self.connector.count("message-not-deleted");
-                self.queue.deliver_again(&message.id, self.clock.millis() + 60_000);
+                self.deliver_again(&message.id, self.clock.millis() + 60_000, self.forgets());
             }
+        }
+    }
+
+    /// Returns `true` if the queue forgets that it has delivered a message.
+    fn forgets(&self) -> bool {
+        self.schedule.settings.forgets_receives && self.connector.draw(Rng::bool)
+    }
+
+    fn deliver_again(&self, message: &str, from: u64, as_first: bool) {
+        if as_first {
+            self.connector.count("received-as-first");
+        }
+        self.queue.deliver_again(message, from, as_first);
+    }
+
+    /// Delivers the message of an update again.
+    pub(crate) fn receive_again(&self, update: usize, as_first: bool) {
+        if let Some(message) = self.queue.message_of(update) {
+            *lock(&self.queue_is_empty) = false;
+            self.deliver_again(&message, self.clock.millis(), as_first);
         }
     }
 

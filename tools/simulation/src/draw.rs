@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use self::steps::steps;
 use crate::attached;
+use crate::clock::Jump;
 use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
 
 /// Number of writer processes.
@@ -18,6 +19,10 @@ const SITUATION: u8 = 4;
 const ATTACHED: u8 = 6;
 /// One schedule in this number has history in a table of its own.
 const OWN_HISTORY: u8 = 3;
+/// One schedule in this number has clocks that jump, and one has processes with different windows.
+const PROCESSES: u8 = 4;
+/// Maximum difference of a clock from the true time, in milliseconds.
+const MAX_OFFSET: i64 = 5000;
 /// One schedule in this number has updates of a map.
 const MAPS: u8 = 8;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
@@ -112,6 +117,7 @@ impl Schedule {
             let situation = situations::pick(&mut kind);
             return situations::draw(&mut rng, situation, seed, settings);
         }
+        settings.vary_processes(&mut layout);
         let scale = Scale::draw(&mut rng);
         let mut updates: Vec<_> = (0..scale.updates)
             .map(|number| Update::draw(&mut rng, number, &scale, &settings))
@@ -151,7 +157,7 @@ impl Settings {
             rng,
             &[Some(1), Some(2), Some(3), Some(4), Some(10), Some(16), None, None],
         );
-        let max_offset = pick(rng, &[0, 5000, 5000]);
+        let max_offset = pick(rng, &[0, MAX_OFFSET, MAX_OFFSET]);
         Self {
             clock_offsets: (0..WRITERS).map(|_| rng.i64(-max_offset..=max_offset)).collect(),
             write_mode: pick(rng, &["stream", "stream", "inline", "transaction"]).to_owned(),
@@ -169,11 +175,50 @@ impl Settings {
             shards: pick(rng, &[1, 1, 2, 3]),
             queue_batch_size: pick(rng, &[1, 3, 10]),
             tombstone_days: pick(rng, &[None, None, None, None, Some(1)]),
+            clock_jumps: Vec::new(),
+            forgets_receives: false,
+            windows: Vec::new(),
             own_history: false,
             compresses: false,
             migrates: false,
         }
     }
+}
+
+impl Settings {
+    /// Lets the processes differ, and the queue forget receives, in some schedules.
+    fn vary_processes(&mut self, rng: &mut Rng) {
+        self.forgets_receives = rng.u8(..PROCESSES) == 0;
+        if rng.u8(..PROCESSES) == 0 {
+            self.clock_jumps = jumps(rng, self.clock_offsets.len(), 5000);
+        }
+        if rng.u8(..PROCESSES) == 0 {
+            self.mix_windows(rng);
+        }
+    }
+
+    /// Gives each process a window of its own, unless there is a ledger.
+    fn mix_windows(&mut self, rng: &mut Rng) {
+        if self.window.is_some() {
+            self.windows = self.clock_offsets.iter().map(|_| rng.u8(1..=20)).collect();
+            self.window = self.windows.iter().copied().min();
+        }
+    }
+}
+
+/// Returns jumps of the clocks of processes during these milliseconds, within the maximum difference.
+fn jumps(rng: &mut Rng, processes: usize, duration: u64) -> Vec<Jump> {
+    let mut jumps = Vec::new();
+    for process in 0..processes {
+        for _ in 0..rng.u8(0..4) {
+            jumps.push(Jump {
+                process,
+                at: rng.u64(..duration),
+                offset: rng.i64(-MAX_OFFSET..=MAX_OFFSET),
+            });
+        }
+    }
+    jumps
 }
 
 impl Update {
@@ -222,6 +267,7 @@ impl Update {
                     Origin::Invocation,
                 ],
             ),
+            sent_offset: 0,
         }
     }
 }
@@ -289,6 +335,7 @@ fn map(rng: &mut Rng, number: usize, settings: &Settings) -> Update {
         entity: "map".to_owned(),
         members,
         origin: Origin::TimedClient,
+        sent_offset: 0,
     }
 }
 
@@ -305,6 +352,7 @@ fn large(rng: &mut Rng, number: usize, settings: &Settings) -> [Update; 2] {
             entity: "large".to_owned(),
             members,
             origin: Origin::TimedClient,
+            sent_offset: 0,
         }
     };
     [update(number, json!("x".repeat(size))), update(number + 1, Value::Null)]

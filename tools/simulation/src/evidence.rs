@@ -34,6 +34,8 @@ pub(crate) struct Evidence {
     pub(crate) manual_versions: HashSet<(String, String)>,
     /// Entities that were purged completely, with the number of records in the stream afterwards.
     pub(crate) purges: Vec<(String, usize)>,
+    /// Version items that were pruned and have expired: partition key and sort key.
+    pub(crate) pruned: HashSet<(String, String)>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Vec<(String, u64)>,
     /// Sequence numbers of the records that a fault hindered.

@@ -1,11 +1,12 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 57] = [
+pub(crate) const NAMES: [&str; 65] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
     "bad-response",
+    "clock-jump",
     "clock-offset",
     "delayed",
     "deployment",
@@ -22,6 +23,7 @@ pub(crate) const NAMES: [&str; 57] = [
     "killed-before",
     "latest-item-deleted",
     "latest-item-put",
+    "lossy",
     "malformed-record",
     "mapping-stopped",
     "message-not-deleted",
@@ -35,8 +37,10 @@ pub(crate) const NAMES: [&str; 57] = [
     "pin",
     "prune",
     "purge",
+    "received-as-first",
     "record-age-exceeded",
     "record-dropped",
+    "recorded-far-ahead",
     "redelivered",
     "redelivered-in-part",
     "redelivered-out-of-order",
@@ -46,10 +50,13 @@ pub(crate) const NAMES: [&str; 57] = [
     "request-id-reused",
     "request-rejected",
     "response-dropped",
+    "sender-clock-wrong",
     "shard-split",
     "statements-applied-but-failed",
     "statements-throttled",
     "stream-denied",
+    "success-unanswered",
+    "table-copied",
     "table-unresponsive",
     "throttled",
     "time-out",
@@ -59,4 +66,5 @@ pub(crate) const NAMES: [&str; 57] = [
     "version-put",
     "visibility-timeout",
     "visibility-too-short",
+    "wrong-layout",
 ];

@@ -12,7 +12,7 @@ use std::{
 
 use futures::FutureExt as _;
 use local::mapping::{InvocationOutcome, Invoker};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
     domain::{keys::VersionDigits, version::Version},
@@ -83,6 +83,7 @@ pub(crate) enum WriterResult {
 /// One of the writer processes.
 pub(crate) struct WriterProcess<'a> {
     pub(crate) writer: &'a Writer,
+    pub(crate) number: usize,
     pub(crate) connector: &'a Connector,
     /// Number of invocations that reached their timeout without a fault of the invocation.
     pub(crate) overruns: &'a Mutex<u32>,
@@ -91,9 +92,7 @@ pub(crate) struct WriterProcess<'a> {
 impl WriterProcess<'_> {
     /// Delivers an event with these updates in an invocation.
     pub(crate) async fn write(&self, updates: Vec<usize>, event: &Value, invocation: &Carrier) -> WriterResult {
-        let Ok(event) = RawValue::from_string(event.to_string()) else {
-            return WriterResult::Lost;
-        };
+        let event = event.to_string();
         let connector = self.connector;
         let fault = connector.fault(Point::InvokeWriter);
         if let Some(kind) = fault {
@@ -107,7 +106,8 @@ impl WriterProcess<'_> {
         let mutation = connector.mutation();
         let deadline = deadline(WRITER_TIMEOUT, mutation);
         let handle = self.writer.handle_from(invocation, Some(&event), deadline);
-        let ended = process(&Caller::new(Author::Writer(updates)), limit, handle).await;
+        let caller = Caller::of_process(Author::Writer(updates), Some(self.number));
+        let ended = process(&caller, limit, handle).await;
         match ended {
             Ended::TimedOut if fault.is_none() => {
                 *lock(self.overruns) += 1;
@@ -132,9 +132,13 @@ pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
 pub(crate) struct StreamFunction {
     writer: Deployed<HistoryWriter>,
+    /// stream-fn with another layout, for [`FaultKind::WrongLayout`].
+    misdeployed: HistoryWriter,
     connector: Connector,
     invocations: AtomicU64,
     digits: VersionDigits,
+    /// `true` if history depends on the order of an item's records, as that of an attached table does.
+    is_ordered: bool,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: Mutex<HashSet<String>>,
     /// Number of invocations that reached their timeout without a fault of the invocation.
@@ -142,9 +146,36 @@ pub(crate) struct StreamFunction {
 }
 
 impl StreamFunction {
-    pub(crate) fn new(writer: Deployed<HistoryWriter>, connector: Connector, digits: VersionDigits) -> Arc<Self> {
+    pub(crate) fn new(
+        writer: Deployed<HistoryWriter>,
+        misdeployed: HistoryWriter,
+        connector: Connector,
+        digits: VersionDigits,
+    ) -> Arc<Self> {
+        Self::create(writer, misdeployed, connector, digits, false)
+    }
+
+    /// Creates the function of an attached table.
+    pub(crate) fn attached(
+        writer: Deployed<HistoryWriter>,
+        misdeployed: HistoryWriter,
+        connector: Connector,
+        digits: VersionDigits,
+    ) -> Arc<Self> {
+        Self::create(writer, misdeployed, connector, digits, true)
+    }
+
+    fn create(
+        writer: Deployed<HistoryWriter>,
+        misdeployed: HistoryWriter,
+        connector: Connector,
+        digits: VersionDigits,
+        is_ordered: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            is_ordered,
             writer,
+            misdeployed,
             connector,
             invocations: AtomicU64::new(0),
             digits,
@@ -155,15 +186,22 @@ impl StreamFunction {
 
     /// Runs one invocation and returns its response. `None` if the function failed.
     async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
+        self.run_as(self.writer.current(), payload, caller, limit).await
+    }
+
+    async fn run_as(
+        &self,
+        writer: &HistoryWriter,
+        payload: &Value,
+        caller: &Arc<Caller>,
+        limit: Duration,
+    ) -> Option<Vec<u8>> {
         let mutation = self.connector.mutation();
         if mutation.is_some_and(|mutation| !mutation.accepts_batch(payload)) {
             return None;
         }
-        let event = RawValue::from_string(payload.to_string()).ok()?;
-        let handle = self
-            .writer
-            .current()
-            .handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
+        let event = payload.to_string();
+        let handle = writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
         let ended = process(caller, limit, handle).await;
         if *lock(&caller.had_fault) {
             lock(&self.hindered).extend(self.hindered_by(caller, payload));
@@ -198,8 +236,17 @@ impl StreamFunction {
     }
 
     /// Delivers some records of a batch again, later and in another order.
-    fn deliver_late(self: &Arc<Self>, payload: &Value) {
+    ///
+    /// A mapping never delivers a record while an earlier one of its item is neither processed nor discarded. So if the order of the
+    /// records counts, only those before the first failed one are delivered again.
+    fn deliver_late(self: &Arc<Self>, payload: &Value, response: Option<&[u8]>) {
         let mut records = payload["Records"].as_array().cloned().unwrap_or_default();
+        if self.is_ordered {
+            records.truncate(processed(&records, response));
+        }
+        if records.is_empty() {
+            return;
+        }
         let wait = self.connector.draw(|rng| {
             rng.shuffle(&mut records);
             records.truncate(rng.usize(1..=records.len().max(1)));
@@ -241,6 +288,21 @@ impl StreamFunction {
     }
 }
 
+/// Returns the number of records before the first failed one.
+fn processed(records: &[Value], response: Option<&[u8]>) -> usize {
+    let Some(response) = response else { return 0 };
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let failures = response["batchItemFailures"].as_array().into_iter().flatten();
+    let failed: HashSet<_> = failures
+        .filter_map(|failure| failure["itemIdentifier"].as_str())
+        .collect();
+    let is_failed = |record: &Value| {
+        let number = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str);
+        number.is_some_and(|number| failed.contains(number))
+    };
+    records.iter().position(is_failed).unwrap_or(records.len())
+}
+
 fn sequence_numbers(payload: &Value) -> HashSet<String> {
     let records = payload.get("Records").and_then(Value::as_array);
     let number = |record: &Value| Some(record.pointer("/dynamodb/SequenceNumber")?.as_str()?.to_owned());
@@ -259,6 +321,15 @@ impl Invoker for StreamInvoker {
         let fault = function.connector.fault(Point::Invoke);
         if let Some(kind) = fault {
             function.connector.count(kind.name());
+        }
+        if fault == Some(FaultKind::WrongLayout) {
+            // The records stay in the stream until stream-fn has the layout of the table.
+            let run = function.run_as(&function.misdeployed, &payload, &caller, STREAM_TIMEOUT);
+            return run
+                .await
+                .map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response);
+        }
+        if fault.is_some() {
             caller.hinder_all();
             lock(&function.hindered).extend(sequence_numbers(&payload));
         }
@@ -278,7 +349,7 @@ impl Invoker for StreamInvoker {
             }
             Some(FaultKind::BadResponse) => response.map(|_| function.bad_response()),
             Some(FaultKind::RedeliveredOutOfOrder) => {
-                function.deliver_late(&payload);
+                function.deliver_late(&payload, response.as_deref());
                 response
             }
             _ => response,

@@ -69,8 +69,8 @@ struct Args {
     /// Number of schedules
     #[arg(long, default_value_t = 1000)]
     schedules: u64,
-    /// Seed of the first schedule; each further schedule has the next seed
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the first schedule, or `random` to draw one; each further schedule has the next seed
+    #[arg(long, default_value = "1", value_parser = parse_seed)]
     seed: u64,
     /// Disable a defense, to check that a guarantee is then violated
     #[arg(long, value_enum)]
@@ -87,6 +87,9 @@ struct Args {
     /// Read this number of shards, instead of running schedules
     #[arg(long, value_name = "COUNT", exclusive = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     shards: Option<u64>,
+    /// Run this number of interleavings of writers on one entity, instead of schedules
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["schedules", "replay", "mutate"])]
+    interleavings: Option<u64>,
     /// Run the schedule in this file, as printed after a violation, instead of generated ones
     #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "seed"])]
     replay: Option<PathBuf>,
@@ -126,6 +129,9 @@ fn main() -> ExitCode {
     if let Some(shards) = args.shards {
         return report_scenario(scenarios::shards::run(shards));
     }
+    if let Some(count) = args.interleavings {
+        return report_scenario(scenarios::interleavings::run(args.seed, count, args.threads));
+    }
     silence_injected_panics();
     let replayed = match args.replay.as_deref().map(read).transpose() {
         Ok(replayed) => replayed,
@@ -135,6 +141,10 @@ fn main() -> ExitCode {
         }
     };
     let count = if replayed.is_some() { 1 } else { args.schedules };
+    if replayed.is_none() {
+        // Also if the run is stopped, everybody can repeat it.
+        print(&format!("schedules with the seeds from {}", args.seed));
+    }
     let progress = progress(count);
     let tally = Mutex::new(Tally::default());
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -163,6 +173,16 @@ fn main() -> ExitCode {
     });
     progress.finish_and_clear();
     report(&args, tally.into_inner().unwrap_or_default())
+}
+
+/// Parses the seed of the first schedule. `random` draws one that JSON readers do not round.
+fn parse_seed(text: &str) -> Result<u64, String> {
+    match text {
+        "random" => Ok(fastrand::u64(1..1 << 53)),
+        _ => text
+            .parse()
+            .map_err(|_| "a seed is a whole number or `random`".to_owned()),
+    }
 }
 
 /// Runs one schedule, and returns the faults that occurred and the violations of the guarantees.
@@ -364,10 +384,12 @@ mod tests {
             let runs = [(); 2].map(|()| {
                 let mut evidence = world::run(&schedule, None).unwrap();
                 for written in &mut evidence.stream {
-                    // The database generates it randomly, and no code uses it. A record in quarantine contains it.
+                    // The database generates both ids randomly. A record in quarantine contains an `eventID`.
                     written.record["eventID"].take();
-                    if let Some(quarantined) = written.record.pointer_mut("/dynamodb/NewImage/Record") {
-                        quarantined.take();
+                    for name in ["Record", "TableId"] {
+                        if let Some(random) = written.record.pointer_mut(&format!("/dynamodb/NewImage/{name}")) {
+                            random.take();
+                        }
                     }
                 }
                 evidence

@@ -27,6 +27,10 @@ pub(crate) struct Message {
     first_received: Option<u64>,
     visible_from: u64,
     receive_count: u32,
+    /// `true` if the next delivery looks like the first one.
+    is_forgotten: bool,
+    /// Receive count that the last delivery shows.
+    shown_count: u32,
     state: State,
 }
 
@@ -83,6 +87,8 @@ impl Queue {
             first_received: None,
             visible_from: now,
             receive_count: 0,
+            is_forgotten: false,
+            shown_count: 0,
             state: State::Queued,
         });
         self.sent.notify_one();
@@ -103,6 +109,10 @@ impl Queue {
         let mut received = Vec::new();
         for message in messages.iter_mut().filter(is_visible).take(count) {
             message.receive_count += 1;
+            message.shown_count = message.receive_count;
+            if std::mem::take(&mut message.is_forgotten) {
+                (message.shown_count, message.first_received) = (1, None);
+            }
             message.first_received.get_or_insert(now);
             message.visible_from = now + VISIBILITY_TIMEOUT_MILLIS;
             received.push(message.clone());
@@ -119,15 +129,24 @@ impl Queue {
         self.change(id, |message| message.state = State::Deleted);
     }
 
-    /// Delivers a message again from a time on, although it is being processed or was deleted.
-    pub(crate) fn deliver_again(&self, id: &str, from: u64) {
+    /// Delivers a message again from a time on, although it is being processed or was deleted, `as_first` with the receive count of
+    /// a first delivery.
+    pub(crate) fn deliver_again(&self, id: &str, from: u64, as_first: bool) {
         self.change(id, |message| {
             if message.state != State::Dead && message.receive_count < MAX_RECEIVE_COUNT {
                 message.state = State::Queued;
                 message.visible_from = from;
+                message.is_forgotten = as_first;
             }
         });
         self.sent.notify_one();
+    }
+
+    /// Returns the id of a message of an update.
+    pub(crate) fn message_of(&self, update: usize) -> Option<String> {
+        let messages = lock(&self.messages);
+        let of_update = messages.iter().find(|message| message.update == update);
+        of_update.map(|message| message.id.clone())
     }
 
     /// Removes the messages of the dead-letter queue and returns their updates.
@@ -159,7 +178,7 @@ impl Message {
         json!({
             "messageId": self.id, "eventSource": "aws:sqs", "body": body.to_string(),
             "attributes": {
-                "ApproximateReceiveCount": self.receive_count.to_string(),
+                "ApproximateReceiveCount": self.shown_count.to_string(),
                 "ApproximateFirstReceiveTimestamp": self.first_received.unwrap_or(self.sent).to_string(),
                 "SentTimestamp": self.sent.to_string(),
                 "SenderId": sender,

@@ -1,7 +1,11 @@
 //! The items that a request names.
 
 use serde_json::{Value, json};
-use shared::domain::{attached, layout};
+use shared::domain::{
+    Item, attached,
+    keys::{partition_key_of, sort_key_of},
+    layout,
+};
 
 use crate::database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION};
 
@@ -48,6 +52,30 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
 /// Converts an item of the history table to one whose attributes are flat.
 pub(crate) fn flat(item: Value) -> Result<Value, serde_json::Error> {
     serde_json::to_value(layout::version_item(serde_json::from_value(item)?))
+}
+
+/// Converts the items of a table to ones whose attributes are flat. Versions in parts are joined.
+pub(crate) fn flat_all(items: Vec<Value>, is_history: bool) -> Result<Vec<Value>, serde_json::Error> {
+    let items: Vec<Item> = items
+        .into_iter()
+        .map(serde_json::from_value)
+        .collect::<Result<_, _>>()?;
+    let flat = |item: &Item| {
+        let mut joined = item.clone();
+        let is_part = |part: &&Item, key: &str| {
+            partition_key_of(part) == partition_key_of(item) && sort_key_of(part) == Some(key)
+        };
+        let part = |key: String| items.iter().find(|part| is_part(part, &key)).cloned();
+        let further: Option<Vec<_>> = layout::part_keys(item).into_iter().map(part).collect();
+        if let Some(further) = further.filter(|further| !further.is_empty()) {
+            layout::join(&mut joined, further);
+        }
+        serde_json::to_value(match is_history {
+            true => layout::version_item(joined),
+            false => layout::version_item_beside_latest(joined),
+        })
+    };
+    items.iter().map(flat).collect()
 }
 
 /// As [`flat`], for the history of an attached table.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::dynamodb::HistoryTable;
 
-use crate::windows::Scope;
+use crate::{clock::Jump, windows::Scope};
 
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
@@ -68,6 +68,15 @@ pub(crate) struct Settings {
     pub(crate) migrates: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
+    /// Times at which these differences change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) clock_jumps: Vec<Jump>,
+    /// `true` if messages that are delivered again can have the receive count of a first delivery, as in a standard queue.
+    #[serde(default)]
+    pub(crate) forgets_receives: bool,
+    /// Windows of the processes, in turn, if their deployments differ. The smallest one is guaranteed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) windows: Vec<u8>,
 }
 
 impl Settings {
@@ -77,6 +86,20 @@ impl Settings {
             name: HISTORY.to_owned(),
             is_migrating: false,
         })
+    }
+
+    /// Returns the smallest window of all processes, `None` for `ledger`.
+    pub(crate) fn smallest_window(&self) -> Option<u8> {
+        self.windows.iter().copied().chain(self.window).min()
+    }
+
+    /// Returns the settings of a process.
+    pub(crate) fn of_process(&self, process: usize) -> Self {
+        let window = self.windows.get(process % self.windows.len().max(1)).copied();
+        Self {
+            window: window.or(self.window),
+            ..self.clone()
+        }
     }
 
     /// Returns the name of the table of history.
@@ -103,6 +126,8 @@ pub(crate) enum ChangeKind {
     Put(u8),
     /// Changes the state.
     Update(u8),
+    /// Replaces the item by one that fits into no version item.
+    Large(u8),
     /// Changes an ignored attribute.
     Touch(u8),
     Delete,
@@ -117,6 +142,14 @@ pub(crate) struct Update {
     /// Members other than `ID`, `RequestId` and `RequestSentAt`.
     pub(crate) members: Value,
     pub(crate) origin: Origin,
+    /// Milliseconds by which the sender's clock is ahead of the true time, or behind it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) sent_offset: i64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
+fn is_zero(offset: &i64) -> bool {
+    *offset == 0
 }
 
 /// Source of an update's request id, which every delivery of the update repeats.
@@ -153,8 +186,13 @@ pub(crate) enum StepKind {
     ReuseId { update: usize },
     /// Messages of a queue.
     Sqs { updates: Vec<usize> },
+    /// The queue delivers the message of an update again. `as_first`: with the receive count of a first delivery, as a standard queue
+    /// can do.
+    Redeliver { update: usize, as_first: bool },
     /// Another program increments `Latest`, and changes no other attribute of this project.
     OtherProgram { entity: String, value: usize },
+    /// As [`Self::OtherProgram`], which also writes a `RecordedAt` that is this many milliseconds ahead.
+    FarAhead { entity: String, millis: u64 },
     /// An operator deletes v0, and creates it again or leaves that to the next update.
     DeleteLatest { entity: String, create: bool },
     /// An operator writes a version item, `ahead` of the latest version.
@@ -207,6 +245,10 @@ pub(crate) enum Command {
     Migrate,
     /// Gives the latest items without a number one.
     Adopt,
+    /// Restores a backup to another table, and purges an entity of the copy.
+    PurgeCopy {
+        entity: String,
+    },
     /// Pins a version, so that pruning keeps it.
     Pin {
         entity: String,
@@ -255,6 +297,10 @@ pub(crate) enum FaultKind {
     TimeOut,
     Hang,
     TransactionConflict,
+    /// The connection is reset before the request is executed.
+    RequestDropped,
+    /// The response of a request arrives too late, if the request succeeds.
+    SuccessUnanswered,
     /// The request is executed long after its sender has stopped waiting for it.
     Delayed,
     /// Every second statement of a request is throttled.
@@ -278,6 +324,8 @@ pub(crate) enum FaultKind {
     RedeliveredInPart,
     RedeliveredOutOfOrder,
     BadResponse,
+    /// stream-fn is deployed with another width of version keys.
+    WrongLayout,
 }
 
 impl FaultKind {
@@ -290,6 +338,8 @@ impl FaultKind {
             Self::TimeOut => "time-out",
             Self::Hang => "hang",
             Self::TransactionConflict => "transaction-conflict",
+            Self::RequestDropped => "request-dropped",
+            Self::SuccessUnanswered => "success-unanswered",
             Self::Delayed => "delayed",
             Self::StatementsThrottled => "statements-throttled",
             Self::StatementsApplied => "statements-applied-but-failed",
@@ -306,6 +356,7 @@ impl FaultKind {
             Self::RedeliveredInPart => "redelivered-in-part",
             Self::RedeliveredOutOfOrder => "redelivered-out-of-order",
             Self::BadResponse => "bad-response",
+            Self::WrongLayout => "wrong-layout",
         }
     }
 }

@@ -53,6 +53,18 @@ struct State {
 pub(crate) struct Written {
     pub(crate) record: Value,
     pub(crate) author: Author,
+    /// Number of the writer process.
+    pub(crate) process: Option<usize>,
+    /// Time of the write, from the start.
+    pub(crate) at: Duration,
+}
+
+/// The request that wrote some items.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) author: Author,
+    pub(crate) process: Option<usize>,
+    pub(crate) at: Duration,
 }
 
 struct StreamShard {
@@ -112,10 +124,10 @@ impl Stream {
     }
 
     /// Copies the new records of the database.
-    pub(crate) fn copy(&self, database: &Database, author: &Author) -> Result<(), SimulationError> {
+    pub(crate) fn copy(&self, database: &Database, by: &Write) -> Result<(), SimulationError> {
         let mut state = lock(&self.0);
         for index in 0..state.iterators.len() {
-            state.copy(index, database, author)?;
+            state.copy(index, database, by)?;
         }
         Ok(())
     }
@@ -255,7 +267,7 @@ fn first_iterator(database: &Database, arn: &str) -> Result<String, SimulationEr
 
 impl State {
     /// Copies the new records of one of the database's streams.
-    fn copy(&mut self, index: usize, database: &Database, author: &Author) -> Result<(), SimulationError> {
+    fn copy(&mut self, index: usize, database: &Database, by: &Write) -> Result<(), SimulationError> {
         loop {
             let request = GetRecordsRequest {
                 shard_iterator: self.iterators[index].clone(),
@@ -280,12 +292,12 @@ impl State {
                 {
                     *image = flat(image.take())?;
                 }
-                self.add(record, author);
+                self.add(record, by);
             }
         }
     }
 
-    fn add(&mut self, mut record: Value, author: &Author) {
+    fn add(&mut self, mut record: Value, by: &Write) {
         let created = record["dynamodb"]["ApproximateCreationDateTime"]
             .as_f64()
             .unwrap_or_default();
@@ -302,8 +314,12 @@ impl State {
         if let (Some(shard), Some(number)) = (shard, number) {
             shard.records.push(Record::new(number, created, record.clone()));
         }
-        let author = author.clone();
-        self.records.push(Written { record, author });
+        self.records.push(Written {
+            record,
+            author: by.author.clone(),
+            process: by.process,
+            at: by.at,
+        });
     }
 
     fn index(&self, shard: &str) -> Result<usize, SourceError> {

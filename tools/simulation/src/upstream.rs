@@ -12,6 +12,7 @@ use shared::{
     domain::{
         keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
         layout,
+        recorded_at::RecordedAt,
         version::Version,
     },
     dynamodb::Store,
@@ -72,6 +73,8 @@ pub(crate) struct Upstream<'a> {
     pub(crate) desk: Desk,
     /// Entities that were purged completely, with the number of records in the stream afterwards.
     pub(crate) purges: Mutex<Vec<(String, usize)>>,
+    /// Version items that were pruned and have expired: partition key and sort key.
+    pub(crate) pruned: Mutex<HashSet<(String, String)>>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Mutex<Vec<(String, u64)>>,
     /// Number of invocations of writers that reached their timeout without a fault of the invocation.
@@ -82,7 +85,8 @@ impl Upstream<'_> {
     /// Carries out all steps. The steps of a source follow each other; what lasts does not delay them.
     pub(crate) async fn run(&self) {
         let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous { .. } | StepKind::Command(_));
-        let sources = (0..4).map(async |source| {
+        let last = self.schedule.steps.iter().map(|step| step.source).max();
+        let sources = (0..=last.unwrap_or(0)).map(async |source| {
             let steps = self.schedule.steps.iter().filter(|step| step.source == source);
             for step in steps.filter(waits) {
                 self.at(step).await;
@@ -113,6 +117,7 @@ impl Upstream<'_> {
             StepKind::Asynchronous { update } => self.asynchronous(*update).await,
             StepKind::ReuseId { update } => self.reuse_id(*update).await,
             StepKind::Sqs { updates } => updates.iter().for_each(|update| self.send(*update)),
+            StepKind::Redeliver { update, as_first } => self.receive_again(*update, *as_first),
             StepKind::OtherProgram { entity, value } => {
                 let update = json!({
                     "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
@@ -122,6 +127,18 @@ impl Upstream<'_> {
                 });
                 if self.connector.send("UpdateItem", update).is_ok() {
                     self.connector.count("other-program");
+                }
+            }
+            StepKind::FarAhead { entity, millis } => {
+                let time = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis() + millis));
+                let update = json!({
+                    "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
+                    "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
+                    "ConditionExpression": "attribute_exists(Latest)",
+                    "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": {"S": time.to_string()}},
+                });
+                if self.connector.send("UpdateItem", update).is_ok() {
+                    self.connector.count("recorded-far-ahead");
                 }
             }
             StepKind::DeleteLatest { entity, create } => {
@@ -174,13 +191,34 @@ impl Upstream<'_> {
             }
             StepKind::SplitShard => self.connector.split(),
             StepKind::Expire => {
+                let before = self.version_keys();
                 for _ in 0..self.connector.expire().unwrap_or_default() {
                     self.connector.count("expired");
                 }
+                let after = self.version_keys();
+                lock(&self.pruned).extend(before.difference(&after).cloned());
             }
             StepKind::Deploy => self.deploy().await,
             StepKind::Command(command) => self.command(command).await,
         }
+    }
+
+    /// Returns partition key and sort key of each version item.
+    fn version_keys(&self) -> HashSet<(String, String)> {
+        let table = if self.schedule.settings.own_history {
+            HISTORY
+        } else {
+            TABLE
+        };
+        let items = self.connector.send("Scan", json!({"TableName": table}));
+        let key = |item: &Value| {
+            let [partition_key, sort_key] = ["PK", "SK"].map(|name| item[name]["S"].as_str().map(str::to_owned));
+            let version = sort_key.filter(|key| self.digits.version_of(key).is_some())?;
+            Some((partition_key?, version))
+        };
+        let items = items.ok();
+        let items = items.as_ref().and_then(|output| output["Items"].as_array());
+        items.into_iter().flatten().filter_map(key).collect()
     }
 
     fn write_version(&self, entity: &str, ahead: u64) {

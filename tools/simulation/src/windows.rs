@@ -19,6 +19,10 @@ pub(crate) enum Scope {
     Partition(String),
     /// No request of a function gets a response.
     Unresponsive,
+    /// Of the writes of the writers to this entity, each request and each response is lost with this probability.
+    Lossy { entity: String, percent: u8 },
+    /// A writer that delivers this update gets the response to its write too late if the write succeeds.
+    SuccessUnanswered { update: usize },
 }
 
 impl Scope {
@@ -28,6 +32,8 @@ impl Scope {
             Self::StreamDenied => "stream-denied",
             Self::Partition(_) => "partition-throttled",
             Self::Unresponsive => "table-unresponsive",
+            Self::Lossy { .. } => "lossy",
+            Self::SuccessUnanswered { .. } => "success-unanswered",
         }
     }
 
@@ -41,6 +47,12 @@ impl Scope {
                 caller.is_some() && !is_read && keys(operation, &body()).iter().any(|(key, _)| key == entity)
             }
             Self::Unresponsive => caller.is_some(),
+            Self::Lossy { entity, .. } => {
+                caller.is_some_and(Caller::is_writer)
+                    && !is_read
+                    && keys(operation, &body()).iter().any(|(key, _)| key == entity)
+            }
+            Self::SuccessUnanswered { update } => caller.is_some_and(|caller| caller.delivers(*update)) && !is_read,
         }
     }
 }

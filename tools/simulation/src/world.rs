@@ -8,11 +8,19 @@ use std::{
     time::Duration,
 };
 
+use aws_sdk_dynamodb::Client;
 use dynoxide::Database;
+use fastrand::Rng;
 use local::mapping::{Counters, Environment, Identity, Mapping};
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, keys::LATEST_KEY, quarantine::records_of, recorded_at::RecordedAt},
+    config::Config,
+    domain::{
+        entity::EntityId,
+        keys::{LATEST_KEY, VersionDigits},
+        quarantine::records_of,
+        recorded_at::RecordedAt,
+    },
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
@@ -24,7 +32,7 @@ use writer_fn::Writer;
 
 use crate::{
     caller::lock,
-    clock::Clock,
+    clock::{Clock, ProcessClock},
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
     deployment::{Deployed, Deployment},
@@ -35,8 +43,8 @@ use crate::{
     mutation::Mutation,
     operators::desk::Desk,
     queue::Queue,
-    requests::flat,
-    schedule::{HISTORY, MALFORMED, Schedule, TABLE},
+    requests::flat_all,
+    schedule::{HISTORY, MALFORMED, Schedule, Settings, TABLE},
     setup::{config, dynamodb_client},
     upstream::{MappingStop, Upstream},
 };
@@ -98,11 +106,13 @@ impl<'a> World<'a> {
                 deployment: deployment.clone(),
                 new_layout: Store::new(client.clone(), TABLE, digits).with_history(settings.history()),
                 writers: deployment.of(settings, |history| {
-                    let config = config(settings, history)?;
-                    let offsets = settings.clock_offsets.iter();
-                    let writers =
-                        offsets.map(|offset| Writer::new(client.clone(), &config).with_clock(clock.shifted(*offset)));
-                    Ok::<_, SimulationError>(writers.collect::<Vec<_>>())
+                    let processes = 0..settings.clock_offsets.len();
+                    let writers = processes.map(|process| {
+                        let config = config(&settings.of_process(process), history.clone())?;
+                        let clock = clock.of_process(ProcessClock::of(settings, process));
+                        Ok(writer(&client, &config, mutation).with_clock(clock))
+                    });
+                    writers.collect::<Result<Vec<_>, SimulationError>>()
                 })?,
                 clock,
                 bucket: Bucket::default(),
@@ -119,6 +129,7 @@ impl<'a> World<'a> {
                 manual_versions: Mutex::default(),
                 desk: Desk::new(&connector, clock, digits, &deployment, settings),
                 purges: Mutex::default(),
+                pruned: Mutex::default(),
                 pins: Mutex::default(),
                 overruns: Mutex::default(),
             },
@@ -126,9 +137,9 @@ impl<'a> World<'a> {
             function: StreamFunction::new(
                 deployment.of(settings, |history| {
                     let config = config(settings, history)?;
-                    let writer = HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0));
-                    Ok::<_, SimulationError>(writer)
+                    Ok::<_, SimulationError>(history_writer(&client, &config, mutation).with_clock(clock.shifted(0)))
                 })?,
+                misdeployed(&client, settings, mutation)?.with_clock(clock.shifted(0)),
                 connector.clone(),
                 digits,
             ),
@@ -143,6 +154,7 @@ impl<'a> World<'a> {
 
     async fn run(self) -> Result<Evidence, SimulationError> {
         let run = async {
+            self.upstream.claim_layout().await;
             self.upstream.run().await;
             self.upstream.drain().await;
             self.stop_faults().await;
@@ -211,6 +223,7 @@ impl<'a> World<'a> {
             reused: lock(&self.upstream.reused).clone(),
             overruns: *lock(&self.function.overruns) + *lock(&self.upstream.overruns),
             purges: lock(&self.upstream.purges).clone(),
+            pruned: lock(&self.upstream.pruned).clone(),
             pins: lock(&self.upstream.pins).clone(),
             read,
             as_of,
@@ -312,7 +325,7 @@ impl<'a> World<'a> {
         Ok(read)
     }
 
-    /// Reads the entities as of the times of some of their versions.
+    /// Reads the entities as of the times of some of their versions, and as of times near them.
     async fn read_as_of(&self) -> Result<Vec<AsOf>, SimulationError> {
         const SAMPLES: usize = 4;
         let mut items = self.items()?;
@@ -327,12 +340,15 @@ impl<'a> World<'a> {
             let (Ok(entity), Ok(time)) = (EntityId::new(text("PK")), RecordedAt::parse(text("RecordedAt"))) else {
                 continue;
             };
-            let view = self.reader.current().as_of(&entity, time, true).await;
-            read.push(AsOf {
-                entity: text("PK").to_owned(),
-                time: text("RecordedAt").to_owned(),
-                version: view.map(|view| view.map(|view| view.version.get())),
-            });
+            let other = self.source.connector.draw(|rng| near(rng, time));
+            for time in [time, other] {
+                let view = self.reader.current().as_of(&entity, time, true).await;
+                read.push(AsOf {
+                    entity: text("PK").to_owned(),
+                    time: time.to_string(),
+                    version: view.map(|view| view.map(|view| view.version.get())),
+                });
+            }
         }
         Ok(read)
     }
@@ -348,18 +364,62 @@ impl<'a> World<'a> {
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {
         let scan = |table: &str| self.source.connector.send("Scan", json!({"TableName": table}));
-        let mut items = scan(TABLE)?["Items"].as_array().cloned().unwrap_or_default();
+        let items_of = |table| -> Result<Vec<Value>, SimulationError> {
+            Ok(scan(table)?["Items"].as_array().cloned().unwrap_or_default())
+        };
+        let mut items = flat_all(items_of(TABLE)?, false)?;
         if self.upstream.schedule.settings.own_history {
-            for item in scan(HISTORY)?["Items"].as_array().into_iter().flatten() {
-                items.push(flat(item.clone())?);
-            }
+            items.extend(flat_all(items_of(HISTORY)?, true)?);
         }
         Ok(items)
     }
 }
 
+/// Returns a time near another one: between the versions of an entity, before the first, or after the last.
+fn near(rng: &mut Rng, time: RecordedAt) -> RecordedAt {
+    let span = [1_000, 1_000_000, 1_000_000_000, 3_600_000_000_000][rng.usize(..4)];
+    let nanos = Duration::from_nanos(rng.u64(1..=span));
+    match rng.bool() {
+        true => time.after(nanos),
+        false => RecordedAt::since_epoch(time.to_duration().saturating_sub(nanos)),
+    }
+}
+
+/// Creates a writer of a deployment. Without the reads of both tables, it does not know that history is being moved.
+fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Writer {
+    let writer = Writer::new(client.clone(), config);
+    match mutation.is_none_or(Mutation::reads_both_tables) {
+        true => writer,
+        false => writer.with_checked_layout(),
+    }
+}
+
+/// As [`writer`], for stream-fn.
+fn history_writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> HistoryWriter {
+    let writer = HistoryWriter::new(client.clone(), config);
+    match mutation.is_none_or(Mutation::reads_both_tables) {
+        true => writer,
+        false => writer.with_checked_layout(),
+    }
+}
+
+/// Creates stream-fn as it is deployed with another width of version keys.
+fn misdeployed(
+    client: &Client,
+    settings: &Settings,
+    mutation: Option<Mutation>,
+) -> Result<HistoryWriter, SimulationError> {
+    let mut config = config(settings, settings.history())?;
+    config.digits = VersionDigits::new(settings.digits + 1).ok_or(SimulationError::InvalidSetting("digits"))?;
+    let writer = HistoryWriter::new(client.clone(), &config);
+    Ok(match mutation.is_none_or(Mutation::checks_layout) {
+        true => writer,
+        false => writer.with_checked_layout(),
+    })
+}
+
 /// Creates a table with a stream, and returns the ARN of the stream.
-fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
+pub(crate) fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
     let created = connector.send(
         "CreateTable",
         json!({

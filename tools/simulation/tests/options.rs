@@ -26,6 +26,22 @@ fn lists_contain_one_name_per_line_and_nothing_else() {
     }
 }
 
+#[test]
+fn a_random_seed_is_printed_and_repeats_the_run() {
+    let result = |output: &Output| -> serde_json::Value {
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    };
+    let run = |seed: &str| simulation(&["--schedules", "1", "--no-minimize", "--seed", seed]);
+    let drawn = run("random");
+    let seed = result(&drawn)["seed"].as_u64().unwrap();
+    let progress = String::from_utf8(drawn.stderr.clone()).unwrap();
+    assert!(progress.contains(&format!("seeds from {seed}\n")), "{progress}");
+    assert_eq!(result(&run(&seed.to_string())), result(&drawn));
+    assert_ne!(result(&run("random"))["seed"], result(&drawn)["seed"]);
+    assert_eq!(run("x").status.code(), Some(2));
+}
+
 /// No backfill runs in a single schedule without updates of other programs.
 #[test]
 fn a_mutation_that_changes_nothing_is_an_error() {

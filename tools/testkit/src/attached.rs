@@ -20,7 +20,7 @@ use local::{
     dynamodb::stream::TableStream,
     mapping::{position::Position, source::Source as _},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
     config::Config,
@@ -176,7 +176,7 @@ impl Orders {
         let versions = self.stored(no).into_iter().filter(|item| item.get("Image").is_some());
         let text = |item: Value| {
             let number: u64 = item["SK"]["S"].as_str().unwrap()[1..].parse().unwrap();
-            let marks = ["Baseline", "Missed", "Late", "Deleted", "TTL", "Pinned"];
+            let marks = ["Baseline", "Missed", "Late", "Deleted", "TTL", "Pinned", "Omitted"];
             let marks: Vec<_> = marks.into_iter().filter(|mark| item.get(*mark).is_some()).collect();
             let state = item["Image"]["M"]["state"]["S"].as_str().unwrap_or("-").to_owned();
             [&[format!("v{number}").as_str(), state.as_str()][..], &marks]
@@ -213,7 +213,7 @@ impl Orders {
     /// Invokes stream-fn with these records. None may fail.
     pub fn deliver(&self, records: &[Record]) {
         let records: Vec<_> = records.iter().map(Record::json).collect();
-        let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
+        let event = json!({"Records": records}).to_string();
         let writer = self.writer();
         let handled = writer.handle(&event, "lambda", Deadline::after(Duration::from_secs(600)));
         let response = self.runtime.block_on(handled).unwrap();

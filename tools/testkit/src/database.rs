@@ -172,7 +172,7 @@ pub async fn put_item(client: &Client, table: &str, item: Value) {
     let sort_key = sort_key_of(&item).unwrap_or_default().to_owned();
     let (table, is_history) = table_of(table, &sort_key);
     if is_history && sort_key.starts_with('v') {
-        item = layout::stored(&item, Compression::None).unwrap();
+        item = layout::stored(&item, Compression::None).remove(0);
     }
     put_into(client, &table, serde_json::to_value(item).unwrap()).await;
 }

@@ -6,6 +6,7 @@
 //! | `scripted` | DynamoDB clients whose response follows from the request, or never comes | `replay` |
 //! | `requests` | an interceptor that counts requests | |
 //! | `lost_responses` | an interceptor that loses responses | |
+//! | `hostile` | documents that overflow the stack of a parser, and names that parsers reserve | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
 //! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
 //! | `iam` | decisions of an independent evaluator of IAM policies | |
@@ -32,6 +33,7 @@ pub mod command;
 pub mod database;
 #[cfg(feature = "stack")]
 pub mod endpoint;
+pub mod hostile;
 pub mod iam;
 pub mod lost_responses;
 pub mod pages;

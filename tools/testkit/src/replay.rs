@@ -69,7 +69,7 @@ pub(crate) fn status(body: &Value) -> StatusCode {
 pub(crate) fn content(request: &HttpRequest) -> (String, Value) {
     let target = request.headers().get("x-amz-target").unwrap();
     let (_, operation) = target.rsplit_once('.').unwrap();
-    let body = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+    let body = shared::json::parse_bytes(request.body().bytes().unwrap()).unwrap();
     (operation.to_owned(), body)
 }
 

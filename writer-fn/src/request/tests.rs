@@ -13,8 +13,8 @@ fn opened(event: &Value) -> (String, String) {
     (update.entity.as_str().to_owned(), update.request_id.as_str().to_owned())
 }
 
-fn raw(event: &Value) -> Box<RawValue> {
-    RawValue::from_string(event.to_string()).unwrap()
+fn raw(event: &Value) -> String {
+    event.to_string()
 }
 
 fn messages(event: &Value) -> Vec<Message> {
@@ -76,7 +76,7 @@ fn numbers_as_text_arrive_by_every_way() {
 }
 
 #[test]
-fn the_earliest_time_belongs_to_the_source_of_the_id() {
+fn the_time_belongs_to_the_source_of_the_id() {
     let update = json!({"ID": "E"});
     let own = json!({"ID": "E", "RequestId": "own"});
     let named = json!({"ID": "E", "RequestId": "own", "RequestSentAt": "2026-11-22T00:00:00.5Z"});
@@ -86,27 +86,36 @@ fn the_earliest_time_belongs_to_the_source_of_the_id() {
         let time = "1970-01-01T00:00:01.500Z";
         json!({"Type": "Notification", "MessageId": "s", "Timestamp": time, "Message": message.to_string()})
     };
-    // Sent at 1000, first received at 3000.
-    for (body, count, expected) in [
-        (update.clone(), "1", None),
-        (update.clone(), "2", Some(3000)),
-        (own.clone(), "1", Some(1000)),
-        (own.clone(), "2", Some(1000)),
-        (named.clone(), "1", Some(1_795_305_600_500)),
-        (in_millis, "2", Some(7)),
-        (bridge(&update), "1", Some(2000)),
-        (bridge(&own), "2", Some(1000)),
-        (sns(&update), "1", Some(1500)),
-        (sns(&bridge(&update)), "3", Some(2000)),
+    let hours = |hours: i64| hours * 3_600_000;
+    // The event claims to be of the second 2, and the notification of 1.5.
+    for (body, sent, earliest, latest) in [
+        (update.clone(), 1000_i64, 1000_i64, 1000_i64),
+        (own.clone(), 1000, 1000, 1000),
+        // A time of the sender, by another clock.
+        (named.clone(), 1_795_305_700_000, 1_795_305_590_500, 1_795_305_700_000),
+        (in_millis.clone(), 20_000, 7 - 10_000, 20_000),
+        // An event has the same time in each queue.
+        (bridge(&update), 3000, 2000, 2000),
+        (bridge(&own), 3000, 2000, 3000),
+        (sns(&update), 3000, 1500, 1500),
+        (sns(&bridge(&update)), 3000, 2000, 2000),
+        // Times after the message was sent.
+        (named.clone(), 1000, 1000 - hours(30), 1000 + hours(30)),
+        (bridge(&update), 1000, 1000 - hours(30), 2000),
+        (bridge(&own), 1000, 1000 - hours(30), 2000),
     ] {
         let attributes = json!({
-            "ApproximateReceiveCount": count, "SentTimestamp": "1000", "ApproximateFirstReceiveTimestamp": "3000",
-            "SenderId": "AIDA",
+            "ApproximateReceiveCount": "1", "SentTimestamp": sent.to_string(), "SenderId": "AIDA",
         });
         let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
         let message = messages(&json!({"Records": [record]})).remove(0);
         let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
-        assert_eq!(update.sent_at.map(EpochMillis::get), expected, "{body} {count}");
+        assert_eq!(update.sent_at.unwrap().earliest.get(), earliest, "{body} {sent}");
+        assert_eq!(
+            update.sent_at.unwrap().latest,
+            Some(EpochMillis::new(latest)),
+            "{body} {sent}"
+        );
         let via_bridge = body.to_string().contains("detail-type");
         assert_eq!(
             update.sender.as_deref(),
@@ -118,8 +127,8 @@ fn the_earliest_time_belongs_to_the_source_of_the_id() {
     };
     let update = envelope.open(&Carrier::invocation("l"), Ordering::Arrival).unwrap();
     assert_eq!(
-        (update.sender.as_deref(), update.sent_at.map(EpochMillis::get)),
-        (Some("app"), Some(2000))
+        (update.sender.as_deref(), update.sent_at),
+        (Some("app"), Some(SentAt::claimed(EpochMillis::new(2000))))
     );
 }
 
@@ -192,7 +201,7 @@ fn invalid_events_are_rejected() {
         "{\"Records\":7}",
         "{\"ID\":\"\\ud800\"}",
     ] {
-        let event = RawValue::from_string(event.to_owned()).unwrap();
+        let event = event.to_owned();
         let rejected = match parse(&event) {
             Ok(Request::Update(envelope)) => envelope
                 .open(&Carrier::invocation("lambda"), Ordering::Arrival)
@@ -203,5 +212,12 @@ fn invalid_events_are_rejected() {
         assert!(rejected, "{event}");
     }
     let deep = format!("{{\"ID\":\"E\",\"A\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(parse(&RawValue::from_string(deep).unwrap()).is_err());
+    assert!(parse(&deep).is_err());
+}
+
+#[test]
+fn a_message_whose_parsing_panics_has_its_id() {
+    let message = Message::caught(r#"{"messageId": "m", "body": "{}"}"#, |_| panic!("a defect"));
+    assert_eq!(message.id.as_deref(), Some("m"));
+    assert!(matches!(message.body, Err(InvalidEvent::Panicked(_))));
 }

@@ -9,10 +9,10 @@
 //! [`History::findings`] reports the deviations that history itself shows, and [`Newest::differs`] compares it with the item.
 
 use super::{
-    decision::is_same,
+    decision::agrees,
     definition::AttachedTable,
     digits,
-    item::{LATE, MISSED, Recorded},
+    item::{KnownState, LATE, MISSED, OMITTED, Recorded},
     selection::Selection,
 };
 use crate::domain::{
@@ -40,21 +40,36 @@ pub struct History {
     unordered: Option<Version>,
     late: u64,
     missed: u64,
+    omitted: u64,
     quarantined: u64,
 }
 
 /// The newest state of an item in history.
 #[derive(Clone, PartialEq)]
 pub struct Newest {
-    /// Its version. Greater if newer versions are late.
+    /// Its version.
     pub version: Version,
     /// `true` if the item was deleted.
     pub is_deleted: bool,
-    /// The item, or the key attributes of a deleted one.
+    /// `true` if the version does not have the state, see [`Omission`](super::item::Omission).
+    pub is_omitted: bool,
+    /// The item, or the key attributes of a deleted or omitted one.
     pub image: Item,
 }
 
 impl Newest {
+    /// Reads a version whose attributes are [flat](super::item::flat).
+    pub fn of_flat(version: Version, flat: Item) -> Self {
+        let is_deleted = is_deleted(&flat);
+        let (outer, image) = super::item::split_flat(flat);
+        Self {
+            version,
+            is_deleted,
+            is_omitted: outer.contains_key(OMITTED),
+            image,
+        }
+    }
+
     /// Returns the key attributes of the item. `None` if the image does not have them.
     pub fn key(&self, table: &AttachedTable) -> Option<Item> {
         let mut key = Item::default();
@@ -72,12 +87,12 @@ impl Newest {
     /// Returns `true` if the item in the table is in another state, and its change should be part of history. Ignored attributes
     /// are not compared.
     pub fn differs(&self, table: &AttachedTable, selection: &Selection, item: Option<&Item>) -> bool {
-        let is_same = match (self.state(), item) {
-            (None, None) => true,
-            (Some(state), Some(item)) => is_same(state, item, table.ignored()),
-            _ => false,
+        let known = match (self.is_deleted, self.is_omitted) {
+            (true, _) => KnownState::Deleted,
+            (false, true) => KnownState::Unknown,
+            (false, false) => KnownState::Item(self.image.clone()),
         };
-        !is_same && selection.has_change(self.state(), item)
+        !agrees(&known, item, table.ignored()) && selection.has_change(self.state(), item)
     }
 }
 
@@ -103,24 +118,19 @@ impl History {
         }
         let is = |name| flat.get(name) == Some(&AttributeValue::Bool(true));
         self.missed += u64::from(is(MISSED));
+        self.omitted += u64::from(flat.contains_key(OMITTED));
         if is(LATE) {
             self.late += 1;
             return;
         }
-        let is_deleted = is_deleted(&flat);
-        let (outer, image) = super::item::split_flat(flat);
-        let recorded = Recorded::of_outer(version, &outer);
+        let recorded = Recorded::of_outer(version, &flat);
         if let Some(last) = &self.last
             && last.place >= recorded.place
         {
             self.unordered.get_or_insert(version);
         }
         self.last = Some(recorded);
-        self.newest = Some(Newest {
-            version,
-            is_deleted,
-            image,
-        });
+        self.newest = Some(Newest::of_flat(version, flat));
     }
 
     /// Returns `true` if there is a version, a floor, or a record in quarantine.
@@ -156,6 +166,7 @@ impl History {
             count(self.quarantined).map(|records| Finding::Quarantined { records }),
             count(self.late).map(|versions| Finding::Late { versions }),
             count(self.missed).map(|versions| Finding::Missed { versions }),
+            count(self.omitted).map(|versions| Finding::Omitted { versions }),
         ];
         let ranges = |set: VersionSet| {
             let ranges: Vec<_> = set.ranges().collect();

@@ -1,6 +1,6 @@
 //! Change of an item of an attached table: one stream record, and its place in the order of all changes of the item.
 
-use crate::domain::{Item, entity::EntityId, sequence::SequenceNumber};
+use crate::domain::{Item, attributes::text, entity::EntityId, names, sequence::SequenceNumber};
 
 /// Added to a sequence number for the old image of its record.
 const OLD: &str = "#old";
@@ -99,6 +99,11 @@ impl Place {
             number: SequenceNumber::new(number).filter(|_| is_number)?,
             image,
         })
+    }
+
+    /// Returns the place of a version item. `None` if it does not come from a stream record.
+    pub fn of(item: &Item) -> Option<Self> {
+        Self::parse(text(item, super::item::STREAM)?, text(item, names::REQUEST_ID)?)
     }
 
     /// Returns the `RequestId` of the state: the sequence number, with `#old` for an old image.

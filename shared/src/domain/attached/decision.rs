@@ -13,16 +13,26 @@
 //! records are still in the stream: a change that is not later, and whose old image is another state, is part of it, and makes no
 //! version.
 //!
-//! A late version is stored after the last version with a lower place, so the search for a place ends there.
+//! A late version is stored after the last version with a lower place, so the search for a place ends there. If history was pruned,
+//! a record without a kept version before it is [`Decision::Pruned`]: its version can have existed.
+//!
+//! A record is dropped only by what a strongly consistent read shows. An eventually consistent one can lack versions, so that a
+//! change looks like none.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{
-    change::{Change, NewState, Place},
+    change::{Change, NewState, Place, RecordImage},
     definition::AttachedTable,
-    item::{Recorded, State, StateOrigin},
+    item::{Around, KnownState, Recorded, State, StateOrigin},
 };
-use crate::domain::{AttributeValue, Item, attributes::same_value, purge_marker::CLOCK_TOLERANCE, version::Version};
+use crate::domain::{
+    AttributeValue, Item, attributes::same_value, purge_marker::CLOCK_TOLERANCE, recorded_at::RecordedAt, size,
+    version::Version,
+};
+
+/// Size of an item in bytes from which on it can be omitted from its version: what a version item has beside it is smaller.
+const NEARLY_TOO_LARGE: usize = size::MAX_ITEM_BYTES - 16 * 1024;
 
 /// Newest versions of an entity.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,6 +41,10 @@ pub struct Tail {
     pub versions: Vec<Recorded>,
     /// `true` if there are no older versions.
     pub is_complete: bool,
+    /// `true` if no newer version existed when the versions were read or written.
+    pub is_consistent: bool,
+    /// First version that was not pruned, if it was read after the versions.
+    pub floor: Option<Version>,
 }
 
 impl Tail {
@@ -49,8 +63,20 @@ impl Tail {
         self.in_order().next()
     }
 
-    fn in_order(&self) -> impl Iterator<Item = &Recorded> {
+    /// Returns the versions that are not late, the newest first.
+    pub fn in_order(&self) -> impl Iterator<Item = &Recorded> {
         self.versions.iter().filter(|version| !version.is_late)
+    }
+
+    /// Returns `true` if a version of the record of this place has no state.
+    pub fn is_omitted(&self, place: &Place) -> bool {
+        let of_old = place.of_old();
+        let is_of_record = |version: &&Recorded| {
+            let version = version.place.as_ref();
+            version == Some(place) || version == Some(&of_old)
+        };
+        let mut of_record = self.versions.iter().filter(is_of_record);
+        of_record.any(|version| version.state == KnownState::Unknown)
     }
 }
 
@@ -64,15 +90,30 @@ pub enum Decision {
     Unchanged,
     /// These states are the next versions.
     Append(VecDeque<State>),
+    /// The record is older than all versions that pruning kept.
+    Pruned,
     /// Older versions decide.
     ReadMore,
+    /// The floor of the history decides.
+    ReadFloor,
+    /// The versions are to be read again, with strongly consistent reads.
+    ReadConsistently,
 }
 
 /// Decides about a change of an entity with these newest versions.
 pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
     let place = Some(&change.place);
-    if tail.versions.iter().any(|version| version.place.as_ref() == place) {
-        return Decision::AlreadyRecorded;
+    if let Some(index) = tail.versions.iter().position(|version| version.place.as_ref() == place) {
+        // Perhaps the version of its old image is omitted, and the record is not in quarantine yet.
+        let is_last = index + 1 == tail.versions.len() && !tail.is_complete;
+        let is_large = change
+            .old
+            .as_ref()
+            .is_some_and(|old| size::of_item(old) >= NEARLY_TOO_LARGE);
+        return match is_last && is_large {
+            true => Decision::ReadMore,
+            false => Decision::AlreadyRecorded,
+        };
     }
     let last = tail.last();
     let before = tail.in_order().find(|version| version.place.as_ref() < place);
@@ -80,29 +121,85 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
     if before.is_none() && !tail.is_complete {
         return Decision::ReadMore;
     }
-    if before.is_some_and(|before| is_part_of_baseline(table.ignored(), change, before)) {
-        return Decision::Unchanged;
-    }
     let states = match is_late {
-        true => new_state(table.ignored(), change, before, StateOrigin::Late)
-            .into_iter()
-            .collect(),
-        false => old_state(table.ignored(), change, last)
-            .into_iter()
-            .chain(new_state(table.ignored(), change, last, StateOrigin::Record))
-            .collect::<VecDeque<_>>(),
+        _ if before.is_some_and(|before| is_part_of_baseline(table.ignored(), change, before)) => VecDeque::new(),
+        true => late_state(table.ignored(), change, tail).into_iter().collect(),
+        false => next_states(table.ignored(), change, tail),
     };
+    let floor = tail.floor.unwrap_or(Version::FIRST);
+    let is_pruned = floor > Version::FIRST && before.is_none_or(|before| before.version < floor);
     match states.is_empty() {
+        true if !tail.is_consistent => Decision::ReadConsistently,
         true => Decision::Unchanged,
+        false if is_late && tail.floor.is_none() => Decision::ReadFloor,
+        false if is_late && is_pruned => Decision::Pruned,
         false => Decision::Append(states),
     }
+}
+
+/// Returns the states that a change after the last version adds.
+fn next_states(ignored: &BTreeSet<String>, change: &Change, tail: &Tail) -> VecDeque<State> {
+    let last = tail.last();
+    let states =
+        old_state(ignored, change, last)
+            .into_iter()
+            .chain(new_state(ignored, change, last, StateOrigin::Record));
+    let mut not_before = last.and_then(time);
+    let with_time = |(number, state): (u64, State)| {
+        not_before = recorded_at(change, number, not_before, None);
+        State {
+            recorded_at: not_before,
+            ..state
+        }
+    };
+    (tail.newest() + 1..).zip(states).map(with_time).collect()
+}
+
+/// Returns the state that a change before the last version adds.
+fn late_state(ignored: &BTreeSet<String>, change: &Change, tail: &Tail) -> Option<State> {
+    let last = tail.last()?;
+    let place = Some(&change.place);
+    let earlier = tail.versions.iter().filter(|version| version.place.as_ref() < place);
+    let after = earlier.max_by_key(|version| version.place.as_ref());
+    let state = new_state(ignored, change, after, StateOrigin::Late)?;
+    let later = tail.versions.iter().filter(|version| version.place.as_ref() > place);
+    let next = later.min_by_key(|version| version.place.as_ref());
+    Some(State {
+        recorded_at: recorded_at(change, tail.newest() + 1, after.and_then(time), next.and_then(time)),
+        around: Some(Around {
+            after: after.map(|after| after.version),
+            in_order: last.version,
+            in_order_at: last.recorded_at,
+        }),
+        ..state
+    })
+}
+
+/// Returns the time that a version has among those of the record's creation. The time of a backfill is one of another clock, and its
+/// version is the first one.
+fn time(version: &Recorded) -> Option<RecordedAt> {
+    version.recorded_at.filter(|_| !version.is_backfilled)
+}
+
+/// Returns the time of a change's version, between those of the versions around it by place.
+fn recorded_at(
+    change: &Change,
+    number: u64,
+    not_before: Option<RecordedAt>,
+    not_after: Option<RecordedAt>,
+) -> Option<RecordedAt> {
+    let own = change.created_micros.zip(Version::new(number));
+    let own = own.map(|(created, version)| RecordedAt::of_stream_record(created, version));
+    let time = own.max(not_before)?;
+    Some(not_after.map_or(time, |not_after| time.min(not_after)))
 }
 
 /// Returns `true` if the version before a change is the baseline of a backfill, which was read after the change. The times of the
 /// stream are in whole seconds, and the clock of the backfill can differ. So near that time, old images decide: that of the first
 /// change after the baseline is the baseline. Without old images, a change near that time is recorded.
 fn is_part_of_baseline(ignored: &BTreeSet<String>, change: &Change, before: &Recorded) -> bool {
-    let (Some(read_at), Some(created)) = (before.backfilled_at, change.created_micros) else {
+    let read_at = before.recorded_at.filter(|_| before.is_backfilled);
+    let (Some(read_at), Some(created)) = (read_at, change.created_micros) else {
         return false;
     };
     let read = i64::try_from(read_at.to_duration().as_micros()).unwrap_or(i64::MAX);
@@ -111,7 +208,7 @@ fn is_part_of_baseline(ignored: &BTreeSet<String>, change: &Change, before: &Rec
         return created < read.saturating_sub(tolerance);
     }
     let follows = match (&before.state, &change.old) {
-        (Some(baseline), Some(old)) => is_same(baseline, old, ignored),
+        (KnownState::Item(baseline), Some(old)) => is_same(baseline, old, ignored),
         _ => false,
     };
     !follows && created <= read.saturating_add(tolerance)
@@ -122,10 +219,12 @@ fn old_state(ignored: &BTreeSet<String>, change: &Change, last: Option<&Recorded
     if !change.has_old_images {
         return None;
     }
-    let is_same = match (last.map(|last| last.state.as_ref()), &change.old) {
-        (Some(Some(last)), Some(old)) => is_same(last, old, ignored),
-        (Some(Some(_)), None) => matches!(change.new, NewState::Deleted(_)),
-        (Some(None) | None, old) => old.is_none(),
+    let is_same = match (last.map(|last| &last.state), &change.old) {
+        (Some(KnownState::Item(last)), Some(old)) => is_same(last, old, ignored),
+        // Nothing shows that it is another one.
+        (Some(KnownState::Unknown), Some(_)) => true,
+        (Some(KnownState::Item(_) | KnownState::Unknown), None) => matches!(change.new, NewState::Deleted(_)),
+        (Some(KnownState::Deleted) | None, old) => old.is_none(),
     };
     let origin = match last {
         Some(_) => StateOrigin::Missed,
@@ -147,17 +246,17 @@ fn new_state(
     };
     let old = match change.has_old_images {
         true => change.old.as_ref(),
-        false => before.and_then(|before| before.state.as_ref()),
+        false => before.and_then(|before| before.state.item()),
     };
     let is_same = old.is_some_and(|old| is_same(old, new, ignored));
     (!is_same).then(|| state(change, change.place.clone(), Some(new), origin))
 }
 
 fn state(change: &Change, place: Place, item: Option<&Item>, origin: StateOrigin) -> State {
-    let is_new = place == change.place;
+    let is_new = place.image == RecordImage::New;
     State {
         place,
-        created_micros: change.created_micros,
+        recorded_at: None,
         image: item.unwrap_or(&change.key).clone(),
         is_deleted: item.is_none(),
         deleted_by: match &change.new {
@@ -165,6 +264,8 @@ fn state(change: &Change, place: Place, item: Option<&Item>, origin: StateOrigin
             _ => None,
         },
         origin,
+        around: None,
+        omission: None,
     }
 }
 
@@ -175,6 +276,15 @@ pub fn is_same(a: &Item, b: &Item, ignored: &BTreeSet<String>) -> bool {
         ignored.contains(name) || b.get(name).is_some_and(|other| same_value(value, other))
     };
     counted(a) == counted(b) && a.iter().all(is_in_b)
+}
+
+/// Returns `true` if an item, `None` if it was deleted, can be in a state of history, except for ignored attributes.
+pub fn agrees(state: &KnownState, item: Option<&Item>, ignored: &BTreeSet<String>) -> bool {
+    match (state, item) {
+        (KnownState::Item(state), Some(item)) => is_same(state, item, ignored),
+        (KnownState::Unknown, Some(_)) | (KnownState::Deleted, None) => true,
+        _ => false,
+    }
 }
 
 /// Comparison of an item with its history.
@@ -190,12 +300,10 @@ pub enum Agreement {
 
 /// Compares the state of an item, `None` if it was deleted, with its newest versions, except for ignored attributes.
 pub fn compare(table: &AttachedTable, item: Option<&Item>, tail: &Tail) -> Agreement {
-    let is_same = match (tail.last().map(|last| &last.state), item) {
-        (None, _) => return Agreement::Missing,
-        (Some(Some(state)), Some(item)) => is_same(state, item, table.ignored()),
-        (Some(state), item) => state.is_none() && item.is_none(),
+    let Some(last) = tail.last() else {
+        return Agreement::Missing;
     };
-    match is_same {
+    match agrees(&last.state, item, table.ignored()) {
         true => Agreement::Same,
         false => Agreement::Differs,
     }

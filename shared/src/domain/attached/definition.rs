@@ -25,6 +25,7 @@ use thiserror::Error;
 
 use super::filter::{Filter, InvalidFilter};
 pub use super::key_attribute::{InvalidKeyType, KeyAttribute, KeyType};
+use crate::json;
 
 /// Added to the name of the table for the name of its history table.
 const SUFFIX: &str = "-history";
@@ -100,11 +101,10 @@ impl AttachedTable {
     /// # Errors
     ///
     /// Returns [`InvalidDefinition`], whose variants name the mistakes.
-    pub fn parse(json: &str) -> Result<Self, InvalidDefinition> {
-        // The message of the parser can contain a part of the text.
-        let definition: Value = serde_json::from_str(json).map_err(|error| InvalidDefinition::NotJson {
-            line: error.line(),
-            column: error.column(),
+    pub fn parse(definition: &str) -> Result<Self, InvalidDefinition> {
+        let definition = json::parse(definition).map_err(|error| InvalidDefinition::NotJson {
+            line: error.line,
+            column: error.column,
         })?;
         let definition = definition.as_object().ok_or(InvalidDefinition::NotAnObject)?;
         let keys = elements(definition, "KeySchema", ["AttributeName", "KeyType"])?;

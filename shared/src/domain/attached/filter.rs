@@ -16,9 +16,12 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::key_attribute::{KeyAttribute, KeyType, number_text};
-use crate::domain::{
-    event_pattern::{InvalidPattern, Pattern},
-    number::Decimal,
+use crate::{
+    domain::{
+        event_pattern::{InvalidPattern, Pattern},
+        number::Decimal,
+    },
+    json,
 };
 
 /// Maximum number of patterns of a mapping, by default.
@@ -45,7 +48,7 @@ impl Filter {
         let parsed;
         let filter = match filter {
             Value::String(text) => {
-                parsed = serde_json::from_str(text).map_err(|_| InvalidFilter::NotJson)?;
+                parsed = json::parse(text).map_err(|_| InvalidFilter::NotJson)?;
                 &parsed
             }
             filter => filter,

@@ -13,16 +13,19 @@
 use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::definition::{AttachedTable, KeyAttribute, KeyType};
 pub use super::key_attribute::number_text;
-use crate::domain::{
-    AttributeValue, Item,
-    entity::{EntityId, MAX_ENTITY_ID_BYTES},
-    number::{Decimal, InvalidNumber},
+use crate::{
+    domain::{
+        AttributeValue, Item,
+        entity::{EntityId, MAX_ENTITY_ID_BYTES},
+        number::{Decimal, InvalidNumber},
+    },
+    json,
 };
 
 /// Prefix of the SHA-256 of a long key.
@@ -57,8 +60,10 @@ pub fn parse(table: &AttachedTable, json: &str) -> Result<EntityId, InvalidKey> 
 /// # Errors
 ///
 /// As [`parse`].
-pub fn attributes(table: &AttachedTable, json: &str) -> Result<Item, InvalidKey> {
-    let members: Map<String, Value> = serde_json::from_str(json).map_err(|_| InvalidKey::NotAnObject)?;
+pub fn attributes(table: &AttachedTable, text: &str) -> Result<Item, InvalidKey> {
+    let Ok(Value::Object(members)) = json::parse(text) else {
+        return Err(InvalidKey::NotAnObject);
+    };
     if let Some(other) = members.keys().find(|name| table.keys().all(|key| key.name != **name)) {
         return Err(InvalidKey::NoKeyAttribute(other.clone()));
     }

@@ -2,7 +2,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::{
-    payload::Payload, recent_requests::Entry, recorded_at::RecordedAt, request_id::RequestId, update::Ordering,
+    payload::Payload,
+    recent_requests::{Entry, SentCode},
+    recorded_at::RecordedAt,
+    request_id::RequestId,
+    update::Ordering,
 };
 
 fn update(json: Value, ordering: Ordering) -> Update {
@@ -100,6 +104,7 @@ fn a_request_id_of_a_different_update_is_detected() {
         let AttributeValue::N(number) = (Entry {
             version,
             check: payload.check(),
+            sent: SentCode::UNKNOWN,
         })
         .value() else {
             unreachable!()
@@ -185,6 +190,68 @@ fn an_expired_latest_item_is_absent_except_for_its_counter_and_requests() {
         assert!(!revived.contains_key(name), "{name}");
     }
     assert!(revived.contains_key("A"));
+}
+
+#[test]
+fn a_deletion_ends_the_state() {
+    let stored = |json: Value| {
+        let mut stored = json!({
+            "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "3"}, "RequestId": {"S": "r-0"},
+            "State": {"S": "x"}, "M": {"M": {"A": {"N": "1"}}}, "Timestamp": {"N": "9000"},
+        });
+        stored
+            .as_object_mut()
+            .unwrap()
+            .extend(json.as_object().unwrap().clone());
+        item(stored)
+    };
+    let live = stored(json!({}));
+    let tombstone = stored(json!({"Deleted": {"BOOL": true}, "TombstoneState": {"M": {"Note": {"S": "n"}}}}));
+    let after = |stored: &Item, json: Value| {
+        let update = update(json, Ordering::Arrival);
+        assert_eq!(decide(&update, Some(stored), now()), Ok(Decision::Apply));
+        let after = apply(&update, Some(stored), Stamp::At(now()), now()).unwrap();
+        let version = latest_of(&after).unwrap();
+        assert_eq!(version.get(), 4);
+        let (version, _) = attribution::of_version(after.clone(), version);
+        (attribution::state_names(&after), attribution::state_names(&version))
+    };
+    let none = Vec::<String>::new();
+    for stored in [&live, &tombstone] {
+        // The state that a deletion names is in a map of the latest item, and in attributes of the version.
+        let deletion = json!({"ID": "E", "Deleted": true, "Why": "sold", "State": null, "Actor": "amy"});
+        assert_eq!(after(stored, deletion), (none.clone(), vec!["Why".to_owned()]));
+        assert_eq!(
+            after(stored, json!({"ID": "E", "Deleted": true})),
+            (none.clone(), none.clone())
+        );
+        let nested = update(
+            json!({"ID": "E", "Deleted": true, "M": {"$update": {"A": 2}}}),
+            Ordering::Arrival,
+        );
+        assert_eq!(decide(&nested, Some(stored), now()), Ok(Decision::NoMap));
+    }
+    // An update that follows it starts from an empty item.
+    let one = vec!["A".to_owned()];
+    assert_eq!(after(&tombstone, json!({"ID": "E", "A": 1})), (one.clone(), one));
+    let nested = update(json!({"ID": "E", "M": {"$update": {"A": 2}}}), Ordering::Arrival);
+    assert_eq!(decide(&nested, Some(&tombstone), now()), Ok(Decision::NoMap));
+    assert_eq!(decide(&nested, Some(&live), now()), Ok(Decision::Apply));
+    // Order and expected version are compared with the tombstone.
+    let late = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
+    let version = Version::new(3).unwrap();
+    assert_eq!(decide(&late, Some(&tombstone), now()), Ok(Decision::Stale { version }));
+    // A second deletion changes nothing, unless it names another state.
+    for (json, unchanged) in [
+        (json!({"ID": "E", "Deleted": true, "Note": "n"}), true),
+        (json!({"ID": "E", "Deleted": true, "Note": "m"}), false),
+        (json!({"ID": "E", "Deleted": true}), false),
+        (json!({"ID": "E", "Note": "n"}), false),
+    ] {
+        let update = update(json.clone(), Ordering::Arrival);
+        let after = apply(&update, Some(&tombstone), Stamp::At(now()), now()).unwrap();
+        assert_eq!(is_unchanged(&tombstone, &after), unchanged, "{json}");
+    }
 }
 
 #[test]

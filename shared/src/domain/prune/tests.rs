@@ -62,6 +62,36 @@ fn the_newest_version_of_an_attached_table_that_is_not_late_is_kept() {
     }
 }
 
+#[test]
+fn the_version_before_a_tombstone_is_kept_while_the_tombstone_is_the_latest() {
+    let plan = |tombstones: &[u64], number: u64, keep: Keep| {
+        let deleted = |mut item: Value| {
+            item["Deleted"] = json!({"BOOL": true});
+            item
+        };
+        let versions = (1..=number).map(|number| (tombstones.contains(&number), version(number, Some(number))));
+        let latest = [(tombstones.contains(&number), latest(number))];
+        let items = versions.chain(latest);
+        let items = items.map(|(is_deleted, item)| if is_deleted { deleted(item) } else { item });
+        let plan = seen(items).plan(keep, false).unwrap().unwrap();
+        effect(&plan)
+    };
+    for (tombstones, number, expected) in [
+        (&[][..], 4, (4, vec![1, 2, 3])),
+        (&[4], 4, (3, vec![1, 2])),
+        (&[2, 3, 4], 4, (1, vec![])),
+        // Entities that have nothing but tombstones, and such that were revived.
+        (&[1, 2], 2, (2, vec![1])),
+        (&[3], 4, (4, vec![1, 2, 3])),
+    ] {
+        for keep in [Keep::Newest(1), Keep::Since(at(1000))] {
+            assert_eq!(plan(tombstones, number, keep), expected, "{tombstones:?} {keep:?}");
+        }
+    }
+    // It limits a rule that keeps less, and no other.
+    assert_eq!(plan(&[4], 4, Keep::Newest(3)), (2, vec![1]));
+}
+
 /// Plans for versions with their times in seconds; `None` for a version without one.
 fn planned(versions: &[(u64, Option<u64>)], floor: u64, number: u64, keep: Keep, over_gaps: bool) -> Plan {
     let first = [

@@ -270,7 +270,7 @@ fn in_order_of_arrival_a_time_is_an_attribute() {
     assert!(update.changes.contains_key(names::TIMESTAMP) && update.changes.contains_key(names::TIME));
     assert_eq!(update.timestamp, None);
     let update = parse(json!({"ID": "E", "RequestSentAt": "1970-01-01T00:00:00.005Z"})).unwrap();
-    assert_eq!(update.sent_at.map(EpochMillis::get), Some(5));
+    assert_eq!(update.sent_at, Some(SentAt::since(EpochMillis::new(5))));
     assert!(update.changes.is_empty());
 }
 

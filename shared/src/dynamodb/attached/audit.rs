@@ -6,7 +6,7 @@
 //! | after the lag | decision |
 //! |---|---|
 //! | equal, and history has a newer version | lagging |
-//! | different, and history has the same newest version | the item differs |
+//! | different, and history has the same newest version that is not late | the item differs |
 //! | different, and history has a newer version | compared again after another lag, at most five times; then lagging |
 //!
 //! If history has a newer version, its record showed the state before it, so no change before that can be missing unnoticed.
@@ -21,13 +21,12 @@ use crate::{
         attached::{
             AttachedTable,
             audit::{History, Newest},
-            item::{LATE, split_flat},
+            item::LATE,
             selection::Selection,
         },
         audit::Finding,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
-        tombstone::is_deleted,
         version::Version,
         version_item::latest_of,
     },
@@ -155,8 +154,7 @@ impl AttachedAuditor {
             return Ok(findings);
         };
         if self.item_differs(newest).await? {
-            let highest = history.versions().last().and_then(Version::new);
-            let version = highest.unwrap_or(newest.version);
+            let version = newest.version;
             match self.lag.is_zero() {
                 true => findings.push(Finding::Differs { version }),
                 false => self.defer(DifferentItem {
@@ -272,20 +270,11 @@ impl AttachedAuditor {
     }
 }
 
-/// Returns the newest state that is not late, and the greatest version. `None` if only late versions are left.
+/// Returns the newest state that is not late, and its version. `None` if only late versions are left.
 fn newest_of(latest: Item) -> Option<(Newest, Version)> {
     let version = latest_of(&latest).ok()?;
-    if latest.contains_key(LATE) {
-        return None;
-    }
-    let is_deleted = is_deleted(&latest);
-    let (_, image) = split_flat(latest);
-    let newest = Newest {
-        version,
-        is_deleted,
-        image,
-    };
-    Some((newest, version))
+    let is_late = latest.contains_key(LATE);
+    (!is_late).then(|| (Newest::of_flat(version, latest), version))
 }
 
 /// Audit of a segment of the history table.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::{
     domain::{
+        attached::item::late_key_of,
         entity::EntityId,
         keys::{ItemKind, sort_key_of},
         purge_marker::PurgeMarker,
@@ -55,7 +56,7 @@ impl Store {
         marker: PurgeMarker,
         deleted: &mut ItemCounts,
     ) -> Result<(), ServiceError> {
-        let (mut covered, mut later) = (Vec::new(), VersionSet::default());
+        let (mut covered, mut late, mut later) = (Vec::new(), Vec::new(), VersionSet::default());
         let range = Range::all_versions(None);
         let mut cursor = None;
         loop {
@@ -65,7 +66,10 @@ impl Store {
                     continue;
                 };
                 match marker.covers_item(&item) {
-                    true => covered.extend(sort_key_of(&item).map(str::to_owned)),
+                    true => {
+                        covered.extend(sort_key_of(&item).map(str::to_owned));
+                        late.extend(late_key_of(&item));
+                    }
                     false => later.insert(version.get()),
                 }
             }
@@ -81,6 +85,9 @@ impl Store {
         for keys in covered.chunks(MAX_DELETIONS) {
             self.batch_delete(entity, keys, self.history_table()).await?;
             *deleted.entry(ItemKind::Version).or_default() += keys.len() as u64;
+        }
+        for keys in late.chunks(MAX_DELETIONS) {
+            self.batch_delete(entity, keys, self.history_table()).await?;
         }
         Ok(())
     }

@@ -23,8 +23,8 @@ use crate::{
         self, Item,
         attached::{
             AttachedTable,
-            decision::{Tail, is_same},
-            item::Recorded,
+            decision::{Tail, agrees},
+            item::{KnownState, Recorded},
             restore::{ItemChange, Restore, plan},
         },
         entity::EntityId,
@@ -68,6 +68,9 @@ pub enum ItemRestoreError {
     /// History does not have the version.
     #[error("there is no such version")]
     NoVersion,
+    /// The version does not have the state of the item.
+    #[error("the version has no state, because it did not fit: its record is in quarantine")]
+    Omitted,
     /// The item is not in its newest state in history.
     #[error("the item differs from its newest version: its last change is not in history yet, or is missing there")]
     Differs,
@@ -109,7 +112,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`ItemRestoreError::NoVersion`] without such a version, [`ItemRestoreError::Differs`] if the item is not in its
+    /// Returns [`ItemRestoreError::NoVersion`] without such a version, [`ItemRestoreError::Omitted`] if it has no state, [`ItemRestoreError::Differs`] if the item is not in its
     /// newest state in history, [`ItemRestoreError::TooManyAttributes`] if one request cannot make the change, and
     /// [`ItemRestoreError::Service`] if a request fails.
     pub async fn plan_item_restore(
@@ -121,30 +124,30 @@ impl Store {
         let table = self.attached_table().ok_or(ItemRestoreError::NotAttached)?;
         let sort_key = self.digits.version_key(version);
         let old = self.get(entity, &sort_key, true).await?.and_then(Recorded::of_flat);
-        let old = old.ok_or(ItemRestoreError::NoVersion)?;
+        let old = match old.ok_or(ItemRestoreError::NoVersion)?.state {
+            KnownState::Item(item) => Some(item),
+            KnownState::Deleted => None,
+            KnownState::Unknown => return Err(ItemRestoreError::Omitted),
+        };
         let mut tail = Tail::default();
         let newest = loop {
             self.extend_tail(entity, &mut tail, true).await?;
-            let newest = tail.versions.iter().find(|version| !version.is_late);
+            let newest = tail.last();
             if newest.is_some() || tail.is_complete {
                 break newest.map(|newest| newest.state.clone());
             }
         };
         let newest = newest.ok_or(ItemRestoreError::NoVersion)?;
         let item = self.attached_item(&key).await?;
-        let is_current = match (&newest, &item) {
-            (Some(state), Some(item)) => is_same(state, item, table.ignored()),
-            (state, item) => state.is_none() && item.is_none(),
-        };
-        if !is_current {
+        if !agrees(&newest, item.as_ref(), table.ignored()) {
             return Err(ItemRestoreError::Differs);
         }
-        let last = match (&item, &old.state, table.version_attribute()) {
+        let last = match (&item, &old, table.version_attribute()) {
             (None, Some(_), Some(_)) => self.last_state(entity, &mut tail).await?,
             _ => None,
         };
         let restore = ItemRestore {
-            change: plan(table, old.state.as_ref(), item.as_ref(), last.as_ref()),
+            change: plan(table, old.as_ref(), item.as_ref(), last.as_ref()),
             key,
             item,
         };
@@ -155,8 +158,7 @@ impl Store {
     /// Reads the last state in which an item existed.
     async fn last_state(&self, entity: &EntityId, tail: &mut Tail) -> Result<Option<Item>, ServiceError> {
         loop {
-            let mut states = tail.versions.iter().filter(|version| !version.is_late);
-            let last = states.find_map(|version| version.state.as_ref());
+            let last = tail.in_order().find_map(|version| version.state.item());
             if last.is_some() || tail.is_complete {
                 return Ok(last.cloned());
             }

@@ -1,5 +1,6 @@
 //! Maintenance: the table itself, backfill, audit, prune, purge, and the repair of a latest item.
 
+pub mod adopt_table;
 pub mod audit;
 pub mod audit_segment;
 pub mod backfill;

@@ -15,16 +15,18 @@ use crate::{
         audit::floor_of,
         entity::EntityId,
         keys::{ItemKind, partition_key_of, sort_key_of},
-        layout,
+        layout::{self, IMAGE_DEFLATE},
         marks::{MARKS, is_pinned},
         names,
+        version::Version,
         version_item::is_same_version,
     },
     dynamodb::{
         Store,
-        client::error::ServiceError,
+        client::error::{ErrorKind, ServiceError},
         maintain::rate_limit::RateLimiter,
         put::insert_versions::{Insert, Inserted},
+        read::get_item,
         s,
     },
 };
@@ -55,8 +57,8 @@ pub enum MoveOutcome {
 struct Move {
     /// The item in the table of latest items.
     from: Item,
-    /// The item that the history table stores.
-    to: Item,
+    /// The items that the history table stores: for a version, the version item and its further parts.
+    to: Vec<Item>,
     keys: (String, String),
 }
 
@@ -70,6 +72,9 @@ impl Store {
         let Some(item) = self.to_move(item) else {
             return Ok(MoveOutcome::Skipped);
         };
+        if let Some(version) = self.digits.version_of_part(&item.keys.1) {
+            return self.delete_part(&item.keys, version, limiter).await;
+        }
         let refusal = self.move_item(&item, limiter).await?;
         Ok(refusal.map_or(MoveOutcome::Moved, MoveOutcome::Refused))
     }
@@ -81,34 +86,76 @@ impl Store {
             return None;
         }
         let to = match self.digits.kind_of(&keys.1) {
-            ItemKind::Version => layout::stored(&from, self.compression)?,
-            _ => from.clone(),
+            ItemKind::Version => layout::stored(&from, self.compression),
+            _ => vec![from.clone()],
         };
         Some(Move { from, to, keys })
     }
 
     async fn move_item(&self, item: &Move, limiter: &RateLimiter) -> Result<Option<Refusal>, ServiceError> {
-        let Some(insert) = Insert::new(&item.to, self.history_table()) else {
-            return Ok(Some(Refusal::Rejected));
-        };
-        let inserted = limiter.run(async || match self.insert(&[&insert]).await.pop() {
-            Some(Inserted::Retry(error) | Inserted::Failed(error)) => Err(error),
-            inserted => Ok(inserted),
-        });
-        let refusal = match inserted.await? {
-            Some(Inserted::Recorded) => None,
-            Some(Inserted::Taken) => limiter.run(async || self.merge(item).await).await?,
+        let mut inserted = self.insert_moved(&item.to, limiter).await?;
+        let is_version = self.digits.version_of(&item.keys.1).is_some();
+        if inserted == Inserted::Rejected && is_version && !item.to[0].contains_key(IMAGE_DEFLATE) {
+            // DynamoDB counts a value differently.
+            inserted = self.insert_moved(&layout::compact(&item.from), limiter).await?;
+        }
+        let refusal = match inserted {
+            Inserted::Recorded => None,
+            Inserted::Taken => limiter.run(async || self.merge(item).await).await?,
             _ => Some(Refusal::Rejected),
         };
         if refusal.is_none() {
-            let deleted = limiter.run(async || {
-                let request = delete_request(&item.keys, self.latest_table());
-                let output = request.send_with(&self.client).await;
-                output.map_err(|error| ServiceError::new("DeleteItem", &error))
-            });
-            deleted.await?;
+            self.delete_moved(&item.keys, limiter).await?;
         }
         Ok(refusal)
+    }
+
+    async fn insert_moved(&self, items: &[Item], limiter: &RateLimiter) -> Result<Inserted, ServiceError> {
+        let [item] = items else {
+            let inserted = limiter.run(async || self.put_together(items).await).await;
+            return match inserted {
+                Ok(true) => Ok(Inserted::Recorded),
+                Ok(false) => Ok(Inserted::Taken),
+                Err(error) if error.kind == ErrorKind::Rejected => Ok(Inserted::Rejected),
+                Err(error) => Err(error),
+            };
+        };
+        let Some(insert) = Insert::new(item, self.history_table()) else {
+            return Ok(Inserted::Rejected);
+        };
+        let inserted = limiter.run(async || match self.insert(&[&insert]).await.pop() {
+            Some(Inserted::Retry(error) | Inserted::Failed(error)) => Err(error),
+            inserted => Ok(inserted.unwrap_or(Inserted::Rejected)),
+        });
+        inserted.await
+    }
+
+    async fn delete_moved(&self, keys: &(String, String), limiter: &RateLimiter) -> Result<(), ServiceError> {
+        let deleted = limiter.run(async || {
+            let request = delete_request(keys, self.latest_table());
+            let output = request.send_with(&self.client).await;
+            output.map_err(|error| ServiceError::new("DeleteItem", &error))
+        });
+        deleted.await.map(drop)
+    }
+
+    /// Deletes a further part after its version item was moved with all parts. Until then, the part is skipped.
+    async fn delete_part(
+        &self,
+        keys: &(String, String),
+        version: Version,
+        limiter: &RateLimiter,
+    ) -> Result<MoveOutcome, ServiceError> {
+        let version_key = self.digits.version_key(version);
+        let whole = limiter.run(async || {
+            let read = self.get_from(self.latest_table(), &keys.0, &version_key, true);
+            read.await
+        });
+        if whole.await?.is_some() {
+            return Ok(MoveOutcome::Skipped);
+        }
+        self.delete_moved(keys, limiter).await?;
+        Ok(MoveOutcome::Moved)
     }
 
     /// Merges an item into the one that the history table has. Returns the reason if they differ in more than marks.
@@ -134,11 +181,30 @@ impl Store {
         let is_missing = |name: &&str| item.from.contains_key(*name) && !stored.contains_key(*name);
         let missing: Vec<_> = MARKS.into_iter().filter(is_missing).collect();
         if !missing.is_empty() && !is_pinned(&stored) {
-            let request = marks_request(&item.from, &missing, &item.keys, self.history_table());
-            let output = request.send_with(&self.client).await;
-            output.map_err(|error| ServiceError::new("UpdateItem", &error))?;
+            // A part expires with its version. The version is last: without its mark, all of this is repeated.
+            let parts = layout::part_keys(&self.version_item_as_stored(&item.keys).await?);
+            let parts = parts.into_iter().filter(|_| missing.contains(&names::TTL));
+            for key in parts.map(|key| (partition_key.clone(), key)) {
+                self.add_marks(&item.from, &[names::TTL], &key).await?;
+            }
+            self.add_marks(&item.from, &missing, &item.keys).await?;
         }
         Ok(None)
+    }
+
+    async fn add_marks(&self, item: &Item, marks: &[&str], keys: &(String, String)) -> Result<(), ServiceError> {
+        let request = marks_request(item, marks, keys, self.history_table());
+        let output = request.send_with(&self.client).await;
+        output.map_err(|error| ServiceError::new("UpdateItem", &error))?;
+        Ok(())
+    }
+
+    /// Reads an item of the history table as it is stored.
+    async fn version_item_as_stored(&self, (partition_key, sort_key): &(String, String)) -> Result<Item, ServiceError> {
+        let request = get_item::request(partition_key, sort_key, true, self.history_table());
+        let output = request.send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+        Ok(output.item.map(Item::from).unwrap_or_default())
     }
 }
 

@@ -2,15 +2,23 @@
 //!
 //! An interrupted run can be repeated: it marks the versions below the floor that are not marked yet.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder};
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::{
+        transact_write_items::builders::TransactWriteItemsInputBuilder,
+        update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
+    },
+    types::{AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update},
+};
 
 use crate::{
     domain::{
+        Item,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
-        names,
+        layout, names,
         prune::{Keep, Plan, Seen},
         version::Version,
     },
@@ -21,6 +29,7 @@ use crate::{
         n,
         read::{query_items::Range, versions::ReadError},
         s,
+        write::cancellation,
     },
 };
 
@@ -91,11 +100,8 @@ impl Store {
         version: Version,
         expires: Duration,
     ) -> Result<bool, ServiceError> {
-        condition_holds(
-            mark_request(entity, version, expires, self.history_table(), self.digits),
-            self,
-        )
-        .await
+        let mark = Mark::Expires(expires);
+        self.mark(entity, version, mark).await
     }
 
     /// Pins a version, so that pruning keeps it, and removes its mark. Returns `false` if it is missing or expired.
@@ -104,11 +110,8 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn pin_version(&self, entity: &EntityId, version: Version, now: Duration) -> Result<bool, ServiceError> {
-        condition_holds(
-            pin_request(entity, version, now, self.history_table(), self.digits),
-            self,
-        )
-        .await
+        let mark = Mark::Pinned { now };
+        self.mark(entity, version, mark).await
     }
 
     /// Removes a pin. Returns `false` if the version is missing.
@@ -119,6 +122,44 @@ impl Store {
     pub async fn unpin_version(&self, entity: &EntityId, version: Version) -> Result<bool, ServiceError> {
         condition_holds(unpin_request(entity, version, self.history_table(), self.digits), self).await
     }
+
+    /// Marks a version with all its items. Returns `false` if the condition does not hold.
+    async fn mark(&self, entity: &EntityId, version: Version, mark: Mark) -> Result<bool, ServiceError> {
+        let request = mark_request(entity, version, mark, self.history_table(), self.digits);
+        let error = match request.send_with(&self.client).await {
+            Ok(_) => return Ok(true),
+            Err(error) => error,
+        };
+        let stored = match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => failure.item().cloned(),
+            _ => return Err(ServiceError::new(OPERATION, &error)),
+        };
+        let Some(stored) = stored
+            .map(Item::from)
+            .filter(|stored| stored.contains_key(names::PARTS))
+        else {
+            return Ok(false);
+        };
+        let request = mark_together_request(entity, version, &stored, mark, self.history_table(), self.digits);
+        let request = request.map_err(|_| ServiceError::not_built(cancellation::OPERATION))?;
+        match request.send_with(&self.client).await {
+            Ok(_) => Ok(true),
+            Err(error) if cancellation::condition_failed(&error) => Ok(false),
+            Err(error) => Err(cancellation::service_error(&error)),
+        }
+    }
+}
+
+/// Mark of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It expires at this time since 1970, unless it is marked or pinned.
+    Expires(Duration),
+    /// Pruning keeps it, unless it has expired at this time since 1970.
+    Pinned {
+        /// Time since 1970.
+        now: Duration,
+    },
 }
 
 /// Sends the request, and returns `true` if its condition held.
@@ -144,35 +185,95 @@ pub fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateIt
         .expression_attribute_values(":floor", n(floor))
 }
 
-/// Builds the request that marks a version.
+/// Builds the request that marks a version, unless it can have [parts](crate::domain::layout). If it has, the response contains
+/// the item.
 pub fn mark_request(
     entity: &EntityId,
     version: Version,
-    expires: Duration,
+    mark: Mark,
     table: &str,
     digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
-    of_version(entity, version, table, digits)
-        .update_expression("SET #ttl = :expires")
-        .condition_expression("attribute_exists(#pk) AND attribute_not_exists(#ttl) AND attribute_not_exists(#pinned)")
+    let expression = expression(mark);
+    let request = of_version(entity, version, table, digits)
+        .update_expression(expression.update)
+        .condition_expression(format!("{} AND attribute_not_exists(#parts)", expression.condition))
         .expression_attribute_names("#ttl", names::TTL)
-        .expression_attribute_values(":expires", n(expires.as_secs()))
+        .expression_attribute_names("#parts", names::PARTS)
+        .set_expression_attribute_values(Some(expression.values))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    request
 }
 
-/// Builds the request that pins a version.
-pub fn pin_request(
+/// Builds the request that marks a stored version and its further parts. They expire at the same time.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a part.
+pub fn mark_together_request(
     entity: &EntityId,
     version: Version,
-    now: Duration,
+    stored: &Item,
+    mark: Mark,
     table: &str,
     digits: VersionDigits,
-) -> UpdateItemInputBuilder {
-    of_version(entity, version, table, digits)
-        .update_expression("SET #pinned = :true REMOVE #ttl")
-        .condition_expression("attribute_exists(#pk) AND (attribute_not_exists(#ttl) OR #ttl > :now)")
+) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+    let whole = expression(mark);
+    let version = Update::builder()
+        .table_name(table)
+        .key(names::PK, s(entity.as_str()))
+        .key(names::SK, s(digits.version_key(version)))
+        .update_expression(whole.update)
+        .condition_expression(whole.condition)
+        .expression_attribute_names("#pk", names::PK)
+        .expression_attribute_names("#pinned", names::PINNED)
         .expression_attribute_names("#ttl", names::TTL)
-        .expression_attribute_values(":true", aws_sdk_dynamodb::types::AttributeValue::Bool(true))
-        .expression_attribute_values(":now", n(now.as_secs()))
+        .set_expression_attribute_values(Some(whole.values))
+        .build()?;
+    let mut request =
+        TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(version).build());
+    for key in layout::part_keys(stored) {
+        let part = Update::builder()
+            .table_name(table)
+            .key(names::PK, s(entity.as_str()))
+            .key(names::SK, s(key))
+            .condition_expression("attribute_exists(#pk)")
+            .expression_attribute_names("#pk", names::PK)
+            .expression_attribute_names("#ttl", names::TTL);
+        let part = match mark {
+            Mark::Expires(at) => part
+                .update_expression("SET #ttl = :expires")
+                .expression_attribute_values(":expires", n(at.as_secs())),
+            Mark::Pinned { .. } => part.update_expression("REMOVE #ttl"),
+        };
+        request = request.transact_items(TransactWriteItem::builder().update(part.build()?).build());
+    }
+    Ok(request)
+}
+
+/// Update of a version item.
+struct MarkExpression {
+    update: &'static str,
+    condition: &'static str,
+    values: HashMap<String, AttributeValue>,
+}
+
+fn expression(mark: Mark) -> MarkExpression {
+    match mark {
+        Mark::Expires(at) => MarkExpression {
+            update: "SET #ttl = :expires",
+            condition: "attribute_exists(#pk) AND attribute_not_exists(#ttl) AND attribute_not_exists(#pinned)",
+            values: HashMap::from([(":expires".to_owned(), n(at.as_secs()))]),
+        },
+        Mark::Pinned { now } => MarkExpression {
+            update: "SET #pinned = :true REMOVE #ttl",
+            condition: "attribute_exists(#pk) AND (attribute_not_exists(#ttl) OR #ttl > :now)",
+            values: HashMap::from([
+                (":true".to_owned(), AttributeValue::Bool(true)),
+                (":now".to_owned(), n(now.as_secs())),
+            ]),
+        },
+    }
 }
 
 /// Builds the request that removes a pin.

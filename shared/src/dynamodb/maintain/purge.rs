@@ -133,10 +133,12 @@ impl Store {
     ) -> Result<usize, ServiceError> {
         let mut keys = self.sort_keys(entity).await?;
         let is_later = |key: &str| {
-            let version = self.digits.version_of(key);
+            let version = self.digits.version_of(key).or_else(|| self.digits.version_of_part(key));
             version.zip(through).is_some_and(|(version, through)| version > through)
         };
         keys.retain(|key| key != LATEST_KEY && !is_later(key));
+        // A version item without its parts cannot be read.
+        keys.sort_by_key(|key| self.digits.version_of_part(key).is_some());
         for table in self.tables() {
             let of_table: Vec<_> = keys.iter().filter(|key| self.table_of(key) == table).cloned().collect();
             for keys in of_table.chunks(MAX_DELETIONS) {

@@ -15,7 +15,7 @@ use crate::{
         entity::EntityId,
         keys::LATEST_KEY,
         names,
-        recent_requests::{self, Entry, Window},
+        recent_requests::{self, Entry, SentCode, Window},
         recorded_at::RecordedAt,
         time::EpochMillis,
         version::Version,
@@ -32,8 +32,8 @@ impl Store {
     ///
     /// The latest item is then a new version, which stream-fn or the caller puts, unless history has the same version already.
     /// Recent requests are stored with the versions that they created. If the number of such a version belongs to another one in
-    /// history, because the counter was set back, its request is stored with the new version. They are complete only since this
-    /// repair.
+    /// history, because the counter was set back, its request is stored with the new version. All requests up to the new version
+    /// count as dropped.
     ///
     /// # Errors
     ///
@@ -64,7 +64,11 @@ impl Store {
                 let item = items.get(&version);
                 item.is_some_and(|item| recent_requests::last_request(item).is_none_or(|hash| hash.key() != key))
             };
-            let with = Entry { version: to, check: 0 };
+            let with = Entry {
+                version: to,
+                check: 0,
+                sent: SentCode::UNKNOWN,
+            };
             for (key, entry) in since {
                 // The request keeps its number, unless another version has it in history.
                 let entry = if by_another(&key, entry.version) { with } else { entry };
@@ -77,12 +81,15 @@ impl Store {
         let is_stale = stored.as_ref().is_some_and(
             |stored| matches!(Writer::of(stored, from.unwrap_or(to)), Writer::Stale(version) if version != to),
         );
-        let now = newest.map_or(self.now(), |newest| newest.next_micro().max(self.now()));
+        // Neither time decreases.
+        let known = stored.as_ref().and_then(RecordedAt::of_latest).max(newest);
+        let now = known.map_or(self.now(), |known| known.next_micro().max(self.now()));
+        let since = stored.as_ref().and_then(recent_requests::since);
         let raised = Raised {
             from,
             to,
             requests: entries,
-            since: now.next_milli(),
+            since: since.map_or(now.next_milli(), |since| since.max(now.next_milli())),
             // A version that history has keeps its time.
             recorded: match self.version_item(entity, to, true).await? {
                 Some(_) => None,
@@ -133,7 +140,7 @@ pub struct Raised {
     pub to: Version,
     /// Recent requests.
     pub requests: HashMap<String, AttributeValue>,
-    /// Time since which the recent requests are complete.
+    /// Time before which the requests of all versions were sent.
     pub since: EpochMillis,
     /// Time of the new version. `None` to keep the time of the item.
     pub recorded: Option<RecordedAt>,
@@ -149,13 +156,15 @@ pub fn request(entity: &EntityId, raised: Raised, table: &str) -> UpdateItemInpu
         .name("#version", names::RECORDED_VERSION)
         .name("#recent", names::RECENT_REQUESTS)
         .name("#since", names::REQUESTS_SINCE)
+        .name("#dropped", names::REQUESTS_DROPPED)
         .value(":to", n(raised.to))
         .value(":requests", AttributeValue::M(raised.requests).into())
         .value(":since", n(raised.since.get()))
         .set("#latest = :to")
         .set("#version = :to")
         .set("#recent = :requests")
-        .set("#since = :since");
+        .set("#since = :since")
+        .set("#dropped = :to");
     match raised.from {
         Some(from) => expression.condition("#latest = :from").value(":from", n(from)),
         None => expression

@@ -8,7 +8,7 @@ use crate::{
         attributes::text,
         entity::EntityId,
         names, payload,
-        recent_requests::{self, Entry, Window},
+        recent_requests::{self, Entry, SentCode, Window},
         recorded_at::RecordedAt,
         version::Version,
     },
@@ -40,7 +40,8 @@ impl Store {
             // An older release did not store the payload.
             let check = text(item, names::REQUEST_PAYLOAD).and_then(payload::check_of);
             let check = check.unwrap_or_default();
-            Some((request.key().to_owned(), Entry { version, check }.value()))
+            let sent = SentCode::UNKNOWN;
+            Some((request.key().to_owned(), Entry { version, check, sent }.value()))
         };
         Ok(Requests {
             entries: items.iter().filter_map(request).collect(),

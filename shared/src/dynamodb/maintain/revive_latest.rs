@@ -40,6 +40,7 @@ impl Store {
                         let mut item = item.clone();
                         item.remove(names::RECENT_REQUESTS);
                         item.remove(names::REQUESTS_SINCE);
+                        item.remove(names::REQUESTS_DROPPED);
                         item
                     };
                     let stored = stored.as_ref().map(without_requests);
@@ -64,6 +65,10 @@ impl Store {
         let since = since.next_milli().get().to_string();
         latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
         latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
+        latest.insert(
+            names::REQUESTS_DROPPED.to_owned(),
+            AttributeValue::N(version.to_string()),
+        );
         Ok(latest)
     }
 }

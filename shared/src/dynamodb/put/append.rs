@@ -2,9 +2,15 @@
 //!
 //! The number of a version is the one after the newest version that was read. If another writer appends first, the key is taken,
 //! and the caller reads history and decides again. So versions are dense, and none is overwritten.
+//!
+//! A late version is inserted with its [late entry](item::late_entry) in one transaction: a read by time finds both or none.
 
 use std::collections::BTreeSet;
 
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::execute_transaction::{ExecuteTransactionError, builders::ExecuteTransactionInputBuilder},
+};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
@@ -13,7 +19,7 @@ use crate::{
         Item,
         attached::{
             AttachedTable,
-            item::{self, State},
+            item::{self, Omission, OmissionReason, State},
         },
         compression::Compression,
         entity::EntityId,
@@ -33,11 +39,14 @@ use crate::{
 };
 
 const OPERATION: &str = "BatchExecuteStatement";
+const TRANSACTION: &str = "ExecuteTransaction";
 
 /// Version that is appended to the history of an entity.
 #[derive(Clone)]
 pub struct Append {
     item: Item,
+    late_entry: Option<Item>,
+    omission: Option<Omission>,
     text: usize,
 }
 
@@ -55,19 +64,43 @@ pub enum Appended {
 }
 
 impl Append {
-    /// Creates the append of a state as this version.
+    /// Creates the append of a state as this version. A state that does not fit is compressed, also without
+    /// `HistoryCompression`; if that is not sufficient, it is [omitted](Omission).
     ///
     /// # Errors
     ///
-    /// Returns [`PutError`] of the kind `Rejected` if the version item is larger than DynamoDB allows.
+    /// Returns [`PutError`] of the kind `Rejected` if the version item is larger than DynamoDB allows without the state.
     pub fn new(
         table: &AttachedTable,
         entity: &EntityId,
         version: Version,
-        state: State,
+        state: &State,
         compression: Compression,
     ) -> Result<Self, PutError> {
-        Self::of_item(item::stored(table, entity, version, state, compression))
+        let plain = Self::of_item(item::stored(table, entity, version, state.clone(), compression));
+        let fitting = plain.or_else(|_| {
+            let compressed = item::stored(table, entity, version, state.clone(), Compression::Deflate);
+            Self::of_item(compressed)
+        });
+        let (append, omission) = match fitting {
+            Ok(append) => (append, state.omission),
+            Err(error) => {
+                let mut omitted = state.clone();
+                if !omitted.omit(table, OmissionReason::TooLarge) {
+                    return Err(error);
+                }
+                let omission = omitted.omission;
+                (
+                    Self::of_item(item::stored(table, entity, version, omitted, compression))?,
+                    omission,
+                )
+            }
+        };
+        Ok(Self {
+            late_entry: item::late_entry(entity, version, state),
+            omission,
+            ..append
+        })
     }
 
     /// Creates the append of an item that was read from the table as version 1, see [`item::baseline`].
@@ -95,7 +128,14 @@ impl Append {
         Ok(Self {
             text: text_of_item(&item),
             item,
+            late_entry: None,
+            omission: None,
         })
+    }
+
+    /// Returns the reason why the version has no state.
+    pub fn omission(&self) -> Option<Omission> {
+        self.omission
     }
 
     /// Returns the stored item.
@@ -176,17 +216,70 @@ impl Store {
         if !deadline.allows_start() {
             return Vec::new();
         }
+        let (late, others): (Vec<usize>, Vec<usize>) =
+            indexes.iter().partition(|index| appends[**index].late_entry.is_some());
         // The names of the attributes around the image are short.
-        let inserts: Vec<_> = indexes
+        let inserts: Vec<_> = others
             .iter()
             .filter_map(|index| Some((*index, Insert::new(&appends[*index].item, self.history_table())?)))
             .collect();
         let statements: Vec<_> = inserts.iter().map(|(_, insert)| insert).collect();
-        match timeout_at(deadline.finish_by, self.insert(&statements)).await {
-            Ok(inserted) => inserts.iter().map(|(index, _)| *index).zip(inserted).collect(),
-            Err(_) => Vec::new(),
+        let mut outcomes = Vec::new();
+        if !statements.is_empty()
+            && let Ok(inserted) = timeout_at(deadline.finish_by, self.insert(&statements)).await
+        {
+            outcomes.extend(inserts.iter().map(|(index, _)| *index).zip(inserted));
+        }
+        for index in late {
+            if let Ok(inserted) = timeout_at(deadline.finish_by, self.insert_late(&appends[index])).await {
+                outcomes.push((index, inserted));
+            }
+        }
+        outcomes
+    }
+
+    /// Inserts a late version and its late entry.
+    async fn insert_late(&self, append: &Append) -> Inserted {
+        let Ok(request) = late_request(append, self.history_table()) else {
+            return Inserted::Failed(ServiceError::not_built(TRANSACTION));
+        };
+        let Err(error) = request.send_with(&self.client).await else {
+            return Inserted::Recorded;
+        };
+        let reasons: Vec<_> = match error.as_service_error() {
+            Some(ExecuteTransactionError::TransactionCanceledException(cancelled)) => {
+                let reasons = cancelled.cancellation_reasons().iter();
+                reasons.filter_map(|reason| reason.code()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let is = |code: &str| reasons.contains(&code);
+        let error = ServiceError::new(TRANSACTION, &error);
+        match error.kind {
+            _ if is("DuplicateItem") || is("ConditionalCheckFailed") => Inserted::Taken,
+            _ if is("ValidationError") => Inserted::Rejected,
+            // Without reasons, the client has tried again.
+            _ if !reasons.is_empty() => Inserted::Retry(error),
+            ErrorKind::Rejected => Inserted::Rejected,
+            _ => Inserted::Failed(error),
         }
     }
+}
+
+/// Builds the request that inserts a late version and its late entry.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a statement.
+pub fn late_request(append: &Append, table: &str) -> Result<ExecuteTransactionInputBuilder, BuildError> {
+    let mut request = ExecuteTransactionInputBuilder::default();
+    for item in [Some(&append.item), append.late_entry.as_ref()].into_iter().flatten() {
+        // The names of its attributes are short.
+        if let Some(insert) = Insert::new(item, table) {
+            request = request.transact_statements(insert.in_transaction()?);
+        }
+    }
+    Ok(request)
 }
 
 /// Sets the outcome of a version. Returns `true` if it is final.

@@ -3,6 +3,7 @@
 pub mod append;
 pub mod insert_versions;
 pub mod purged;
+pub mod put_together;
 pub mod put_version;
 pub mod put_versions;
 pub mod quarantine;

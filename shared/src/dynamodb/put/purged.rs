@@ -1,16 +1,45 @@
-//! Purge markers of the entities whose versions are about to be put: `BatchGetItem` with strongly consistent reads.
+//! What was removed of the entities whose versions are about to be put, their purge markers and floors: `BatchGetItem` with
+//! strongly consistent reads.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     domain::{
+        audit::floor_of,
         entity::EntityId,
-        keys::partition_key_of,
+        keys::{FLOOR_KEY, partition_key_of},
         purge_marker::{PurgeMarker, SORT_KEY},
+        version::Version,
         version_item::VersionItem,
     },
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
+
+/// What was removed of entities.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Removed {
+    markers: PurgeMarkers,
+    /// First versions of the histories that were pruned.
+    floors: HashMap<EntityId, Version>,
+}
+
+impl Removed {
+    /// Returns the purge marker of an entity, `None` if it was never purged.
+    pub fn marker(&self, entity: &EntityId) -> Option<&PurgeMarker> {
+        self.markers.of(entity)
+    }
+
+    /// Returns `true` if the version was purged.
+    pub fn is_purged(&self, version: &VersionItem) -> bool {
+        self.markers.covers(version)
+    }
+
+    /// Returns `true` if the version is before the first one of a pruned history. If it is not stored, it was pruned.
+    pub fn is_below_floor(&self, version: &VersionItem) -> bool {
+        let floor = self.floors.get(version.entity());
+        floor.is_some_and(|floor| version.version() < *floor)
+    }
+}
 
 /// Purge markers by entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,27 +68,49 @@ impl Store {
         &self,
         entities: impl IntoIterator<Item = &'a EntityId>,
     ) -> Result<PurgeMarkers, ServiceError> {
+        Ok(self.read_removed(entities, false).await?.markers)
+    }
+
+    /// Reads the purge markers and the floors of these entities, each once, with one request for each 50 entities.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::purge_markers`].
+    pub async fn removed<'a>(&self, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Removed, ServiceError> {
+        self.read_removed(entities, true).await
+    }
+
+    async fn read_removed<'a>(
+        &self,
+        entities: impl IntoIterator<Item = &'a EntityId>,
+        with_floors: bool,
+    ) -> Result<Removed, ServiceError> {
         let entities: BTreeSet<_> = entities.into_iter().collect();
-        let keys: Vec<_> = entities.iter().map(|entity| entity.of_purge_marker()).collect();
+        let markers: Vec<_> = entities.iter().map(|entity| entity.of_purge_marker()).collect();
+        let floors = entities
+            .iter()
+            .filter(|_| with_floors)
+            .map(|entity| (*entity, FLOOR_KEY));
+        let keys: Vec<_> = markers.iter().map(|key| (key, SORT_KEY)).chain(floors).collect();
         let mut items = HashMap::new();
         for keys in keys.chunks(MAX_KEYS) {
-            for item in self
-                .batch_get_keys(keys.iter().map(|key| (key, SORT_KEY)), true)
-                .await?
-            {
+            for item in self.batch_get_keys(keys.iter().copied(), true).await? {
                 if let Some(key) = partition_key_of(&item) {
                     items.insert(key.to_owned(), item);
                 }
             }
         }
-        let mut markers = HashMap::new();
-        for (entity, key) in entities.into_iter().zip(&keys) {
+        let mut removed = Removed::default();
+        for (entity, key) in entities.into_iter().zip(&markers) {
             if let Some(item) = items.get(key.as_str()) {
                 let marker = PurgeMarker::of(item).ok_or_else(invalid)?;
-                markers.insert(entity.clone(), marker);
+                removed.markers.0.insert(entity.clone(), marker);
+            }
+            if let Some(floor) = items.get(entity.as_str()).and_then(floor_of) {
+                removed.floors.insert(entity.clone(), floor);
             }
         }
-        Ok(PurgeMarkers(markers))
+        Ok(removed)
     }
 }
 

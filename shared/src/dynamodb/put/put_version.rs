@@ -1,14 +1,21 @@
 //! Puts one version item: `PutItem` on condition that the key is free. An existing item is never overwritten.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::{
     error::SdkError,
     operation::put_item::{PutItemError, PutItemOutput, builders::PutItemInputBuilder},
-    types::ReturnValuesOnConditionCheckFailure,
+    types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
 };
 use thiserror::Error;
 
 use crate::{
-    domain::{Item, names, version_item::VersionItem},
+    domain::{
+        Item,
+        layout::{self, IMAGE_DEFLATE},
+        names,
+        version_item::VersionItem,
+    },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
@@ -37,31 +44,70 @@ impl Store {
     ///
     /// Returns [`PutError`] if the request fails.
     pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
-        if self.has_own_history() {
-            return self.insert_version(version).await;
+        let items = self.stored(version);
+        let outcome = self.put_stored(version, &items).await;
+        match outcome {
+            // DynamoDB counts a value differently.
+            Err(PutError(error)) if error.kind == ErrorKind::Rejected && !items[0].contains_key(IMAGE_DEFLATE) => {
+                self.put_stored(version, &layout::compact(version.item())).await
+            }
+            outcome => outcome,
         }
-        let output = request(version, &self.table).send_with(&self.client).await;
-        outcome(version, output)
     }
 
-    /// As [`Self::put_version`], by a statement: the only write to a table of history that IAM can restrict to new items.
-    async fn insert_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
-        let item = self.stored(version);
+    /// Puts the items of a version, unless its key is taken.
+    async fn put_stored(&self, version: &VersionItem, items: &[Item]) -> Result<PutOutcome, PutError> {
+        match items {
+            [item] if self.has_own_history() => self.insert_version(version, item).await,
+            [item] => {
+                let output = request(item, &self.table).send_with(&self.client).await;
+                match stored_of(output)? {
+                    None => Ok(PutOutcome::Recorded),
+                    Some(stored) => self.compare_with(version, stored).await,
+                }
+            }
+            items => match self.put_together(items).await.map_err(PutError)? {
+                true => Ok(PutOutcome::Recorded),
+                false => self.compare_with_stored(version).await,
+            },
+        }
+    }
+
+    /// Compares a version with the item, as it is stored, that has its key.
+    async fn compare_with(
+        &self,
+        version: &VersionItem,
+        stored: HashMap<String, AttributeValue>,
+    ) -> Result<PutOutcome, PutError> {
+        let flat = self.flat_all(std::iter::once(stored), &self.table).await;
+        let flat = flat.map_err(PutError)?;
+        Ok(flat
+            .first()
+            .map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(stored, version)))
+    }
+
+    /// Compares a version with the item that has its key.
+    async fn compare_with_stored(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
+        match self.preview_put(version).await? {
+            // The item was deleted in the meantime.
+            PutOutcome::Recorded => Ok(PutOutcome::Conflict),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Puts a version item by a statement: the only write to a table of history that IAM can restrict to new items.
+    async fn insert_version(&self, version: &VersionItem, item: &Item) -> Result<PutOutcome, PutError> {
         let rejected = |reason| {
             let error = ServiceError::not_built(INSERT);
             Err(PutError(error.with_reason(ErrorKind::Rejected, reason, None)))
         };
-        let Some(insert) = Insert::new(&item, self.history_table()) else {
+        let Some(insert) = Insert::new(item, self.history_table()) else {
             return rejected("a statement that is too long");
         };
         let inserted = self.insert(&[&insert]).await.pop();
         match inserted {
             Some(Inserted::Recorded) => Ok(PutOutcome::Recorded),
-            // The item can have been deleted in the meantime.
-            Some(Inserted::Taken) => match self.preview_put(version).await? {
-                PutOutcome::Recorded => Ok(PutOutcome::Conflict),
-                outcome => Ok(outcome),
-            },
+            Some(Inserted::Taken) => self.compare_with_stored(version).await,
             Some(Inserted::Retry(error) | Inserted::Failed(error)) => Err(PutError(error)),
             Some(Inserted::Rejected) | None => rejected("ValidationError"),
         }
@@ -90,34 +136,32 @@ impl PutOutcome {
 }
 
 /// Builds the request.
-pub fn request(version: &VersionItem, table: &str) -> PutItemInputBuilder {
+pub fn request(item: &Item, table: &str) -> PutItemInputBuilder {
     PutItemInputBuilder::default()
         .table_name(table)
-        .set_item(Some(version.item().clone().into()))
+        .set_item(Some(item.clone().into()))
         .condition_expression("attribute_not_exists(#pk)")
         .expression_attribute_names("#pk", names::PK)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
-/// Returns the outcome of the request's output.
+/// Returns the stored item that has the key, `None` if the item was put.
 ///
 /// # Errors
 ///
 /// Returns [`PutError`] for every error except a failed condition.
-pub fn outcome<R>(
-    version: &VersionItem,
+pub fn stored_of<R>(
     output: Result<PutItemOutput, SdkError<PutItemError, R>>,
-) -> Result<PutOutcome, PutError>
+) -> Result<Option<HashMap<String, AttributeValue>>, PutError>
 where
     R: std::fmt::Debug,
     SdkError<PutItemError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
     match output {
-        Ok(_) => Ok(PutOutcome::Recorded),
+        Ok(_) => Ok(None),
         Err(error) => match error.as_service_error() {
             Some(PutItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure.item().map(|item| Item::from(item.clone()));
-                Ok(stored.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)))
+                Ok(Some(failure.item().cloned().unwrap_or_default()))
             }
             _ => Err(PutError(ServiceError::new(OPERATION, &error))),
         },

@@ -30,7 +30,7 @@ pub(super) const MAX_TEXT: usize = 1 << 20;
 pub enum BatchOutcome {
     /// The outcome or error of the put.
     Done(Result<PutOutcome, PutError>),
-    /// The item must be put separately: its statement is too long, or DynamoDB rejected the statement or the batch.
+    /// The item must be put separately: its statement is too long, it has several items, or DynamoDB rejected the statement or the batch.
     Alone,
     /// The deadline passed before it was put.
     NotReached,
@@ -74,8 +74,12 @@ impl Store {
         let mut outcomes = vec![BatchOutcome::NotReached; versions.len()];
         let mut inserts = Vec::with_capacity(versions.len());
         let items: Vec<_> = versions.iter().map(|version| self.stored(version)).collect();
-        for (index, item) in items.iter().enumerate() {
-            match Insert::new(item, self.history_table()) {
+        for (index, items) in items.iter().enumerate() {
+            let insert = match &items[..] {
+                [item] => Insert::new(item, self.history_table()),
+                _ => None,
+            };
+            match insert {
                 Some(insert) => inserts.push((index, insert)),
                 None => outcomes[index] = BatchOutcome::Alone,
             }

@@ -4,20 +4,16 @@
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    operation::{
-        execute_transaction::{ExecuteTransactionError, builders::ExecuteTransactionInputBuilder},
-        transact_write_items::builders::TransactWriteItemsInputBuilder,
-    },
-    types::{CancellationReason, Delete, Put, TransactWriteItem},
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
+    types::{Delete, TransactWriteItem},
 };
 
 use crate::{
     domain::{names, quarantine::QuarantinedRecord},
-    dynamodb::{Store, client::error::ServiceError, put::insert_versions::Insert, s, write::cancellation},
+    dynamodb::{Store, client::error::ServiceError, s, write::cancellation},
 };
 
 const OPERATION: &str = "TransactWriteItems";
-const INSERT: &str = "ExecuteTransaction";
 
 impl Store {
     /// Puts a record into quarantine. Returns `false` if it was there already.
@@ -26,30 +22,7 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn quarantine(&self, record: &QuarantinedRecord) -> Result<bool, ServiceError> {
-        if self.has_own_history() {
-            return self.insert_quarantined(record).await;
-        }
-        let request = put_request(record, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(true),
-            Err(error) if cancellation::condition_failed(&error) => Ok(false),
-            Err(error) => Err(cancellation::service_error(&error)),
-        }
-    }
-
-    async fn insert_quarantined(&self, record: &QuarantinedRecord) -> Result<bool, ServiceError> {
-        let request = insert_request(record, self.history_table()).map_err(|_| ServiceError::not_built(INSERT))?;
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(ExecuteTransactionError::TransactionCanceledException(cancelled))
-                    if cancelled.cancellation_reasons().iter().any(is_duplicate) =>
-                {
-                    Ok(false)
-                }
-                _ => Err(ServiceError::new(INSERT, &error)),
-            },
-        }
+        self.put_together(&record.items()).await
     }
 
     /// Removes a record from quarantine.
@@ -63,48 +36,6 @@ impl Store {
         output.map_err(|error| cancellation::service_error(&error))?;
         Ok(())
     }
-}
-
-/// Builds the request that puts a record into quarantine.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn put_request(record: &QuarantinedRecord, table: &str) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let mut request = TransactWriteItemsInputBuilder::default();
-    for item in record.items() {
-        let put = Put::builder()
-            .table_name(table)
-            .set_item(Some(item.into()))
-            .condition_expression("attribute_not_exists(#pk)")
-            .expression_attribute_names("#pk", names::PK)
-            .build()?;
-        request = request.transact_items(TransactWriteItem::builder().put(put).build());
-    }
-    Ok(request)
-}
-
-/// Builds the request that inserts a record into the quarantine of a table of history.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a statement.
-pub fn insert_request(record: &QuarantinedRecord, table: &str) -> Result<ExecuteTransactionInputBuilder, BuildError> {
-    let mut request = ExecuteTransactionInputBuilder::default();
-    for item in record.items() {
-        // The names of its attributes are short.
-        let Some(insert) = Insert::new(&item, table) else {
-            continue;
-        };
-        request = request.transact_statements(insert.in_transaction()?);
-    }
-    Ok(request)
-}
-
-fn is_duplicate(reason: &CancellationReason) -> bool {
-    ["DuplicateItem", "ConditionalCheckFailed"]
-        .map(Some)
-        .contains(&reason.code())
 }
 
 /// Builds the request that removes a record from quarantine.

@@ -25,7 +25,8 @@ impl Store {
     /// the entity did not exist yet.
     ///
     /// It uses binary search, since versions are dense: log2 N reads and one of the latest item. More reads are needed if the
-    /// search reaches pruned versions, or versions that another program wrote.
+    /// search reaches pruned versions, or versions that another program wrote. In an attached table, the state of a record that
+    /// came late counts at its place.
     ///
     /// # Errors
     ///
@@ -37,6 +38,9 @@ impl Store {
         time: RecordedAt,
         consistent: bool,
     ) -> Result<Option<VersionView>, ReadError> {
+        if self.attached.is_some() {
+            return Box::pin(self.attached_as_of(entity, time, consistent)).await;
+        }
         let Some(latest) = self.newest_view(entity, consistent).await? else {
             return Ok(None);
         };
@@ -101,8 +105,7 @@ impl Store {
         let item = self.version_item(entity, version, consistent).await?;
         let view = self.view(entity, version, item.ok_or(ReadError::Missing { version })?);
         let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
-        // A late version never was the state of the item.
-        Ok(match (recorded <= time && !view.is_late(), view.recorded_by_stream) {
+        Ok(match (recorded <= time, view.recorded_by_stream) {
             (true, _) => Probe::Earlier(Box::new(view)),
             (false, false) => Probe::Later,
             (false, true) => Probe::LaterByStream,

@@ -116,7 +116,7 @@ impl Store {
             let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
             let found = items.len();
             for (table, of_table) in output.responses.unwrap_or_default() {
-                items.extend(of_table.into_iter().map(|item| self.flat(item, &table)));
+                items.extend(self.flat_all(of_table.into_iter(), &table).await?);
             }
             let unprocessed = output.unprocessed_keys.unwrap_or_default().into_iter();
             tables = unprocessed

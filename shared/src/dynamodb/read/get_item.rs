@@ -40,7 +40,7 @@ impl Store {
         let request = request(partition_key, sort_key, consistent, table);
         let output = request.send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        Ok(output.item.map(|item| self.flat(item, table)))
+        Ok(self.flat_all(output.item.into_iter(), table).await?.pop())
     }
 }
 

@@ -67,8 +67,7 @@ impl Store {
                 let request = request(entity, consistent, start, table);
                 let output = request.send_with(&self.client).await;
                 let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-                let found = page.items.unwrap_or_default().into_iter();
-                items.extend(found.map(|item| self.flat(item, table)));
+                items.extend(self.flat_all(page.items.into_iter().flatten(), table).await?);
                 progress(items.len() as u64);
                 start = page.last_evaluated_key.filter(|key| !key.is_empty());
                 if start.is_none() {
@@ -135,7 +134,7 @@ fn position(kind: ItemKind) -> u8 {
         ItemKind::Latest => 2,
         ItemKind::Version => 3,
         ItemKind::State => 4,
-        ItemKind::Floor => 5,
+        ItemKind::Part | ItemKind::Floor => 5,
         ItemKind::Quarantined => 6,
         ItemKind::Request => 7,
         ItemKind::Other => 8,

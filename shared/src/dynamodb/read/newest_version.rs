@@ -24,13 +24,16 @@ const FIRST_PAGE: i32 = 4;
 
 impl Store {
     /// Reads the newest version with its item: the latest item, or the highest version in history if there is none. `None` if
-    /// the entity has never existed.
+    /// the entity has never existed. In the history of an attached table, it is the highest version, which can be late.
     ///
     /// # Errors
     ///
     /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] or [`ReadError::Uncounted`] if the latest item
     /// has no valid version.
     pub async fn newest(&self, entity: &EntityId, consistent: bool) -> Result<Option<(Version, Item)>, ReadError> {
+        if self.attached.is_some() {
+            return Ok(Box::pin(self.attached_newest(entity, consistent)).await?);
+        }
         let latest = self.get(entity, LATEST_KEY, consistent).await?;
         match latest {
             Some(latest) if latest.contains_key(names::LATEST) => Ok(Some((latest_of(&latest)?, latest))),

@@ -110,8 +110,7 @@ impl Store {
     ) -> Result<Page, ServiceError> {
         let output = request(entity, range, start, table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let items = output.items.unwrap_or_default().into_iter();
-        let items = items.map(|item| self.flat(item, table)).collect();
+        let items = self.flat_all(output.items.into_iter().flatten(), table).await?;
         Ok((items, output.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }

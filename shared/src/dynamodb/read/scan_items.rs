@@ -27,8 +27,8 @@ impl Store {
                     .send_with(&self.client)
                     .await
                     .map_err(|error| ScanError(ServiceError::new(OPERATION, &error)))?;
-                let found = page.items.unwrap_or_default().into_iter();
-                items.extend(found.map(|item| self.flat(item, table)));
+                let found = self.flat_all(page.items.into_iter().flatten(), table).await;
+                items.extend(found.map_err(ScanError)?);
                 start = page.last_evaluated_key.filter(|key| !key.is_empty());
                 if start.is_none() {
                     break;

@@ -36,8 +36,7 @@ impl Store {
         let request = request(segment, start, limit, consistent, table);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let items = page.items.unwrap_or_default().into_iter();
-        let items = items.map(|item| self.flat(item, table)).collect();
+        let items = self.flat_all(page.items.into_iter().flatten(), table).await?;
         Ok((items, page.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }

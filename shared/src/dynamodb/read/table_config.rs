@@ -1,25 +1,42 @@
 //! Layout of a table: the width of its version keys and the table of its history, stored in the table under `PK` `#vzero`, `SK`
 //! `config`.
 //!
-//! A table without a stored layout has width 1 and its own history, or is empty. The writer claims its layout before the first
-//! write, so that two writers with different layouts cannot write to one table. A writer with a history table that finds items
+//! The writer claims its layout before its first write, so that two writers with different layouts cannot write to one table. A
+//! table without a stored layout has width 1 and its own history, or is empty. A writer with a history table that finds items
 //! but no such layout declares that history is being moved: until [`Store::finish_migration`], reads use both tables, and
 //! writers of both layouts start.
+//!
+//! A layout names its table by [`TableIdentity`]. A backup, an export or a script copies the layout with the other items: the
+//! layout of a copy names the history table of the original, and is refused until
+//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) replaces it.
+
+use std::future::Future;
 
 use aws_sdk_dynamodb::{
-    operation::update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
-    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
+    error::SdkError,
+    operation::{
+        RequestId,
+        update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
+    },
 };
 use thiserror::Error;
 
 use crate::{
+    clock::Deadline,
     domain::{
         AttributeValue, Item,
+        attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
         layout, names,
     },
-    dynamodb::{HistoryTable, Store, client::error::ServiceError, n, read::scan_items, s},
+    dynamodb::{
+        HistoryTable, Store,
+        client::error::ServiceError,
+        n,
+        read::{scan_items, table_identity::TableIdentity},
+        s,
+    },
 };
 
 /// Partition key of the library's own items.
@@ -28,14 +45,16 @@ pub const PARTITION_KEY: &str = crate::domain::entity::RESERVED;
 pub const SORT_KEY: &str = "config";
 /// Attribute of the width.
 pub const VERSION_DIGITS: &str = "VersionDigits";
+/// Attribute with the id of the table that the layout belongs to.
+pub const TABLE_ID: &str = "TableId";
+/// Attribute with the name of this table.
+pub const TABLE_NAME: &str = "TableName";
 /// Attribute with the name of the history table, absent if history is in the table itself.
 pub const HISTORY_TABLE: &str = "HistoryTable";
 /// Attribute that exists while history is being moved to its own table.
 pub const MIGRATING: &str = "Migrating";
 
 const OPERATION: &str = "UpdateItem";
-const IS_STORED: &str = "attribute_exists(#digits) AND #digits = :digits";
-const IS_FREE: &str = "(attribute_not_exists(#digits) OR #digits = :digits)";
 
 /// Layout that a table stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -46,66 +65,90 @@ pub struct Layout {
     pub history: Option<HistoryTable>,
 }
 
+/// Stored layout, and the table that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredLayout {
+    /// Width of version keys.
+    pub digits: VersionDigits,
+    /// Table of history, `None` if history is in the table itself.
+    pub history: Option<HistoryTable>,
+    /// Table that stored the layout. The layout of a copy has the original.
+    pub table: TableIdentity,
+}
+
 impl Store {
     /// Reads the stored layout.
     ///
     /// # Errors
     ///
-    /// Returns [`LayoutError::Service`] if a request fails, [`LayoutError::Unreadable`] if the stored layout is invalid.
+    /// Returns [`LayoutError::Service`] if a request fails, [`LayoutError::Unreadable`] if the stored layout is invalid,
+    /// [`LayoutError::Copy`] or [`LayoutError::GlobalTable`] if the table shares the layout with another one.
     pub async fn stored_layout(&self) -> Result<Layout, LayoutError> {
-        let config = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
-        config.map_or_else(|| Ok(Layout::default()), |config| layout_of(&config))
+        let (table, stored) = self.identity_and_layout().await?;
+        stored.map_or_else(|| Ok(Layout::default()), |stored| stored.of(&table))
     }
 
-    /// Stores the layout of this store, unless another one is stored.
+    /// Checks that the table stores the layout of this store. Returns `true` if history is being moved to its own table.
     ///
     /// # Errors
     ///
-    /// Returns [`LayoutError::Service`] if a request fails, [`LayoutError::Unreadable`] if the stored layout is invalid,
-    /// [`LayoutError::Width`] or [`LayoutError::History`] if another layout is stored.
-    pub async fn store_layout(&self) -> Result<(), LayoutError> {
-        let free = match self.has_own_history() {
-            true => format!("{IS_FREE} AND (attribute_not_exists(#history) OR #history = :history)"),
-            false => IS_FREE.to_owned(),
-        };
-        self.claim(&free, false).await.map(drop)
+    /// As [`Self::stored_layout`], and returns [`LayoutError::Absent`] if no layout is stored and this one is not the default,
+    /// [`LayoutError::Width`] or [`LayoutError::History`] if another one is stored.
+    pub async fn check_layout(&self) -> Result<bool, LayoutError> {
+        let stored = self.stored_layout().await?;
+        if stored.digits.is_none() {
+            // Only other programs may write the latest items, so that no writer claims a layout.
+            return match self.has_default_layout() {
+                true => Ok(false),
+                false => Err(LayoutError::Absent {
+                    table: self.table.clone(),
+                }),
+            };
+        }
+        self.check(&stored)?;
+        match stored.history.is_none() && self.has_own_history() {
+            true => Err(self.other_history(&self.table)),
+            false => Ok(stored.is_migrating()),
+        }
     }
 
-    /// Checks that the table has no other layout, and stores this one if it is not the default. Returns `true` if history is being
-    /// moved to its own table. It sends one write, and a few requests more before the layout is stored.
+    /// Checks that the table has no other layout, and stores this one if none is stored. Returns `true` if history is being
+    /// moved to its own table. It sends two reads, and before the layout is stored a few requests more.
     ///
     /// # Errors
     ///
-    /// Returns [`LayoutError::Service`] if a request fails, [`LayoutError::Unreadable`] if the stored layout is invalid,
-    /// [`LayoutError::Width`] or [`LayoutError::History`] if the table has another layout.
+    /// As [`Self::stored_layout`], and returns [`LayoutError::Width`] or [`LayoutError::History`] if the table has another
+    /// layout.
     pub async fn claim_layout(&self) -> Result<bool, LayoutError> {
-        if let Some(stored) = self.claim_stored().await? {
-            return Ok(stored.is_migrating());
+        let (table, stored) = self.identity_and_layout().await?;
+        if let Some(stored) = &stored {
+            let stored = stored.clone().of(&table)?;
+            self.check(&stored)?;
+            if stored.history.is_some() || !self.has_own_history() {
+                return Ok(stored.is_migrating());
+            }
         }
         let default = VersionDigits::default();
-        if !self.has_own_history() && self.digits == default {
-            return Ok(false);
-        }
-        let is_empty = self.has_no_entities().await?;
-        // Another client can have stored it just now.
-        if let Some(stored) = self.claim_stored().await? {
-            return Ok(stored.is_migrating());
-        }
-        if !is_empty && self.digits != default && self.stored_layout().await?.digits.is_none() {
+        let is_empty = self.has_default_layout() || self.has_no_entities().await?;
+        if !is_empty && stored.is_none() && self.digits != default {
             // A table with items but without a stored width has the default.
             return Err(LayoutError::Width {
                 stored: default,
                 requested: self.digits,
             });
         }
-        if !self.has_own_history() {
-            self.store_layout().await?;
-            return Ok(false);
-        }
-        let free = format!("{IS_FREE} AND attribute_not_exists(#history)");
-        match self.claim(&free, !is_empty).await? {
-            Some(stored) => Ok(stored.is_migrating()),
-            None => Ok(self.claim_stored().await?.is_none_or(|stored| stored.is_migrating())),
+        let claimed = StoredLayout {
+            digits: self.digits,
+            history: self.own_history().map(|history| HistoryTable {
+                name: layout::table_name(&history.name).to_owned(),
+                is_migrating: !is_empty,
+            }),
+            table,
+        };
+        match self.store_layout(&claimed, stored.as_ref()).await? {
+            true => Ok(claimed.is_migrating()),
+            // Another client has stored one just now, or an earlier attempt of the request had no response.
+            false => self.check_layout().await,
         }
     }
 
@@ -116,78 +159,82 @@ impl Store {
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::History`] if the table has another layout.
     pub async fn finish_migration(&self) -> Result<(), LayoutError> {
         let request = finish_request(layout::table_name(self.history_table()), &self.table);
-        self.outcome(request.send_with(&self.client).await)?
-            .map(drop)
-            .ok_or(LayoutError::Unreadable)
-    }
-
-    /// Returns the layout if it is stored, `None` if none is, and an error if another one is.
-    async fn claim_stored(&self) -> Result<Option<Layout>, LayoutError> {
-        let is_stored = match self.has_own_history() {
-            true => format!("{IS_STORED} AND #history = :history"),
-            false => format!("{IS_STORED} AND (attribute_not_exists(#history) OR attribute_exists(#migrating))"),
-        };
-        self.claim(&is_stored, false).await
-    }
-
-    /// Returns `None` if no layout is stored and the condition requires one.
-    async fn claim(&self, condition: &str, is_migrating: bool) -> Result<Option<Layout>, LayoutError> {
-        let history = self.own_history().map(|history| layout::table_name(&history.name));
-        let request = request(self.digits, history, is_migrating, condition, &self.table);
-        self.outcome(request.send_with(&self.client).await)
-    }
-
-    fn outcome<R>(
-        &self,
-        output: Result<UpdateItemOutput, aws_sdk_dynamodb::error::SdkError<UpdateItemError, R>>,
-    ) -> Result<Option<Layout>, LayoutError>
-    where
-        R: std::fmt::Debug,
-        aws_sdk_dynamodb::error::SdkError<UpdateItemError, R>: aws_sdk_dynamodb::operation::RequestId,
-    {
-        let error = match output {
-            Ok(output) => {
-                let stored = output.attributes.map(Item::from).unwrap_or_default();
-                return layout_of(&stored).map(Some);
-            }
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
-                match failure.item().filter(|item| !item.is_empty()) {
-                    Some(config) => self.check(&layout_of(&Item::from(config.clone()))?).map(|()| None),
-                    None => Ok(None),
-                }
-            }
-            _ => Err(ServiceError::new(OPERATION, &error).into()),
+        if is_stored(request.send_with(&self.client).await)? {
+            return Ok(());
         }
+        self.check_layout().await?;
+        Err(LayoutError::Unreadable)
+    }
+
+    /// Reads the identity of the table and its stored layout, which a copy has of its original.
+    pub(crate) async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<StoredLayout>), LayoutError> {
+        let reserved = EntityId::reserved();
+        let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
+        let stored = config?.map(|config| layout_of(&config)).transpose()?;
+        Ok((table?, stored))
+    }
+
+    /// Stores a layout if the stored one is still what was read. Returns `false` if it is not.
+    pub(crate) async fn store_layout(
+        &self,
+        layout: &StoredLayout,
+        read: Option<&StoredLayout>,
+    ) -> Result<bool, LayoutError> {
+        let request = request(layout, read, &self.table);
+        is_stored(request.send_with(&self.client).await)
     }
 
     /// Compares this store's layout with the stored one. A layout without a history table can still become one with it.
     fn check(&self, stored: &Layout) -> Result<(), LayoutError> {
-        match (stored.digits, &stored.history) {
-            (Some(digits), _) if digits != self.digits => Err(LayoutError::Width {
+        if let Some(digits) = stored.digits.filter(|digits| *digits != self.digits) {
+            return Err(LayoutError::Width {
                 stored: digits,
                 requested: self.digits,
-            }),
-            (_, Some(history)) if history.name != layout::table_name(self.history_table()) => {
-                Err(LayoutError::History {
-                    stored: history.name.clone(),
-                    requested: self.history_table().to_owned(),
-                })
-            }
-            _ => Ok(()),
+            });
+        }
+        match &stored.history {
+            Some(history) if history.name == layout::table_name(self.history_table()) => Ok(()),
+            // Functions of the earlier layout can still end their work.
+            Some(history) if history.is_migrating && !self.has_own_history() => Ok(()),
+            Some(history) => Err(self.other_history(&history.name)),
+            None => Ok(()),
         }
     }
 
+    fn other_history(&self, stored: &str) -> LayoutError {
+        LayoutError::History {
+            table: self.table.clone(),
+            stored: layout::table_name(stored).to_owned(),
+            requested: layout::table_name(self.history_table()).to_owned(),
+        }
+    }
+
+    /// Returns `true` if this store has the layout of a table that stores none.
+    fn has_default_layout(&self) -> bool {
+        !self.has_own_history() && self.digits == VersionDigits::default()
+    }
+
     /// Returns `true` if the table has no item but its layout.
-    async fn has_no_entities(&self) -> Result<bool, ServiceError> {
+    pub(crate) async fn has_no_entities(&self) -> Result<bool, ServiceError> {
         let request = scan_items::request(&self.table, None).limit(2);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
         let mut items = page.items.unwrap_or_default().into_iter().map(Item::from);
         Ok(items.all(|item| partition_key_of(&item) == Some(PARTITION_KEY) && sort_key_of(&item) == Some(SORT_KEY)))
     }
+}
+
+/// Waits for the check of a layout until the deadline of an invocation.
+///
+/// # Errors
+///
+/// Returns the error of the check, or [`LayoutError::NotInTime`].
+pub async fn in_time(
+    check: impl Future<Output = Result<bool, LayoutError>>,
+    deadline: Deadline,
+) -> Result<bool, LayoutError> {
+    let checked = tokio::time::timeout_at(deadline.finish_by, check).await;
+    checked.unwrap_or(Err(LayoutError::NotInTime))
 }
 
 impl Layout {
@@ -197,38 +244,76 @@ impl Layout {
     }
 }
 
-/// Builds the request that stores a layout.
-pub fn request(
-    digits: VersionDigits,
-    history: Option<&str>,
-    is_migrating: bool,
-    condition: &str,
-    table: &str,
-) -> UpdateItemInputBuilder {
-    let mut set = "SET #digits = :digits".to_owned();
+impl StoredLayout {
+    /// Returns `true` while history is being moved to its own table.
+    pub fn is_migrating(&self) -> bool {
+        self.history.as_ref().is_some_and(|history| history.is_migrating)
+    }
+
+    /// Returns the layout if it belongs to this table.
+    fn of(self, table: &TableIdentity) -> Result<Layout, LayoutError> {
+        match self.table.id == table.id {
+            true => Ok(Layout {
+                digits: Some(self.digits),
+                history: self.history,
+            }),
+            false => Err(LayoutError::Copy {
+                table: table.name.clone(),
+                original: self.table.name,
+            }),
+        }
+    }
+}
+
+/// Builds the request that stores a layout if the stored one is still what was read.
+pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) -> UpdateItemInputBuilder {
+    let (mut set, mut remove) = ("SET #digits = :digits, #id = :id, #name = :name".to_owned(), Vec::new());
     let mut request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(PARTITION_KEY))
         .key(names::SK, s(SORT_KEY))
-        .condition_expression(condition)
         .expression_attribute_names("#digits", VERSION_DIGITS)
-        .expression_attribute_values(":digits", n(digits))
-        .return_values(ReturnValue::AllNew)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    if let Some(history) = history {
-        set.push_str(", #history = :history");
-        request = request.expression_attribute_values(":history", s(history));
-    }
-    if is_migrating {
-        set.push_str(", #migrating = :true");
-        request = request.expression_attribute_values(":true", AttributeValue::Bool(true).into());
-    }
-    for (placeholder, name) in [("#history", HISTORY_TABLE), ("#migrating", MIGRATING)] {
-        if condition.contains(placeholder) || set.contains(placeholder) {
-            request = request.expression_attribute_names(placeholder, name);
+        .expression_attribute_names("#id", TABLE_ID)
+        .expression_attribute_names("#name", TABLE_NAME)
+        .expression_attribute_names("#history", HISTORY_TABLE)
+        .expression_attribute_names("#migrating", MIGRATING)
+        .expression_attribute_values(":digits", n(layout.digits))
+        .expression_attribute_values(":id", s(&layout.table.id))
+        .expression_attribute_values(":name", s(&layout.table.name));
+    match &layout.history {
+        Some(history) => {
+            set.push_str(", #history = :history");
+            request = request.expression_attribute_values(":history", s(&history.name));
         }
+        None => remove.push("#history"),
     }
-    request.update_expression(set)
+    match layout.is_migrating() {
+        true => {
+            set.push_str(", #migrating = :true");
+            request = request.expression_attribute_values(":true", AttributeValue::Bool(true).into());
+        }
+        false => remove.push("#migrating"),
+    }
+    if !remove.is_empty() {
+        set = format!("{set} REMOVE {}", remove.join(", "));
+    }
+    let Some(read) = read else {
+        return request
+            .update_expression(set)
+            .condition_expression("attribute_not_exists(#digits)");
+    };
+    let history = match &read.history {
+        Some(history) => {
+            request = request.expression_attribute_values(":readHistory", s(&history.name));
+            "#history = :readHistory"
+        }
+        None => "attribute_not_exists(#history)",
+    };
+    request
+        .update_expression(set)
+        .condition_expression(format!("#digits = :readDigits AND #id = :readId AND {history}"))
+        .expression_attribute_values(":readDigits", n(read.digits))
+        .expression_attribute_values(":readId", s(&read.table.id))
 }
 
 /// Builds the request that ends a migration.
@@ -242,11 +327,22 @@ pub fn finish_request(history: &str, table: &str) -> UpdateItemInputBuilder {
         .expression_attribute_names("#migrating", MIGRATING)
         .expression_attribute_names("#history", HISTORY_TABLE)
         .expression_attribute_values(":history", s(history))
-        .return_values(ReturnValue::AllNew)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
-fn layout_of(config: &Item) -> Result<Layout, LayoutError> {
+/// Returns `false` if the condition of the request was not met.
+fn is_stored<R>(output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>) -> Result<bool, LayoutError>
+where
+    R: std::fmt::Debug,
+    SdkError<UpdateItemError, R>: RequestId,
+{
+    let Err(error) = output else { return Ok(true) };
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(false),
+        _ => Err(ServiceError::new(OPERATION, &error).into()),
+    }
+}
+
+fn layout_of(config: &Item) -> Result<StoredLayout, LayoutError> {
     let digits = match config.get(VERSION_DIGITS) {
         Some(AttributeValue::N(digits)) => digits.parse().map_err(|_| LayoutError::Unreadable)?,
         _ => return Err(LayoutError::Unreadable),
@@ -259,9 +355,14 @@ fn layout_of(config: &Item) -> Result<Layout, LayoutError> {
         None => None,
         Some(_) => return Err(LayoutError::Unreadable),
     };
-    Ok(Layout {
-        digits: Some(digits),
+    let text = |name| text(config, name).map(str::to_owned).ok_or(LayoutError::Unreadable);
+    Ok(StoredLayout {
+        digits,
         history,
+        table: TableIdentity {
+            id: text(TABLE_ID)?,
+            name: text(TABLE_NAME)?,
+        },
     })
 }
 
@@ -277,17 +378,65 @@ pub enum LayoutError {
         requested: VersionDigits,
     },
     /// History is in another table.
-    #[error("the table's history is in the table {stored}, not in {requested}")]
+    #[error(
+        "the history of the table {table} is in the table {stored}, not in {requested}: use the settings of the earlier \
+         deployment. If it was rolled back and {stored} has no versions, `vzero --table {table} table adopt --history-table \
+         {requested}` selects {requested}"
+    )]
     History {
+        /// Table of latest items.
+        table: String,
         /// Table of the stored layout.
         stored: String,
         /// Table that was requested.
         requested: String,
     },
+    /// The table was restored from a backup of another table, or copied otherwise.
+    #[error(
+        "the table {table} is a copy of {original}, whose layout was copied with its items: `vzero --table {table} table adopt` \
+         gives it a layout of its own"
+    )]
+    Copy {
+        /// Copy.
+        table: String,
+        /// Table that stored the layout.
+        original: String,
+    },
+    /// The table has replicas, which share its layout and lose versions of concurrent updates.
+    #[error(
+        "the table {table} is a global table, with replicas in {regions}: only attached tables can be global tables"
+    )]
+    GlobalTable {
+        /// Table.
+        table: String,
+        /// Regions of its replicas.
+        regions: String,
+    },
+    /// The writer has not claimed a layout yet.
+    #[error(
+        "the table {table} has no layout yet: writer-fn stores it before its first update, and so does `vzero put`"
+    )]
+    Absent {
+        /// Table.
+        table: String,
+    },
     /// The stored layout is invalid.
     #[error("the table's layout cannot be read")]
     Unreadable,
+    /// The invocation ended first.
+    #[error("the table's layout was not read before the deadline of the invocation")]
+    NotInTime,
     /// A request failed.
     #[error("failed to read the table's layout")]
     Service(#[from] ServiceError),
+}
+
+impl LayoutError {
+    /// Returns `true` if the stored layout is not that of the table or of the settings, so that a retry does not help.
+    pub fn is_mismatch(&self) -> bool {
+        match self {
+            Self::Width { .. } | Self::History { .. } | Self::Copy { .. } | Self::GlobalTable { .. } => true,
+            Self::Absent { .. } | Self::Unreadable | Self::NotInTime | Self::Service(_) => false,
+        }
+    }
 }

@@ -35,6 +35,9 @@ impl Store {
     pub async fn extend_tail(&self, entity: &EntityId, tail: &mut Tail, consistent: bool) -> Result<(), ServiceError> {
         let oldest = tail.versions.last().map(|oldest| oldest.version);
         let (items, is_complete) = self.tail_page(entity, oldest, consistent).await?;
+        tail.is_consistent = consistent && (oldest.is_none() || tail.is_consistent);
+        // A version that pruning removed before this page was read is below a floor that was set before.
+        tail.floor = None;
         let read = items.into_iter().filter_map(Recorded::of);
         tail.versions.extend(read);
         let is_first = tail
@@ -61,8 +64,23 @@ impl Store {
         }
     }
 
-    /// Reads the item that is the latest item of an attached table's history: the last version that is not late, with the number
-    /// of the newest version. `None` if there is no version.
+    /// Reads the newest version of an attached table's history, which can be late.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub(crate) async fn attached_newest(
+        &self,
+        entity: &EntityId,
+        consistent: bool,
+    ) -> Result<Option<(Version, Item)>, ServiceError> {
+        let (items, _) = self.tail_page(entity, None, consistent).await?;
+        let newest = items.into_iter().next();
+        Ok(newest.and_then(|item| Some((digits().version_of_item(&item)?, item::flat(item)))))
+    }
+
+    /// Reads the item that is the latest item of an attached table's history: the last version that is not late, with its number. If
+    /// all are late, the oldest of them. `None` if there is no version.
     ///
     /// # Errors
     ///
@@ -72,24 +90,23 @@ impl Store {
         entity: &EntityId,
         consistent: bool,
     ) -> Result<Option<Item>, ServiceError> {
-        let (mut newest, mut last, mut oldest) = (None::<Version>, None, None);
+        let (mut last, mut oldest) = (None, None);
         loop {
             let (items, is_complete) = self.tail_page(entity, oldest, consistent).await?;
             for item in items {
                 let Some(version) = digits().version_of_item(&item) else {
                     continue;
                 };
-                newest.get_or_insert(version);
                 oldest = Some(version);
                 let is_late = item.contains_key(item::LATE);
-                last = Some(item::flat(item));
+                last = Some(item::latest(item::flat(item), version));
                 if !is_late {
-                    return Ok(last.zip(newest).map(|(last, newest)| item::latest(last, newest)));
+                    return Ok(last);
                 }
             }
             if is_complete || oldest == Some(Version::FIRST) {
                 // Only late versions are left.
-                return Ok(last.zip(newest).map(|(last, newest)| item::latest(last, newest)));
+                return Ok(last);
             }
         }
     }

@@ -7,10 +7,11 @@ use crate::{
         attached::{
             AttachedTable,
             change::Place,
-            item::{State, StateOrigin},
+            item::{Around, State, StateOrigin},
             key, restore,
         },
         compression::Compression,
+        recorded_at::RecordedAt,
         version::Version,
     },
     dynamodb::{
@@ -58,13 +59,15 @@ async fn attached_insert() {
         let entity = key::of_item(&orders(), &item(image.clone())).unwrap();
         let state = State {
             place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
-            created_micros: Some(1_795_328_688_000_000),
+            recorded_at: Some(RecordedAt::of_stream_record(1_795_328_688_000_000, Version::FIRST)),
             image: item(image),
             is_deleted: false,
             deleted_by: None,
             origin: StateOrigin::Record,
+            around: None,
+            omission: None,
         };
-        appends.push(Append::new(&orders(), &entity, Version::FIRST, state, Compression::None).unwrap());
+        appends.push(Append::new(&orders(), &entity, Version::FIRST, &state, Compression::None).unwrap());
     }
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     let send = async |client| {
@@ -88,6 +91,38 @@ async fn attached_insert() {
         }
     }
     insta::assert_json_snapshot!("attached_insert", body);
+}
+
+/// A late version and its late entry are one transaction.
+#[tokio::test]
+async fn attached_insert_late() {
+    let image = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
+    let entity = key::of_item(&orders(), &image).unwrap();
+    let at = RecordedAt::of_stream_record(1_795_328_688_000_000, Version::FIRST);
+    let state = State {
+        place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
+        recorded_at: Some(at),
+        image,
+        is_deleted: false,
+        deleted_by: None,
+        origin: StateOrigin::Late,
+        around: Some(Around {
+            after: Some(Version::FIRST),
+            in_order: Version::new(2).unwrap(),
+            in_order_at: Some(at),
+        }),
+        omission: None,
+    };
+    let version = Version::new(3).unwrap();
+    let append = Append::new(&orders(), &entity, version, &state, Compression::None).unwrap();
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    let send = async |client| {
+        let store = Store::attached(client, orders());
+        store.append_versions(&[append], deadline).await
+    };
+    let mut body = sent(send).await;
+    body["DynamoDB_20120810.ExecuteTransaction"]["ClientRequestToken"] = json!("token");
+    insta::assert_json_snapshot!("attached_insert_late", body);
 }
 
 #[tokio::test]

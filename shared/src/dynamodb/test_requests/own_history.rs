@@ -18,7 +18,7 @@ use crate::{
         maintain::move_history,
         put::{
             insert_versions::{self, Insert},
-            quarantine::insert_request,
+            put_together::insert_request,
         },
         read::query_items::Range,
     },
@@ -36,7 +36,7 @@ async fn insert_into_history() {
     let (mut first, mut second) = (keys("v1"), keys("v2"));
     first["it's \"quoted\""] = json!({"N": "1.50"});
     second["Deep"] = deep;
-    let stored = [first, second].map(|version| layout::stored(&item(version), Compression::None).unwrap());
+    let stored = [first, second].map(|version| layout::stored(&item(version), Compression::None).remove(0));
     let inserts = stored.each_ref().map(|item| Insert::new(item, "History").unwrap());
     let request = insert_versions::request(&inserts.each_ref()).unwrap();
     insta::assert_json_snapshot!(
@@ -52,7 +52,7 @@ async fn insert_compressed_into_history() {
         "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Reason": {"S": "a test"}, "Deleted": {"BOOL": true},
         "Text": {"S": "ab".repeat(1000)},
     }));
-    let stored = layout::stored(&version, Compression::Deflate).unwrap();
+    let stored = layout::stored(&version, Compression::Deflate).remove(0);
     let insert = Insert::new(&stored, "History").unwrap();
     let request = insert_versions::request(&[&insert]).unwrap();
     insta::assert_json_snapshot!(
@@ -72,7 +72,7 @@ async fn insert_into_quarantine() {
         at: None,
         record: "{}".to_owned(),
     };
-    let request = insert_request(&record, "History").unwrap();
+    let request = insert_request(&record.items(), "History").unwrap();
     let mut body = sent(async |client| request.send_with(&client).await).await;
     // The SDK makes up a token for each.
     body["DynamoDB_20120810.ExecuteTransaction"]["ClientRequestToken"] = json!("token");

@@ -3,7 +3,10 @@ use serde_json::json;
 use super::{equipment, now, sent};
 use crate::{
     domain::{quarantine::QuarantinedRecord, sequence::SequenceNumber, version::Version},
-    dynamodb::{put::quarantine, read::quarantined},
+    dynamodb::{
+        put::{put_together, quarantine},
+        read::quarantined,
+    },
 };
 
 #[tokio::test]
@@ -18,7 +21,7 @@ async fn quarantined_records() {
         record: r#"{"eventName":"MODIFY"}"#.to_owned(),
     };
     for (name, request) in [
-        ("quarantine", quarantine::put_request(&record, "Table")),
+        ("quarantine", put_together::put_request(&record.items(), "Table")),
         ("quarantine_delete", quarantine::delete_request(&record, "Table")),
     ] {
         let request = request.unwrap();

@@ -12,6 +12,10 @@ use aws_sdk_dynamodb::{
 
 use crate::domain::update::Change;
 
+/// Maximum length of an expression in bytes, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
+const MAX_BYTES: usize = 4096;
+
 /// The clauses of an update expression, the parts of its condition, and their placeholders.
 #[derive(Debug, Default)]
 pub struct Expression {
@@ -20,6 +24,8 @@ pub struct Expression {
     condition: Vec<String>,
     names: HashMap<String, String>,
     values: HashMap<String, AttributeValue>,
+    /// Number of attributes of [`Self::remove_names`].
+    removed_names: usize,
 }
 
 /// Sets the four parts on a builder of the SDK.
@@ -102,6 +108,41 @@ impl Expression {
                 }
             }
         }
+    }
+
+    /// Removes attributes.
+    pub fn remove_names(&mut self, names: &[String]) -> &mut Self {
+        for (index, name) in names.iter().enumerate() {
+            self.remove(format!("#e{index}")).name(format!("#e{index}"), name);
+        }
+        self.removed_names = names.len();
+        self
+    }
+
+    /// Returns the number of attributes of [`Self::remove_names`] or [`Self::remove_fitting`].
+    pub fn removed_names(&self) -> usize {
+        self.removed_names
+    }
+
+    /// Removes as many of the attributes as an update expression has room for.
+    pub fn remove_fitting(&mut self, names: &[String]) -> &mut Self {
+        // The separators of the first of them, and a comma for each.
+        let length = self.update().map_or(0, |update| update.len()) + " REMOVE ".len();
+        let mut room = MAX_BYTES.saturating_sub(length);
+        let fits = |index: &usize| {
+            let length = format!("#e{index},").len();
+            let fits = length <= room;
+            room = room.saturating_sub(length);
+            fits
+        };
+        let count = (0..names.len()).take_while(fits).count();
+        self.remove_names(&names[..count])
+    }
+
+    /// Returns `true` if the expressions are not longer than `DynamoDB` allows.
+    pub fn fits(&self) -> bool {
+        let fits = |expression: Option<String>| expression.is_none_or(|expression| expression.len() <= MAX_BYTES);
+        fits(self.update()) && fits(self.joined_condition())
     }
 
     /// Applies the expression to an `UpdateItem` request.

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::{
     operation::update_item::builders::UpdateItemInputBuilder,
-    types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure},
+    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     dynamodb::{
         n, s,
         write::{
-            earlier_delivery::Guard, expression::Expression, lifetime::Lifetime, order::Order,
+            earlier_delivery::Guard, ended_state, expression::Expression, lifetime::Lifetime, order::Order,
             recent_requests::RecentRequests,
         },
     },
@@ -59,15 +59,16 @@ impl Form {
     /// Returns the form that most latest items need.
     pub(crate) fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
         Self {
-            recent_requests: RecentRequests::assumed(update, window),
+            recent_requests: RecentRequests::assumed(update, window, now),
             stamp: Stamp::At(now),
-            guard: Guard::of(update),
+            guard: Guard::of(update, now),
             lifetime: Lifetime::assumed(now),
             order: Order::ByTimestamp,
         }
     }
 
-    /// Changes the form to the one that fits a stored latest item, after this one did not. The guard must hold already.
+    /// Changes the form to the one that fits a stored latest item, after this one did not. History was searched already if the
+    /// [guard](Guard::is_complete_in) requires it. `first` is the time of the first attempt.
     ///
     /// # Errors
     ///
@@ -77,11 +78,12 @@ impl Form {
         update: &Update,
         window: Window,
         now: RecordedAt,
-        fence: RecordedAt,
+        first: RecordedAt,
         stored: Option<&Item>,
     ) -> Result<(), InvalidImage> {
         self.recent_requests = RecentRequests::fitting(update, window, now, stored)?;
-        self.stamp = self.stamp.after_failure(now, fence, stored);
+        self.stamp = self.stamp.after_failure(now, first, stored);
+        self.guard = self.guard.after_check(stored)?;
         self.lifetime = Lifetime::fitting(update, now, stored);
         self.order = Order::fitting(stored);
         Ok(())
@@ -92,9 +94,19 @@ impl Form {
         self.recent_requests.holds_for(stored)
             && self.stamp.holds_for(stored)
             && self.guard.holds_for(stored)
-            && self.lifetime.holds_for(stored)
+            && self.lifetime.holds_for(update, stored)
             && (self.lifetime.is_expired() || self.order.holds_for(update, stored))
     }
+}
+
+/// Returns `true` if one request removes all attributes of the stored item whose state has ended, or if there are none.
+pub(crate) fn removes_ended_state(update: &Update, form: &Form) -> bool {
+    let ended = form.lifetime.ended();
+    if ended.is_empty() {
+        return true;
+    }
+    let expression = expression(update, form);
+    expression.removed_names() == ended.len() && expression.fits()
 }
 
 /// Builds the request.
@@ -114,7 +126,6 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     expression
         .name("#latest", names::LATEST)
         .name("#request", names::REQUEST_ID)
-        .name("#deleted", names::DELETED)
         .value(":zero", n(0))
         .value(":one", n(1))
         .value(":request", s(update.request_id.as_str()))
@@ -134,13 +145,6 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
         &payload.unwrap_or_else(|| update.payload()),
         &form.stamp,
     );
-    if update.deleted {
-        expression
-            .set("#deleted = :deleted")
-            .value(":deleted", AttributeValue::Bool(true));
-    } else {
-        expression.remove("#deleted");
-    }
     if let Some(timestamp) = update.timestamp {
         expression
             .set("#timestamp = :timestamp")
@@ -162,7 +166,11 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
             }
         }
     }
-    expression.changes(&update.changes);
+    if update.deleted {
+        ended_state::add_deletion(&mut expression, update, form.lifetime.ended());
+    } else {
+        form.lifetime.add_changes(&mut expression, update);
+    }
     expression
 }
 
@@ -182,13 +190,10 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
             .remove("#tick")
             .condition("(attribute_not_exists(#recorded) OR #recorded < :recorded)")
             .value(":recorded", s(time.to_string())),
-        Stamp::Tick { from, before } => expression
+        Stamp::Tick { from } => expression
             .set("#tick = if_not_exists(#tick, :zero) + :one")
-            .condition(
-                "#recorded >= :recorded AND #recorded < :end AND (attribute_not_exists(#tick) OR #tick < :ticks)",
-            )
+            .condition("#recorded >= :recorded AND (attribute_not_exists(#tick) OR #tick < :ticks)")
             .value(":recorded", s(from.to_string()))
-            .value(":end", s(before.to_string()))
             .value(":ticks", n(RecordedAt::MAX_TICKS)),
     };
     for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
@@ -255,8 +260,11 @@ mod tests {
         let stored: Item = serde_json::from_value(stored).unwrap();
         let form = Form {
             recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),
-            stamp: Stamp::Tick { from: now, before: now },
-            guard: Guard::Since(now.floor_millis()),
+            stamp: Stamp::Tick { from: now },
+            guard: Guard {
+                base: Some(Version::FIRST),
+                ..Guard::default()
+            },
             lifetime: Lifetime::assumed(now),
             order: Order::ByTimestamp,
         };

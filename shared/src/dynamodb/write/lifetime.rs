@@ -1,91 +1,197 @@
-//! Expiry of the latest item, as a part of an update's [`Expression`]: a tombstone sets `TTL`, every other update removes it.
+//! Lifetime of the latest item's state, as a part of an update's [`Expression`].
 //!
-//! A latest item that has expired is treated as absent. The update that revives the entity keeps its counter and its recent
-//! requests, and removes all other attributes. DynamoDB can delete the item at any time; then the condition fails.
+//! A deletion ends the state, and so does the expiry of a latest item: the next update starts from an empty item. It keeps the counter
+//! and the recent requests. After a deletion it also keeps what order by time and the expected version are compared with; an
+//! expired item is treated as absent.
+//!
+//! An update expression can remove only attributes that it names, so such an update needs the stored item. The condition of an
+//! update that knows no stored item fails for one whose state has ended, and DynamoDB returns the item. A deletion reads the item
+//! before: it removes the names that it found. What it leaves, because names did not fit the expression or are newer, is not part
+//! of its version, and is removed by [`Store::remove_ended_state`](crate::dynamodb::Store).
+//!
+//! An update that sets more attributes than one expression can is a restore: it has put them on the tombstone before, where they are
+//! no part of a version, and the update keeps those that have its values. Its condition names the token of the restore, which
+//! every removal removes.
+//!
+//! DynamoDB can delete an expired item at any time; then the condition fails.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
+
+use aws_sdk_dynamodb::types::AttributeValue as Value;
 
 use crate::{
-    domain::{AttributeValue, Item, attribution, marks::is_expired, names, recorded_at::RecordedAt, update::Update},
+    domain::{
+        AttributeValue, Item, attributes::same_value, attribution, marks::is_expired, names, recorded_at::RecordedAt,
+        tombstone::is_deleted, update::Update,
+    },
     dynamodb::{n, write::expression::Expression},
 };
 
-/// Attributes that stay on an expired latest item, or that every update sets or removes.
-const KEPT: [&str; 4] = [names::PK, names::SK, names::RECORDED_AT, names::DELETED];
-
-/// Lifetime of the stored latest item.
+/// Lifetime of the stored state, with the attributes that the update removes because the state ends or has ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Lifetime {
-    /// It does not expire, or not before this time.
-    Unexpired {
+pub struct Lifetime {
+    stored: Stored,
+    ended: Vec<String>,
+    staged: Option<Staged>,
+}
+
+/// Attributes of a tombstone that already have the values of the update.
+#[derive(Debug, Clone, PartialEq)]
+struct Staged {
+    token: AttributeValue,
+    names: BTreeSet<String>,
+}
+
+/// Latest item that the condition requires.
+#[derive(Debug, Clone, PartialEq)]
+enum Stored {
+    /// It does not expire, or not before this time. It is no tombstone, unless the update is a deletion.
+    Live {
         /// Time since 1970-01-01T00:00:00Z.
         now: Duration,
+    },
+    /// It is a tombstone of this version.
+    Tombstone {
+        /// Its `Latest`, if it has one.
+        latest: Option<AttributeValue>,
     },
     /// It has expired.
     Expired {
         /// Its `TTL`.
         ttl: AttributeValue,
-        /// Attributes to remove.
-        attributes: Vec<String>,
     },
 }
 
 impl Lifetime {
     /// Returns the lifetime that most latest items have.
     pub fn assumed(now: RecordedAt) -> Self {
-        Self::Unexpired { now: now.to_duration() }
+        Self {
+            stored: Stored::Live { now: now.to_duration() },
+            ended: Vec::new(),
+            staged: None,
+        }
     }
 
     /// Returns the lifetime of a stored latest item, for an update at a time.
     pub fn fitting(update: &Update, now: RecordedAt, stored: Option<&Item>) -> Self {
-        let expired = stored.filter(|stored| is_expired(stored, now.to_duration()));
-        let Some((stored, ttl)) = expired.and_then(|stored| Some((stored, stored.get(names::TTL)?))) else {
+        let Some(stored) = stored else {
             return Self::assumed(now);
         };
-        let is_kept = |name: &str| {
-            let bookkeeping = attribution::OF_LATEST.into_iter().chain(attribution::OF_CLIENT);
-            let bookkeeping = bookkeeping.chain(attribution::OF_WRITER).chain(attribution::OF_REQUEST);
-            bookkeeping.chain(KEPT).any(|kept| kept == name) || update.changes.contains_key(name)
+        let lifetime = match stored.get(names::TTL) {
+            Some(ttl) if is_expired(stored, now.to_duration()) => Stored::Expired { ttl: ttl.clone() },
+            _ if is_deleted(stored) && !update.deleted => Stored::Tombstone {
+                latest: stored.get(names::LATEST).cloned(),
+            },
+            _ if !update.deleted => return Self::assumed(now),
+            _ => Stored::Live { now: now.to_duration() },
         };
-        let mut attributes: Vec<_> = stored.keys().filter(|name| !is_kept(name)).cloned().collect();
-        attributes.sort_unstable();
-        Self::Expired {
-            ttl: ttl.clone(),
-            attributes,
+        // A deletion sets no attributes of state.
+        let is_kept = |name: &String| !update.deleted && update.changes.contains_key(name);
+        let mut ended = attribution::state_names(stored);
+        ended.retain(|name| !is_kept(name));
+        let of_tombstone = [names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED];
+        let of_tombstone = of_tombstone.into_iter().filter(|name| stored.contains_key(*name));
+        // A deletion sets or removes its own state.
+        let of_tombstone = of_tombstone.filter(|name| !update.deleted || *name == names::TOMBSTONE_STAGED);
+        ended.extend(of_tombstone.map(str::to_owned));
+        let token = stored.get(names::TOMBSTONE_STAGED).filter(|_| update.is_wide());
+        let staged = token.map(|token| Staged {
+            token: token.clone(),
+            names: {
+                let is_stored = |name: &str, value: &AttributeValue| {
+                    stored.get(name).is_some_and(|stored| same_value(stored, value))
+                };
+                let state = update.new_state().filter(|(name, value)| is_stored(name, value));
+                state.map(|(name, _)| name.clone()).collect()
+            },
+        });
+        Self {
+            stored: lifetime,
+            ended,
+            staged: staged.filter(|_| !update.deleted),
         }
     }
 
     /// Returns `true` if the latest item has expired.
     pub fn is_expired(&self) -> bool {
-        matches!(self, Self::Expired { .. })
+        matches!(self.stored, Stored::Expired { .. })
     }
 
     /// Returns `true` if the condition holds for the stored latest item.
-    pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
-        match self {
-            Self::Unexpired { now } => !stored.is_some_and(|stored| is_expired(stored, *now)),
-            Self::Expired { ttl, .. } => stored.and_then(|stored| stored.get(names::TTL)) == Some(ttl),
+    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
+        if let Some(Staged { token, .. }) = &self.staged
+            && stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED)) != Some(token)
+        {
+            return false;
+        }
+        match &self.stored {
+            Stored::Live { now } => {
+                !stored.is_some_and(|stored| is_expired(stored, *now) || (is_deleted(stored) && !update.deleted))
+            }
+            Stored::Tombstone { latest } => {
+                stored.is_some_and(|stored| is_deleted(stored) && stored.get(names::LATEST) == latest.as_ref())
+            }
+            Stored::Expired { ttl } => stored.and_then(|stored| stored.get(names::TTL)) == Some(ttl),
         }
     }
 
-    /// Adds this part to an update's expression.
+    /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
     pub(crate) fn add_to(&self, expression: &mut Expression, update: &Update) {
-        expression.name("#ttl", names::TTL);
+        let is_deleted = || Value::Bool(true);
+        expression.name("#ttl", names::TTL).name("#deleted", names::DELETED);
         match update.expires {
             Some(expires) => expression.set("#ttl = :ttl").value(":ttl", n(expires)),
             None => expression.remove("#ttl"),
         };
-        match self {
-            // An attribute of another type does not expire.
-            Self::Unexpired { now } => expression
-                .condition("(attribute_not_exists(#ttl) OR NOT #ttl <= :now)")
-                .value(":now", n(now.as_secs())),
-            Self::Expired { ttl, attributes } => {
-                for (index, name) in attributes.iter().enumerate() {
-                    expression.remove(format!("#e{index}")).name(format!("#e{index}"), name);
-                }
-                expression.condition("#ttl = :now").value(":now", ttl.clone().into())
-            }
+        match update.deleted {
+            true => expression.set("#deleted = :deleted").value(":deleted", is_deleted()),
+            false => expression.remove("#deleted"),
         };
+        match &self.stored {
+            // An attribute of another type does not expire.
+            Stored::Live { now } => {
+                expression
+                    .condition("(attribute_not_exists(#ttl) OR NOT #ttl <= :now)")
+                    .value(":now", n(now.as_secs()));
+                if !update.deleted {
+                    expression
+                        .condition("(attribute_not_exists(#deleted) OR #deleted <> :deleted)")
+                        .value(":deleted", is_deleted());
+                }
+            }
+            Stored::Tombstone { latest } => {
+                expression.value(":deleted", is_deleted());
+                match latest {
+                    Some(latest) => expression
+                        .condition("(#deleted = :deleted AND #latest = :tombstone)")
+                        .value(":tombstone", latest.clone().into()),
+                    None => expression.condition("(#deleted = :deleted AND attribute_not_exists(#latest))"),
+                };
+            }
+            Stored::Expired { ttl } => {
+                expression.condition("#ttl = :now").value(":now", ttl.clone().into());
+            }
+        }
+    }
+
+    /// Adds the changes of an update that is no deletion, and the removal of what has ended.
+    pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
+        let Some(Staged { token, names: staged }) = &self.staged else {
+            expression.changes(&update.changes).remove_names(&self.ended);
+            return;
+        };
+        let mut changes = update.changes.clone();
+        changes.retain(|name, _| !staged.contains(name));
+        expression
+            .condition("#staged = :staged")
+            .name("#staged", names::TOMBSTONE_STAGED)
+            .value(":staged", token.clone().into())
+            .changes(&changes)
+            .remove_names(&self.ended);
+    }
+
+    /// Returns the names of the attributes to remove.
+    pub(crate) fn ended(&self) -> &[String] {
+        &self.ended
     }
 }

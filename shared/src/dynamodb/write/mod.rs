@@ -2,6 +2,7 @@
 
 pub(crate) mod cancellation;
 pub mod earlier_delivery;
+pub mod ended_state;
 pub mod expression;
 pub mod form;
 pub mod inline;

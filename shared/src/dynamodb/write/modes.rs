@@ -29,7 +29,10 @@ use crate::{
     },
     dynamodb::{
         Store,
-        write::outcome::{WriteError, WriteOutcome},
+        write::{
+            earlier_delivery::{Earlier, Guard},
+            outcome::{WriteError, WriteOutcome},
+        },
     },
 };
 
@@ -133,9 +136,9 @@ impl Store {
             _ => return Box::pin(self.write_transaction(update, options)).await,
         };
         if options.skip_unchanged
-            && let Some(version) = self.unchanged(update).await?
+            && let Some(outcome) = Box::pin(self.unchanged(update)).await?
         {
-            return Ok(WriteOutcome::Unchanged { version });
+            return Ok(outcome);
         }
         if options.mode == WriteMode::Inline {
             Box::pin(self.write_inline(update, window)).await
@@ -144,11 +147,22 @@ impl Store {
         }
     }
 
-    async fn unchanged(&self, update: &Update) -> Result<Option<Version>, WriteError> {
-        match self.get(&update.entity, LATEST_KEY, true).await? {
-            Some(stored) => unchanged(update, &stored, self.now()),
+    /// Returns the outcome of an update that changes nothing. If an earlier delivery of it created a version, it is a duplicate.
+    async fn unchanged(&self, update: &Update) -> Result<Option<WriteOutcome>, WriteError> {
+        let now = self.now();
+        let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
+        let is_unchanged = |stored: &Option<Item>| match stored {
+            Some(stored) => unchanged(update, stored, now),
             None => Ok(None),
+        };
+        let guard = Guard::of(update, now);
+        if is_unchanged(&stored)?.is_some() && !guard.is_complete_in(stored.as_ref()) {
+            stored = match self.find_earlier_delivery(update, stored, guard).await? {
+                Earlier::Applied(version) => return Ok(Some(WriteOutcome::Duplicate { version })),
+                Earlier::NotApplied(newest) => newest,
+            };
         }
+        Ok(is_unchanged(&stored)?.map(|version| WriteOutcome::Unchanged { version }))
     }
 }
 

@@ -6,7 +6,6 @@ use crate::{
     domain::{
         Item,
         decision::Decision,
-        size::OverLimit,
         update::{Update, nested::missing_map},
         version::Version,
         version_item::InvalidImage,
@@ -14,6 +13,7 @@ use crate::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
+        write::earlier_delivery::MAX_SEARCHED,
     },
     printable::shortened,
 };
@@ -97,6 +97,15 @@ pub enum WriteError {
         /// Error of the put.
         source: PutError,
     },
+    /// The deletion was applied, and its version is right, but attributes that it deletes are still on the latest item. A retry or the
+    /// next update removes them.
+    #[error("version {version} was applied, but attributes that it deletes are still on the latest item")]
+    StateRemains {
+        /// Version.
+        version: Version,
+        /// Error of the removal.
+        source: ServiceError,
+    },
     /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
     /// numbers. Nothing changed.
     #[error(
@@ -137,15 +146,17 @@ pub enum WriteError {
         /// Missing version.
         version: Version,
     },
+    /// As [`Self::Undetermined`], but more versions are needed than one search reads. Nothing changed.
+    #[error(
+        "it cannot be decided whether the update was applied before: more than {MAX_SEARCHED} versions were created since it was sent"
+    )]
+    Undecided,
     /// As [`Self::Undetermined`], but the version was pruned: the update can never be applied. Nothing changed.
     #[error("version {version}, which is needed to detect a duplicate, was pruned")]
     Pruned {
         /// Missing version.
         version: Version,
     },
-    /// Together with the stored attributes, the version item would be too large. Nothing changed.
-    #[error("the update does not fit together with the stored attributes")]
-    TooLarge(#[source] OverLimit),
     /// A concurrent update won every attempt.
     #[error("concurrent updates won all {attempts} attempts")]
     Contended {
@@ -159,17 +170,17 @@ impl WriteError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Service(error)
+            | Self::StateRemains { source: error, .. }
             | Self::NotRecorded {
                 source: PutError(error),
                 ..
             } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
-            Self::Latest(_) | Self::TooLarge(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => {
-                ErrorKind::Rejected
-            }
+            Self::Latest(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => ErrorKind::Rejected,
             Self::Unexplained
             | Self::Undetermined { .. }
+            | Self::Undecided
             | Self::Pruned { .. }
             | Self::Uncounted { .. }
             | Self::Unordered { .. }

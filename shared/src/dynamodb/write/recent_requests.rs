@@ -10,21 +10,24 @@ use crate::{
         attribution::Writer,
         names,
         payload::Payload,
-        recent_requests::{self, Checkpoint, Entry, Window},
+        recent_requests::{self, Dropped, Entry, SentCode, Window},
         recorded_at::RecordedAt,
         request_id::RequestHash,
         time::EpochMillis,
-        update::{ExpectedVersion, Update, nested},
+        update::{ExpectedVersion, Update},
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
-    dynamodb::{n, write::expression::Expression},
+    dynamodb::{
+        n,
+        write::{earlier_delivery::bounded, expression::Expression},
+    },
 };
 
 /// Form in which an update's request is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RecentRequests {
-    /// In a marker of the ledger. An existing map is read but not changed, and is complete only since this update.
+    /// In a marker of the ledger. An existing map is read but not changed, and has dropped this request.
     Marker {
         /// Time after the update.
         since: EpochMillis,
@@ -40,11 +43,11 @@ pub enum RecentRequests {
     Create {
         /// Request to add.
         request: Request,
-        /// Latest version, `None` if there is none.
+        /// Latest version, whose request and all earlier ones count as dropped. `None` if there is none.
         latest: Option<Version>,
         /// Request that created the latest version, if it is known.
         last: Option<RequestHash>,
-        /// Time since which the map is complete, if there are versions that it does not have.
+        /// Time before which the requests of these versions were sent.
         since: Option<EpochMillis>,
     },
     /// In the existing map, which is full: the oldest entries are removed.
@@ -55,49 +58,55 @@ pub enum RecentRequests {
         oldest: Vec<(String, AttributeValue)>,
         /// Number of entries that the map must not have reached.
         max: usize,
-        /// Time since which the map is complete without these entries.
-        since: EpochMillis,
-        /// Next checkpoint.
-        checkpoint: Checkpoint,
+        /// `RequestsDropped` that was read, which must not have changed.
+        before: Option<AttributeValue>,
+        /// Requests that are not in the map without these entries.
+        dropped: Dropped,
     },
 }
 
-/// Request to add, with the payload of its update.
+/// Request to add, with the payload of its update and the time at which it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     hash: RequestHash,
     payload: Payload,
+    sent: SentCode,
+    /// Time that the sender claims and that is in the future, unless the latest item has a later one.
+    ahead: Option<EpochMillis>,
 }
 
 impl Request {
-    /// Returns the request of an update.
-    pub fn of(update: &Update) -> Self {
+    /// Returns the request of an update that is applied at a time.
+    pub fn of(update: &Update, now: RecordedAt) -> Self {
+        let bounded = update.sent_at.map(|sent| bounded(sent, now));
+        let sent = bounded.and_then(|sent| sent.latest);
         Self {
+            ahead: bounded.filter(|sent| sent.is_ahead).and_then(|sent| sent.latest),
             hash: RequestHash::of(&update.request_id),
             payload: update.payload(),
+            sent: SentCode::of(sent.unwrap_or_else(|| now.floor_millis())),
         }
     }
 }
 
 impl RecentRequests {
     /// Returns the form that most latest items need.
-    pub fn assumed(update: &Update, window: Window) -> Self {
-        let request = Request::of(update);
+    pub fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
         match update.expected {
             Some(ExpectedVersion::Absent) => Self::Create {
-                request,
+                request: Request::of(update, now),
                 latest: None,
                 last: None,
                 since: None,
             },
-            _ => Self::assumed_existing(update, window),
+            _ => Self::assumed_existing(update, window, now),
         }
     }
 
     /// Returns the form that most existing latest items need.
-    pub fn assumed_existing(update: &Update, window: Window) -> Self {
+    pub fn assumed_existing(update: &Update, window: Window, now: RecordedAt) -> Self {
         Self::Add {
-            request: Request::of(update),
+            request: Request::of(update, now),
             full: window.full(),
         }
     }
@@ -113,7 +122,9 @@ impl RecentRequests {
         now: RecordedAt,
         stored: Option<&Item>,
     ) -> Result<Self, InvalidImage> {
-        let request = Request::of(update);
+        let mut request = Request::of(update, now);
+        let known = stored.and_then(recent_requests::ahead);
+        request.ahead = request.ahead.filter(|ahead| known.is_none_or(|known| known < *ahead));
         let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
         let Some((stored, requests)) = latest.and_then(|latest| Some((latest, recent_requests::requests_of(latest)?)))
         else {
@@ -123,7 +134,10 @@ impl RecentRequests {
             let last = latest.filter(|item| version.is_some_and(|version| is_current((*item, version))));
             let last = last.and_then(recent_requests::last_request);
             let recorded = latest.and_then(RecordedAt::of_latest);
-            let since = latest.map(|_| recorded.map_or(now, |recorded| recorded.max(now)).next_milli());
+            let since = latest.map(|latest| {
+                let now = recorded.map_or(now, |recorded| recorded.max(now)).next_milli();
+                recent_requests::since(latest).map_or(now, |since| since.max(now))
+            });
             let latest = version;
             return Ok(Self::Create {
                 request,
@@ -137,26 +151,25 @@ impl RecentRequests {
             let full = window.max_entries();
             return Ok(Self::Add { request, full });
         }
-        let mut oldest = recent_requests::oldest(requests, window);
-        // The conditions of maps need a part of the expression.
-        oldest.truncate(recent_requests::MAX_REMOVED.saturating_sub(nested::maps(&update.changes)));
-        let checkpoint = Checkpoint::at(stored, latest_of(stored)?, now);
+        let oldest = recent_requests::oldest(requests, window);
         Ok(Self::Replace {
             request,
             max: window.max_entries().max(requests.len() + 1),
-            since: recent_requests::since_after_removal(stored, &oldest, checkpoint),
+            before: stored.get(names::REQUESTS_DROPPED).cloned(),
+            dropped: Dropped::after_removal(stored, latest_of(stored)?, &oldest, now.next_milli()),
             oldest,
-            checkpoint,
         })
     }
 
     /// Returns the payload of the update, `None` if the form does not contain it.
     pub(crate) fn payload(&self) -> Option<&Payload> {
+        self.request().map(|request| &request.payload)
+    }
+
+    fn request(&self) -> Option<&Request> {
         match self {
             Self::Marker { .. } => None,
-            Self::Add { request, .. } | Self::Create { request, .. } | Self::Replace { request, .. } => {
-                Some(&request.payload)
-            }
+            Self::Add { request, .. } | Self::Create { request, .. } | Self::Replace { request, .. } => Some(request),
         }
     }
 
@@ -164,6 +177,11 @@ impl RecentRequests {
     pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
         let requests = stored.and_then(recent_requests::requests_of);
         let latest_stored = stored.filter(|stored| stored.contains_key(names::LATEST));
+        let ahead = self.request().and_then(|request| request.ahead);
+        let known = stored.and_then(recent_requests::ahead);
+        if ahead.zip(known).is_some_and(|(ahead, known)| known >= ahead) {
+            return false;
+        }
         let has_room = |max: usize| latest_stored.is_some() && requests.is_some_and(|requests| requests.len() < max);
         match self {
             Self::Marker { .. } => true,
@@ -172,15 +190,8 @@ impl RecentRequests {
             Self::Create { latest, .. } => {
                 requests.is_none() && stored.and_then(|stored| latest_of(stored).ok()) == *latest
             }
-            Self::Replace { max, oldest, since, .. } => {
-                let is_same = |(hash, value): &(String, AttributeValue)| {
-                    let current = requests.and_then(|requests| requests.get(hash));
-                    current.is_none_or(|current| current == value)
-                };
-                let stored_since = stored.and_then(recent_requests::since);
-                has_room(*max)
-                    && oldest.iter().all(is_same)
-                    && stored_since.is_none_or(|stored_since| stored_since <= *since)
+            Self::Replace { max, before, .. } => {
+                has_room(*max) && stored.and_then(|stored| stored.get(names::REQUESTS_DROPPED)) == before.as_ref()
             }
         }
     }
@@ -193,7 +204,6 @@ impl RecentRequests {
                                 attribute_not_exists(#recent.#hash) AND size(#recent) < :most";
         // The latest version is increased by the same expression, and by 1 too.
         const THIS_VERSION: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :entry";
-        const SINCE: &str = "#since = :since";
         if !matches!(self, Self::Marker { .. }) {
             expression.name("#recent", names::RECENT_REQUESTS);
         }
@@ -202,17 +212,28 @@ impl RecentRequests {
                 .set(THIS_VERSION)
                 .condition(HAS_ROOM)
                 .name("#hash", request.hash.key())
-                .value(":entry", n(Entry::increment(&request.payload)))
+                .value(":entry", n(Entry::increment(&request.payload, request.sent)))
                 .value(":most", n(max));
         };
         let set_since = |expression: &mut Expression, since: &EpochMillis| {
             expression
-                .set(SINCE)
+                .set("#since = :since")
                 .name("#since", names::REQUESTS_SINCE)
+                .name("#dropped", names::REQUESTS_DROPPED)
                 .value(":since", n(since.get()));
         };
+        if let Some(ahead) = self.request().and_then(|request| request.ahead) {
+            expression
+                .set("#ahead = :ahead")
+                .condition("(attribute_not_exists(#ahead) OR #ahead < :ahead)")
+                .name("#ahead", names::REQUESTS_AHEAD)
+                .value(":ahead", n(ahead.get()));
+        }
         match self {
-            Self::Marker { since } => set_since(expression, since),
+            Self::Marker { since } => {
+                set_since(expression, since);
+                expression.set("#dropped = if_not_exists(#latest, :zero) + :one");
+            }
             Self::Add { request, full } => add(expression, request, *full),
             Self::Create {
                 request,
@@ -220,15 +241,15 @@ impl RecentRequests {
                 last,
                 since,
             } => {
-                let entry = |version: u64, check: u32| {
+                let entry = |version: u64, check: u32, sent: SentCode| {
                     let version = Version::new(version).unwrap_or(Version::FIRST);
-                    Value::from(Entry { version, check }.value())
+                    Value::from(Entry { version, check, sent }.value())
                 };
                 let next = latest.map_or(0, Version::get).saturating_add(1);
-                let mut requests =
-                    HashMap::from([(request.hash.key().to_owned(), entry(next, request.payload.check()))]);
+                let this = entry(next, request.payload.check(), request.sent);
+                let mut requests = HashMap::from([(request.hash.key().to_owned(), this)]);
                 if let (Some(latest), Some(last)) = (latest, last) {
-                    requests.insert(last.key().to_owned(), entry(latest.get(), 0));
+                    requests.insert(last.key().to_owned(), entry(latest.get(), 0, SentCode::UNKNOWN));
                 }
                 expression
                     .set("#recent = :requests")
@@ -239,34 +260,33 @@ impl RecentRequests {
                         .value(":read", n(latest)),
                     None => expression.condition("attribute_not_exists(#latest)"),
                 };
-                if let Some(since) = since {
+                if let (Some(since), Some(latest)) = (since, latest) {
                     set_since(expression, since);
+                    expression.set("#dropped = :dropped").value(":dropped", n(latest));
                 }
             }
             Self::Replace {
                 request,
                 oldest,
                 max,
-                since,
-                checkpoint,
+                before,
+                dropped,
             } => {
                 add(expression, request, *max);
-                set_since(expression, since);
+                set_since(expression, &dropped.since);
                 expression
-                    .condition("(attribute_not_exists(#since) OR #since <= :since)")
-                    .set("#checkpoint = :checkpoint")
-                    .name("#checkpoint", names::REQUESTS_CHECKPOINT)
-                    .value(":checkpoint", checkpoint.value().into());
-                for (index, (hash, version)) in oldest.iter().enumerate() {
-                    let (name, value) = (format!("#f{index}"), format!(":f{index}"));
-                    // A concurrent update may remove the same entry, or may have applied that request again.
-                    expression
-                        .remove(format!("#recent.{name}"))
-                        .condition(format!(
-                            "(attribute_not_exists(#recent.{name}) OR #recent.{name}={value})"
-                        ))
-                        .name(name, hash)
-                        .value(value, version.clone().into());
+                    .set("#dropped = :dropped")
+                    .value(":dropped", n(dropped.version));
+                // Each removal increases it. So the map still has the entries that were read, with these versions.
+                match before {
+                    Some(before) => expression
+                        .condition("#dropped = :before")
+                        .value(":before", before.clone().into()),
+                    None => expression.condition("attribute_not_exists(#dropped)"),
+                };
+                for (index, (hash, _)) in oldest.iter().enumerate() {
+                    let name = format!("#f{index}");
+                    expression.remove(format!("#recent.{name}")).name(name, hash);
                 }
             }
         }

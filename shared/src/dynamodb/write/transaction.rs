@@ -3,12 +3,12 @@
 //! The latest item is read first, and the transaction requires that it has not changed. A concurrent update makes the
 //! transaction fail; then the item is read again.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     error::{BuildError, SdkError},
     operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
-    types::{Put, TransactWriteItem, Update as UpdateItem},
+    types::{TransactWriteItem, Update as UpdateItem},
 };
 
 use crate::{
@@ -19,14 +19,15 @@ use crate::{
         names,
         recent_requests::Window,
         recorded_at::RecordedAt,
-        size,
         stamp::Stamp,
         update::Update,
         version::Version,
         version_item::{VersionItem, latest_of},
     },
     dynamodb::{
-        Store, n, s,
+        Store, n,
+        put::put_together,
+        s,
         write::{
             cancellation,
             earlier_delivery::{Earlier, Guard},
@@ -61,8 +62,8 @@ impl Store {
             Idempotency::Recent(_) => None,
         };
         let mut guard = match retention {
-            Some(_) => Guard::None,
-            None => Guard::of(update),
+            Some(_) => Guard::default(),
+            None => Guard::of(update, self.now()),
         };
         let window = match options.idempotency {
             Idempotency::Recent(window) => window,
@@ -83,20 +84,17 @@ impl Store {
             let now = self.now();
             // Also before a conflict: after an earlier delivery, the update can violate the rules.
             let is_duplicate = matches!(decide(update, stored.as_ref(), now)?, Decision::Duplicate { .. });
-            if !guard.holds_for(stored.as_ref()) && !is_duplicate {
+            if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
                 match self.find_earlier_delivery(update, stored, guard).await? {
-                    Earlier::Applied(version) => return self.duplicate(version, None, options).await,
-                    Earlier::NotApplied {
-                        stored: newest,
-                        guard: next,
-                    } => (stored, guard) = (newest, next),
+                    Earlier::Applied(version) => return self.duplicate(update, version, None, options).await,
+                    Earlier::NotApplied(newest) => stored = newest,
                 }
             }
             let refusal = self.refusal(update, stored.as_ref(), options);
             if let (Err(WriteError::NoMap { .. }), Some(_)) = (&refusal, retention)
                 && let Some(version) = self.version_in_ledger(update).await?
             {
-                return self.duplicate(version, stored, options).await;
+                return self.duplicate(update, version, stored, options).await;
             }
             if let Some(refusal) = refusal? {
                 // An update that was applied before can violate the rules now. The ledger detects it.
@@ -105,9 +103,13 @@ impl Store {
                     None => None,
                 };
                 return match applied {
-                    Some(version) => self.duplicate(version, stored, options).await,
-                    None => self.settle(refusal, stored, options).await,
+                    Some(version) => self.duplicate(update, version, stored, options).await,
+                    None => self.settle(update, refusal, stored, options).await,
                 };
+            }
+            if retention.is_none() {
+                // A transaction that counts as lost may have been applied, or may still be applied.
+                guard = guard.after_check(stored.as_ref())?;
             }
             self.check_writable("TransactWriteItems")?;
             let now = self.now();
@@ -115,18 +117,33 @@ impl Store {
             let image = apply(update, stored.as_ref(), stamp, now)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
-            size::check_version_item(version_item.item()).map_err(WriteError::TooLarge)?;
+            let form = form_of(update, stored.as_ref(), stamp, options, now)?;
+            let removes_all = form::removes_ended_state(update, &form);
+            if let Some(stored) = stored.as_ref().filter(|_| !removes_all && !update.deleted)
+                && Box::pin(self.remove_ended_state(&update.entity, stored)).await?
+            {
+                continue;
+            }
             let parts = Parts {
-                form: form_of(update, stored.as_ref(), stamp, options, now)?,
+                form,
                 is_absent: stored.is_none(),
                 marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
-                version_item: (options.mode == WriteMode::Transaction).then(|| self.stored(&version_item)),
+                version_items: match options.mode {
+                    WriteMode::Transaction => self.stored(&version_item),
+                    _ => Vec::new(),
+                },
             };
             let request = request(update, version, &parts, &self.table, self.history_table());
             let sent = match request {
                 Ok(request) => request.send_with(&self.client).await,
                 Err(error) => Err(SdkError::construction_failure(error)),
             };
+            if sent.is_ok()
+                && !removes_all
+                && let Some(latest) = self.get(&update.entity, LATEST_KEY, true).await?
+            {
+                Box::pin(self.end_state(update, version, &latest)).await?;
+            }
             let error = match sent {
                 Ok(_) if options.mode == WriteMode::Inline => {
                     self.put_with_retries(version, version_item).await?;
@@ -135,7 +152,7 @@ impl Store {
                 Ok(_) => return Ok(WriteOutcome::Written { version }),
                 Err(error) => error,
             };
-            match cancellation::race(&error, parts.marker_expires.is_some(), parts.version_item.is_some()) {
+            match cancellation::race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
                 Some(cancellation::Race::Lost) => {}
                 Some(cancellation::Race::AlreadyApplied(marker)) => {
                     let applied = match marker {
@@ -143,7 +160,7 @@ impl Store {
                         None => self.version_in_ledger(update).await?,
                     };
                     if let Some(version) = applied {
-                        return self.duplicate(version, stored, options).await;
+                        return self.duplicate(update, version, stored, options).await;
                     }
                 }
                 Some(cancellation::Race::Taken) => return Err(WriteError::Taken { version }),
@@ -172,12 +189,13 @@ impl Store {
 
     async fn settle(
         &self,
+        update: &Update,
         refusal: WriteOutcome,
         stored: Option<Item>,
         options: WriteOptions,
     ) -> Result<WriteOutcome, WriteError> {
         match refusal {
-            WriteOutcome::Duplicate { version } => self.duplicate(version, stored, options).await,
+            WriteOutcome::Duplicate { version } => self.duplicate(update, version, stored, options).await,
             refusal => Ok(refusal),
         }
     }
@@ -185,10 +203,14 @@ impl Store {
     /// Completes a duplicate: in [`WriteMode::Inline`], the first delivery may have stopped before the put.
     async fn duplicate(
         &self,
+        update: &Update,
         version: Version,
         stored: Option<Item>,
         options: WriteOptions,
     ) -> Result<WriteOutcome, WriteError> {
+        if let Some(stored) = &stored {
+            self.end_state(update, version, stored).await?;
+        }
         if options.mode == WriteMode::Inline
             && let Some(stored) = stored
             && latest_of(&stored).ok() == Some(version)
@@ -202,18 +224,18 @@ impl Store {
 
 /// Parts of the transaction in addition to the update.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct Parts {
     /// Form of the update.
     pub form: Form,
     /// `true` if there was no latest item. Otherwise, the first version can begin with an item of another program.
     pub is_absent: bool,
     /// Expiry of the request's marker in epoch seconds, with a ledger.
     pub marker_expires: Option<u64>,
-    /// Version item, in [`WriteMode::Transaction`].
-    pub version_item: Option<Cow<'a, Item>>,
+    /// Version item as its table stores it, and its further parts, in [`WriteMode::Transaction`].
+    pub version_items: Vec<Item>,
 }
 
-/// Builds the request: latest item, marker, version item as its table stores it.
+/// Builds the request: latest item, marker, and the items of the version.
 ///
 /// # Errors
 ///
@@ -221,7 +243,7 @@ pub struct Parts<'a> {
 pub fn request(
     update: &Update,
     version: Version,
-    parts: &Parts<'_>,
+    parts: &Parts,
     table: &str,
     history_table: &str,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
@@ -249,13 +271,9 @@ pub fn request(
         let put = ledger::request(update, version, expires, table)?;
         request = request.transact_items(TransactWriteItem::builder().put(put).build());
     }
-    if let Some(version_item) = &parts.version_item {
-        let put = Put::builder()
-            .table_name(history_table)
-            .set_item(Some(version_item.as_ref().clone().into()))
-            .condition_expression("attribute_not_exists(#pk)")
-            .expression_attribute_names("#pk", names::PK);
-        request = request.transact_items(TransactWriteItem::builder().put(put.build()?).build());
+    for item in &parts.version_items {
+        let put = put_together::put(item, history_table)?;
+        request = request.transact_items(TransactWriteItem::builder().put(put).build());
     }
     Ok(request)
 }
@@ -276,7 +294,7 @@ fn form_of(
             },
         },
         stamp,
-        guard: Guard::None,
+        guard: Guard::default(),
         lifetime: Lifetime::fitting(update, now, stored),
         order: Order::fitting(stored),
     })

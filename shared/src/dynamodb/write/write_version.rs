@@ -5,8 +5,8 @@
 //! is sent again in the [`Form`] that fits.
 //!
 //! The SDK does not retry this request; this module does, with the retry settings and the operation timeout of the client.
-//! After a request without a response, the update may have been applied, or may still be applied. The next request has a
-//! guard that detects the former, and a later time, which excludes the latter.
+//! After a request without a response, the update may have been applied, or may still be applied. The identical request is sent
+//! again: its condition fails after either. The [guard](super::earlier_delivery) of later requests excludes a second application.
 
 use aws_sdk_dynamodb::{
     config::http::HttpResponse,
@@ -20,10 +20,11 @@ use crate::{
     domain::{
         Item,
         decision::{Decision, decide},
+        keys::LATEST_KEY,
         names,
         recent_requests::Window,
-        stamp::Stamp,
-        update::{ExpectedVersion, Update},
+        update::{ExpectedVersion, Update, nested::missing_map},
+        version::Version,
         version_item::latest_of,
     },
     dynamodb::{
@@ -31,7 +32,8 @@ use crate::{
         client::{error::ServiceError, failure::Failure},
         write::{
             earlier_delivery::{Earlier, Guard},
-            form::{Form, request},
+            form::{Form, removes_ended_state, request},
+            lifetime::Lifetime,
             outcome::{WriteError, WriteOutcome},
             recent_requests::RecentRequests,
         },
@@ -57,7 +59,35 @@ impl Store {
     ///
     /// It sends one request if the update is newer than the latest item, and if the recent requests have room for one more.
     /// Otherwise the condition fails, and the request is sent again in the form that fits the returned item.
+    ///
+    /// A deletion reads the latest item before, and removes the attributes that it had, see [`lifetime`](super::lifetime).
     pub(crate) async fn bump(
+        &self,
+        update: &Update,
+        window: Window,
+        returns: ReturnValue,
+    ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+        let returns = if update.deleted { ReturnValue::AllNew } else { returns };
+        let (outcome, item) = self.send_update(update, window, returns).await?;
+        if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(latest)) =
+            (outcome, &item)
+        {
+            Box::pin(self.end_state(update, version, latest)).await?;
+        }
+        Ok((outcome, item))
+    }
+
+    /// Removes what a deletion has left of the state, also after a repetition: the first delivery may have stopped before.
+    pub(super) async fn end_state(&self, update: &Update, version: Version, latest: &Item) -> Result<(), WriteError> {
+        if !update.deleted {
+            return Ok(());
+        }
+        let removed = self.remove_ended_state(&update.entity, latest).await;
+        removed.map_err(|source| WriteError::StateRemains { version, source })?;
+        Ok(())
+    }
+
+    async fn send_update(
         &self,
         update: &Update,
         window: Window,
@@ -66,14 +96,22 @@ impl Store {
         self.check_writable(OPERATION)?;
         let mut now = self.now();
         let mut form = Form::assumed(update, window, now);
+        if update.deleted || update.is_wide() {
+            if update.deleted && missing_map(&update.changes, None).is_some() {
+                // It starts from an item without state, and the condition does not say so.
+                Decision::NoMap.refusal(update, None)?;
+            }
+            let stored = Box::pin(self.get(&update.entity, LATEST_KEY, true)).await?;
+            form.lifetime = Lifetime::fitting(update, now, stored.as_ref());
+        }
         // An update that expects no latest item creates it with the first request.
         let is_first = update.expected == Some(ExpectedVersion::Absent);
         let mut has_no_versions = is_first && !Box::pin(self.has_history(&update.entity, true)).await?;
         if is_first && !has_no_versions {
-            form.recent_requests = RecentRequests::assumed_existing(update, window);
+            form.recent_requests = RecentRequests::assumed_existing(update, window, now);
         }
-        // Requests without a response cannot be applied to an item of this time.
-        let mut fence = now;
+        // No request has an earlier time: then the first one can no longer be applied, if it is still on its way.
+        let first = now;
         let mut failures = 0;
         let mut end = self.operation_end();
         for _ in 0..MAX_ATTEMPTS {
@@ -86,13 +124,9 @@ impl Store {
                 let is_in_time = end.is_none_or(|end| Instant::now() + wait < end);
                 if failures < self.max_attempts() && is_in_time {
                     if failure == Failure::Unanswered {
-                        // With a tick, the version is as early as the latest item that was read.
-                        form.guard = form.guard.after_unanswered(now.min(form.stamp.start()));
-                        fence = fence.max(form.stamp.end());
+                        form.guard = form.guard.after_unanswered(first);
                     }
                     sleep(wait).await;
-                    now = self.now().max(fence);
-                    form.stamp = Stamp::At(now);
                     continue;
                 }
             }
@@ -114,7 +148,7 @@ impl Store {
             let is_rejecting = counted.is_none();
             let mut stored = counted.or(rejecting);
             let decision = decide(update, stored.as_ref(), now)?;
-            if decision == Decision::NoMap && !form.guard.holds_for(stored.as_ref()) {
+            if decision == Decision::NoMap && !form.guard.is_complete_in(stored.as_ref()) {
                 // An update that was applied before can have removed the map, and so can a later one.
                 let earlier = self.find_earlier_delivery(update, stored.clone(), form.guard).await?;
                 if let Earlier::Applied(version) = earlier {
@@ -127,14 +161,21 @@ impl Store {
             if is_rejecting && form.holds_for(update, stored.as_ref()) {
                 return Err(WriteError::Unexplained);
             }
-            if !form.guard.holds_for(stored.as_ref()) {
+            if !form.guard.is_complete_in(stored.as_ref()) {
                 match self.find_earlier_delivery(update, stored, form.guard).await? {
                     Earlier::Applied(version) => return Ok((WriteOutcome::Duplicate { version }, None)),
-                    Earlier::NotApplied { stored: newest, guard } => (stored, form.guard) = (newest, guard),
+                    Earlier::NotApplied(newest) => stored = newest,
                 }
             }
-            now = self.now().max(fence);
-            form.fit(update, window, now, fence, stored.as_ref())?;
+            now = self.now().max(first);
+            form.fit(update, window, now, first, stored.as_ref())?;
+            if let Some(stored) = stored.as_ref().filter(|_| !update.deleted)
+                && !removes_ended_state(update, &form)
+                && Box::pin(self.remove_ended_state(&update.entity, stored)).await?
+            {
+                // The condition fails for the tombstone, which DynamoDB then returns without these attributes.
+                form.lifetime = Lifetime::assumed(now);
+            }
             // The response ended the operation; the next form is a new one.
             end = self.operation_end();
         }
@@ -150,12 +191,12 @@ impl Store {
         guard: Guard,
     ) -> Result<(WriteOutcome, Option<Item>), WriteError> {
         let is_refused = matches!(outcome, WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. });
-        if !is_refused || guard.holds_for(item.as_ref()) {
+        if !is_refused || guard.is_complete_in(item.as_ref()) {
             return Ok((outcome, item));
         }
         Ok(match self.find_earlier_delivery(update, item, guard).await? {
             Earlier::Applied(version) => (WriteOutcome::Duplicate { version }, None),
-            Earlier::NotApplied { stored, .. } => (outcome, stored),
+            Earlier::NotApplied(stored) => (outcome, stored),
         })
     }
 }

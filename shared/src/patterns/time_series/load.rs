@@ -45,10 +45,10 @@ impl TimeSeries {
     ///
     /// ```no_run
     /// # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use shared::{domain::entity::EntityId, time_series::{State, StateTime, TimeSeries}};
+    /// use shared::{domain::{attributes, entity::EntityId}, time_series::{State, StateTime, TimeSeries}};
     ///
     /// let state = |time: &str, json: &str| -> Result<_, Box<dyn std::error::Error>> {
-    ///     let state = State { time: StateTime::parse(time)?, attributes: serde_json::from_str(json)? };
+    ///     let state = State { time: StateTime::parse(time)?, attributes: attributes::item_from_dynamodb_json(json)? };
     ///     Ok((EntityId::new("Equipment#1")?, state))
     /// };
     /// let states = [

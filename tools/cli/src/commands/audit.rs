@@ -47,7 +47,7 @@ pub(crate) struct Audit {
 
 const EXAMPLE: &str = "\
 Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, BelowFloor, Unpruned; Lagging, which is no error.
-With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed and Lagging, which are no errors.
+With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed, Omitted and Lagging, which are no errors.
 Exit code 4 if something is wrong.
 Example: vzero audit --all --max-read-units 100 --state audit.json";
 

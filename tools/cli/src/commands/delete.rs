@@ -20,7 +20,11 @@ impl Delete {
         let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
-        let done = match store.set_deleted(&entity, deleted, request_id, revision, options).await {
+        let done = match deleted {
+            true => store.delete(&entity, request_id, revision, options).await,
+            false => store.undelete(&entity, request_id, revision, options).await,
+        };
+        let done = match done {
             Err(RestoreError::NotFound) => return Err(CliError::no_entity(&self.id)),
             done => done?,
         };

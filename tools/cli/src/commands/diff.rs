@@ -32,6 +32,10 @@ impl Diff {
             .store
             .version(&entity, version(number)?, connection.consistent);
         match view.await? {
+            Some(view) if view.is_omitted() => Err(CliError::NotFound(format!(
+                "the state of version {number} of {} is not known: it did not fit, and its record is in quarantine",
+                self.id
+            ))),
             Some(view) => Ok(view),
             None => Err(missing(connection, &entity, &self.id, number).await),
         }

@@ -141,9 +141,10 @@ impl History {
 
 /// Prints a version with its changes, as one line.
 fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
-    let unknown = match one.view.is_late() {
-        true => "not compared: its record arrived late",
-        false => "previous version not available",
+    let unknown = match (one.view.is_late(), one.view.is_omitted()) {
+        (true, _) => "not compared: its record arrived late",
+        (_, true) => "not compared: its state did not fit",
+        _ => "previous version not available",
     };
     let mut json = json!({"ID": one.view.entity.as_str()});
     if let Value::Object(members) = &mut json {

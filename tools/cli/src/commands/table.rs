@@ -7,10 +7,14 @@ use shared::{
     dynamodb::{
         Store,
         maintain::{
+            adopt_table::Adopted,
             create_table::{CreateOutcome, NotApplied},
             table_settings::TableSettings,
         },
-        read::{table_config::LayoutError, table_state::TableState},
+        read::{
+            table_config::{LayoutError, StoredLayout},
+            table_state::TableState,
+        },
     },
     logging::chain,
 };
@@ -25,7 +29,21 @@ pub(crate) enum Table {
     /// Create the table if it does not exist, with the settings of template.yaml
     #[command(after_help = HELP)]
     Create,
+    /// Give a restored or copied table a layout of its own, or replace a history table that does not exist
+    #[command(after_help = ADOPT_HELP)]
+    Adopt {
+        /// History table, created if it does not exist. The name of the table itself: history is beside the latest items
+        #[arg(long, value_name = "NAME")]
+        history_table: Option<String>,
+    },
 }
+
+const ADOPT_HELP: &str = "\
+Examples:
+  vzero --table Restored table adopt
+  vzero --table Restored table adopt --history-table Restored-history
+The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
+table. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero repair` restores what it can.";
 
 const HELP: &str = "\
 Examples:
@@ -42,15 +60,18 @@ impl Table {
         digits: Option<VersionDigits>,
         output: &Output,
     ) -> Result<(), CliError> {
-        let Self::Create = self;
         let (settings, name) = (TableSettings::default(), &connection.table);
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
+        if let Self::Adopt { history_table } = self {
+            let adopted = store.adopt_table(history_table.as_deref(), digits).await?;
+            return Ok(output.object(&shown_adopted(name, &adopted))?);
+        }
         let outcome = store.create_table(&settings).await?;
         let state = store.table_state().await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {
-            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.store_layout().await.map(|()| digits),
+            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|_| digits),
             (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
             _ => Ok(None),
         };
@@ -90,6 +111,30 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
         output::note("the table is empty: the first put stores the width of version keys");
     }
     Ok(stored)
+}
+
+fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
+    let history = |layout: &StoredLayout| layout.history.as_ref().map(|history| history.name.clone());
+    let before = adopted.before.as_ref();
+    let members = [
+        ("Table", Some(json!(name))),
+        ("Outcome", Some(json!("Adopted"))),
+        ("VersionDigits", Some(json!(adopted.layout.digits.get()))),
+        ("HistoryTable", history(&adopted.layout).map(Value::from)),
+        ("Created", adopted.has_new_history.then(|| json!(true))),
+        ("Migrating", adopted.layout.is_migrating().then(|| json!(true))),
+        (
+            "CopyOf",
+            before
+                .filter(|before| before.table != adopted.layout.table)
+                .map(|before| json!(before.table.name)),
+        ),
+        ("HistoryTableBefore", before.and_then(history).map(Value::from)),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(members.collect::<Map<_, _>>())
 }
 
 fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option<VersionDigits>) -> Value {

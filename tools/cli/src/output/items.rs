@@ -11,10 +11,11 @@ use super::{Output, cell, print, print_json, visible};
 use crate::error::CliError;
 
 /// Bookkeeping that tables leave out. JSON has it.
-const NOT_IN_TABLES: [&str; 6] = [
+const NOT_IN_TABLES: [&str; 7] = [
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
-    names::REQUESTS_CHECKPOINT,
+    names::REQUESTS_DROPPED,
+    names::REQUESTS_AHEAD,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::REQUEST_PAYLOAD,
@@ -101,6 +102,7 @@ fn kind(kind: ItemKind) -> &'static str {
         ItemKind::Metadata => "Metadata",
         ItemKind::Latest => "Latest",
         ItemKind::Version => "Version",
+        ItemKind::Part => "Part",
         ItemKind::State => "State",
         ItemKind::Floor => "Floor",
         ItemKind::Quarantined => "Quarantined",
@@ -115,6 +117,6 @@ fn title(kind: ItemKind) -> &'static str {
         ItemKind::Latest => "Latest item",
         ItemKind::Version => "Versions",
         ItemKind::State => "States",
-        ItemKind::Floor | ItemKind::Quarantined | ItemKind::Request | ItemKind::Other => "Other items",
+        ItemKind::Part | ItemKind::Floor | ItemKind::Quarantined | ItemKind::Request | ItemKind::Other => "Other items",
     }
 }

@@ -132,8 +132,19 @@ pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
     };
     let mark = view.change.as_ref().and_then(|change| change.origin.mark());
     let reason = text(&view.reason).map(|reason| format!("({reason})"));
-    let mark = mark.map(|mark| format!("[{mark}]"));
-    let parts = [Some(view.version.to_string()), Some(time), mark, text(&view.actor)];
+    let after = view.change.as_ref().and_then(|change| change.after);
+    let mark = mark.map(|mark| match after {
+        Some(after) => format!("[{mark}, after {after}]"),
+        None => format!("[{mark}]"),
+    });
+    let omitted = view.is_omitted().then(|| "[Omitted]".to_owned());
+    let parts = [
+        Some(view.version.to_string()),
+        Some(time),
+        mark,
+        omitted,
+        text(&view.actor),
+    ];
     let parts = parts.into_iter().chain([Some(changes.to_owned()), reason]).flatten();
     parts.collect::<Vec<_>>().join("  ")
 }

@@ -12,10 +12,10 @@ pub(super) const STREAM_CONCURRENCY: f64 = 200.0;
 pub(super) const WRITER_CONCURRENCY: f64 = 32.0;
 /// `Latest` and `RecordedVersion` of a latest item: their names, and two numbers of six digits.
 pub(super) const LATEST_BYTES: u64 = 6 + 4 + 15 + 4;
-/// `RecentRequests` without its entries, `RequestsSince` and `RequestsCheckpoint`.
-pub(super) const RECENT_BYTES: u64 = 14 + 3 + 13 + 8 + 18 + 3 + 5 + 9;
-/// An entry of `RecentRequests`: a hash of 8 characters, and a number of six digits with five decimals.
-pub(super) const ENTRY_BYTES: u64 = 1 + 8 + 7;
+/// `RecentRequests` without its entries, `RequestsSince` and `RequestsDropped`.
+pub(super) const RECENT_BYTES: u64 = 14 + 3 + 13 + 8 + 15 + 4;
+/// An entry of `RecentRequests`: a hash of 7 characters, and a number of six digits with ten decimals.
+pub(super) const ENTRY_BYTES: u64 = 1 + 7 + 9;
 /// A ledger item: keys of 20 and 44 bytes, the version, the hash of the payload, the expiry time.
 pub(super) const MARKER_BYTES: u64 = 22 + 46 + 11 + 50 + 9;
 /// The map `Image` of a version in a history table: its name and the map.

@@ -3,6 +3,7 @@
 use jiff::civil::Date;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use shared::json::{self, InvalidJson};
 use thiserror::Error;
 
 /// Published prices of one Region.
@@ -25,8 +26,10 @@ struct Entry {
 
 #[derive(Debug, Error)]
 pub(super) enum InvalidPrices {
+    #[error("the price list is not JSON")]
+    NotJson(#[from] InvalidJson),
     #[error("the price list is not a JSON object")]
-    Form(#[source] serde_json::Error),
+    NotAnObject,
     #[error("\"{0}\" is not a price; `vzero plan --print-prices` lists all prices")]
     Unknown(String),
     #[error("the price \"{name}\" does not have the form of the list that `vzero plan --print-prices` prints")]
@@ -45,9 +48,8 @@ pub(super) enum InvalidPrices {
 impl Prices {
     /// Returns the compiled-in list with these replacements, a JSON object of the same form.
     pub(super) fn read(replacements: Option<&str>) -> Result<Self, InvalidPrices> {
-        let mut list: Map<String, Value> = serde_json::from_str(COMPILED_IN).map_err(InvalidPrices::Form)?;
-        let replacements: Map<String, Value> =
-            serde_json::from_str(replacements.unwrap_or("{}")).map_err(InvalidPrices::Form)?;
+        let mut list = members(COMPILED_IN)?;
+        let replacements = members(replacements.unwrap_or("{}"))?;
         let is_elsewhere = ["Currency", "Region"]
             .iter()
             .any(|name| replacements.get(*name).is_some_and(|value| *value != list[*name]));
@@ -79,6 +81,13 @@ impl Prices {
     pub(super) fn dates(&self) -> (&str, &str) {
         let dates = || entries(&self.0).filter_map(|(_, entry)| entry["Date"].as_str());
         (dates().min().unwrap_or_default(), dates().max().unwrap_or_default())
+    }
+}
+
+fn members(text: &str) -> Result<Map<String, Value>, InvalidPrices> {
+    match json::parse(text)? {
+        Value::Object(members) => Ok(members),
+        _ => Err(InvalidPrices::NotAnObject),
     }
 }
 

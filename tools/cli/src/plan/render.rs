@@ -225,7 +225,7 @@ fn limit(limit: &Limit) -> Value {
 /// Rounds to six digits. The figures are less accurate than that.
 fn rounded(number: f64) -> Value {
     let rounded: f64 = format!("{number:.5e}").parse().unwrap_or(number);
-    serde_json::from_str(&rounded.to_string()).unwrap_or(Value::Null)
+    rounded.to_string().parse().map_or(Value::Null, Value::Number)
 }
 
 /// Formats a number with three digits, and commas between thousands.

@@ -233,10 +233,10 @@ mod tests {
             (995, "stream", "ledger", 2.0, 1.0, 2.0, 0.0, 1.0),
             (996, "stream", "ledger", 4.0, 1.0, 2.0, 0.0, 1.0),
             (1025, "stream", "ledger", 4.0, 2.0, 2.0, 0.0, 1.0),
-            // 102 bytes, and 16 for each of up to 24 requests: at 538 bytes, the full map just fits the KB.
-            (538, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
+            // 86 bytes, and 17 for each of up to 24 requests: at 530 bytes, the full map just fits the KB.
+            (530, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
             // One more: the write that fills it and the two that find it full take two units.
-            (539, "stream", "16", (7.0 + 2.0 + 2.0 + 2.0) / 9.0, 1.0, 0.0, 0.0, 0.0),
+            (531, "stream", "16", (7.0 + 2.0 + 2.0 + 2.0) / 9.0, 1.0, 0.0, 0.0, 0.0),
             (100, "stream", "1", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
             (2000, "transaction", "1", 6.0, 4.0, 0.0, 2.0, 1.0),
             (4087, "transaction", "1", 10.0, 8.0, 0.0, 4.0, 2.0),

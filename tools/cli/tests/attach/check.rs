@@ -35,11 +35,13 @@ fn record(table: &Table, version: u64, image: &Value, is_deleted: bool, origin: 
     let entity = key::of_item(&attached, &image).unwrap();
     let state = State {
         place: Place::parse(STREAM, &version.to_string()).unwrap(),
-        created_micros: None,
+        recorded_at: None,
         image,
         is_deleted,
         deleted_by: None,
         origin,
+        around: None,
+        omission: None,
     };
     let item = stored(
         &attached,

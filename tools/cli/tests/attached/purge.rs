@@ -35,11 +35,8 @@ fn a_purge_deletes_the_history_and_keeps_the_item() {
     assert_eq!(redriven["Purged"], 3);
     let later = Clock::new(|| since_epoch() + std::time::Duration::from_secs(60));
     let writer = orders.writer().with_clock(later);
-    let raw: Vec<_> = of_item
-        .iter()
-        .map(|record| serde_json::value::to_raw_value(record.json()).unwrap())
-        .collect();
-    let raw: Vec<_> = raw.iter().map(|record| &**record).collect();
+    let raw: Vec<_> = of_item.iter().map(|record| record.json().to_string()).collect();
+    let raw: Vec<_> = raw.iter().map(String::as_str).collect();
     let deadline = shared::clock::Deadline::after(std::time::Duration::from_secs(60));
     orders.runtime.block_on(writer.process(raw, deadline));
     assert!(orders.stored(1).is_empty());

@@ -44,7 +44,7 @@ fn a_record_that_is_redriven_after_later_ones_is_late() {
     let said: Vec<_> = lines.lines().map(|line| line.splitn(3, "  ").nth(2).unwrap()).collect();
     let expected = [
         "(previous version not available)",
-        "[Late]  (not compared: its record arrived late)",
+        "[Late, after 1]  (not compared: its record arrived late)",
         "state: b → c",
         "[Missed]  state: a → b",
         "+customer: c, +no: 1, +state: a",

@@ -165,7 +165,7 @@ fn an_undeleted_version_inherits_no_author() {
     let preview = console.json("/undelete?id=E");
     assert_eq!(
         preview["NotCopied"],
-        json!({"Actor": "eve", "Reason": "gone", "Time": "2020-01-04"})
+        json!({"Actor": "eve", "Reason": "reason 3", "Time": "2020-01-03"})
     );
     send_form(&console, "/undelete?id=E", &[("reason", "a mistake")]);
     let json = console.json("/version?id=E&version=5");

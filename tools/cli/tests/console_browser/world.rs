@@ -89,7 +89,7 @@ impl World {
             let restored = store.restore(&update.entity, version, request, options, inline());
             restored.await.unwrap();
         } else {
-            let deleted = store.set_deleted(&update.entity, true, request, options, inline());
+            let deleted = store.delete(&update.entity, request, options, inline());
             deleted.await.unwrap();
         }
     }

@@ -6,6 +6,7 @@ mod audit;
 mod backfill;
 mod backfill_conflicts;
 mod behind;
+mod copies;
 mod hostile;
 mod migrate;
 mod prune;

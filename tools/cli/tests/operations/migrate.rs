@@ -1,8 +1,10 @@
 //! `vzero migrate`: the history of a table with data is moved to its own table, while clients write and read.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use shared::{
-    domain::{AttributeValue, marks::unmarked, version::Version, version_item::VersionItem},
+    domain::{AttributeValue, Item, marks::unmarked, version::Version, version_item::VersionItem},
     dynamodb::{
         HistoryTable, Store,
         maintain::{move_history::MoveOutcome, rate_limit::RateLimiter},
@@ -188,7 +190,7 @@ fn a_killed_migration_resumes_while_clients_write_and_read() {
                 break table.run(&run);
             }
         };
-        assert!(kills > 0);
+        assert!(kills > 0, "{last:?}");
         assert_eq!(last.code, 0, "{last:?}");
         assert_eq!(last.lines[0]["Outcome"], "Finished");
         assert_eq!(shown(&table), before);
@@ -280,4 +282,51 @@ fn a_different_version_in_the_history_table_is_not_overwritten() {
     );
     assert!(keys(&table, &table.name).contains(&"C v5".to_owned()));
     assert!(table.runtime.block_on(store.claim_layout()).unwrap());
+}
+
+#[test]
+fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
+    let table = new_table();
+    if table.store.has_own_history() {
+        return;
+    }
+    // Bytes that do not compress.
+    let next = |state: &u64| {
+        Some(
+            (state ^ (state << 13))
+                .rotate_left(17)
+                .wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        )
+    };
+    let states = std::iter::successors(Some(7), next);
+    let bytes: Vec<u8> = states.flat_map(u64::to_be_bytes).take(409_500).collect();
+    let entity = database::entity("Large");
+    let read = |store: &Store| {
+        let version = table.runtime.block_on(store.get(&entity, "v1", true));
+        version.unwrap().unwrap()
+    };
+    let key = |sort_key: &str| format!("Large {sort_key}");
+    table.runtime.block_on(async {
+        let latest = json!({"PK": {"S": "Large"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}});
+        let mut latest: Item = serde_json::from_value(latest).unwrap();
+        latest.insert("A".to_owned(), AttributeValue::B(bytes));
+        let latest = serde_json::to_value(latest).unwrap();
+        database::put_into(&table.client, &table.name, latest).await;
+        assert_eq!(database::put_version(&table.store, &entity).await, PutOutcome::Recorded);
+        let expires = table.store.clock().now() + Duration::from_secs(3600);
+        let first = Version::FIRST;
+        assert!(table.store.mark_version(&entity, first, expires).await.unwrap());
+    });
+    let before = read(&table.store);
+    assert!(before.contains_key("TTL"));
+    assert_eq!(keys(&table, &table.name), ["part#v1#2", "v0", "v1"].map(key));
+    let store = deploy(&table);
+    assert!(read(&store) == before);
+    assert_eq!(table.json(&["migrate", "--wait", "0s"], 0)["Outcome"], "Finished");
+    assert_eq!(keys(&table, &table.name), [key("v0")]);
+    assert_eq!(keys(&table, store.history_table()), ["part#v1#2", "v1"].map(key));
+    assert!(read(&store) == before);
+    let history = database::items(&table.client, store.history_table());
+    let history = table.runtime.block_on(history);
+    assert!(history.iter().all(|item| item["TTL"] == history[0]["TTL"]));
 }

@@ -517,7 +517,7 @@ fn a_redelivered_pruned_version_is_already_recorded() {
     line(&table, &["prune", "E", "--keep", "1"]);
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     assert!(table.items_of("E")["v1"].get("TTL").is_some());
-    // A deleted version that is redelivered exists again: the audit reports it, and the next prune removes it.
+    // A put that does not read the floor would store a deleted version again: the audit reports it, and the next prune removes it.
     table.delete("E", "v1");
     assert_eq!(redelivered(), PutOutcome::Recorded);
     assert_eq!(table.items_of("E")["v1"], first);

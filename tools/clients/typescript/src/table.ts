@@ -17,7 +17,7 @@ import {
 } from "./errors.js";
 import { CONFIG, FLOOR_KEY, isExpired, isVersion, type Item, LATEST_KEY, Layout, text, whole } from "./layout.js";
 import * as times from "./times.js";
-import { clientTime, flat, type Version, view } from "./version.js";
+import { clientTime, flat, joined, partKeys, type Version, view } from "./version.js";
 
 /** Maximum number of keys of BatchGetItem. */
 const MAX_KEYS = 100;
@@ -233,7 +233,7 @@ export class Table {
       { ...input, ScanIndexForward: oldestFirst, ConsistentRead: this.#consistent },
     );
     for await (const page of pages) {
-      const found = this.#views(layout, entity, page.Items ?? [], table);
+      const found = await this.#views(layout, entity, page.Items ?? [], table);
       // `v100` sorts between `v10` and `v11`, but does not fit the width of 2.
       yield found.filter(({ number }) => first <= number && number <= last);
     }
@@ -274,7 +274,7 @@ export class Table {
     const keys = versions.map((version) => ({ PK: { S: entity }, SK: { S: layout.key(version) } }));
     const found = new Map<number, Version>();
     for (const table of tablesOf(layout, this.name)) {
-      for (const one of this.#views(layout, entity, await this.#batchGet(table, keys), table)) {
+      for (const one of await this.#views(layout, entity, await this.#batchGet(table, keys), table)) {
         if (!found.has(one.number)) found.set(one.number, one);
       }
     }
@@ -316,12 +316,26 @@ export class Table {
     return [...versions].sort((a, b) => a - b);
   }
 
-  #views(layout: Layout, entity: string, items: Item[], table: string): Version[] {
-    return items.flatMap((item) => {
+  async #views(layout: Layout, entity: string, items: Item[], table: string): Promise<Version[]> {
+    const views: Version[] = [];
+    for (const item of items) {
       const version = layout.versionOf(text(item, "SK") ?? "");
-      if (version === undefined || isExpired(item)) return [];
-      return [view(entity, version, table === this.name ? item : flat(item))];
-    });
+      if (version === undefined || isExpired(item)) continue;
+      views.push(view(entity, version, await this.#flat(item, table)));
+    }
+    return views;
+  }
+
+  /** Converts a version item to a flat one. Beside the latest items, it has an image only if it is compressed. */
+  async #flat(item: Item, table: string): Promise<Item> {
+    if (table === this.name && item.ImageDeflate === undefined) return item;
+    const further: Item[] = [];
+    for (const key of partKeys(item)) {
+      const part = await this.#storedItem(table, text(item, "PK") ?? "", key, true);
+      if (part === undefined) return item;
+      further.push(part);
+    }
+    return flat(further.length === 0 ? item : joined(item, further));
   }
 
   /** Reads the latest item, or the highest version in history if there is none. */
@@ -387,14 +401,18 @@ export class Table {
     for (const table of tablesOf(layout, this.name)) {
       const item = await this.#getFrom(table, entity, sortKey);
       if (item === undefined) continue;
-      return table === this.name || sortKey === FLOOR_KEY ? item : flat(item);
+      return sortKey === FLOOR_KEY ? item : await this.#flat(item, table);
     }
     return undefined;
   }
 
   async #getFrom(table: string, entity: string, sortKey: string): Promise<Item | undefined> {
+    return this.#storedItem(table, entity, sortKey, this.#consistent);
+  }
+
+  async #storedItem(table: string, entity: string, sortKey: string, consistent: boolean): Promise<Item | undefined> {
     const key = { PK: { S: entity }, SK: { S: sortKey } };
-    const input = { TableName: table, Key: key, ConsistentRead: this.#consistent };
+    const input = { TableName: table, Key: key, ConsistentRead: consistent };
     return (await this.client.send(new GetItemCommand(input))).Item;
   }
 }

@@ -46,10 +46,13 @@ const OF_LATEST = [
   "Latest",
   "RecentRequests",
   "RequestsSince",
-  "RequestsCheckpoint",
+  "RequestsDropped",
+  "RequestsAhead",
   "RecordedVersion",
   "RecordedTick",
   "TTL",
+  "TombstoneState",
+  "TombstoneStaged",
 ];
 const OF_WRITER = ["Actor", "Reason", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
 /** Attributes that belong to one version. */
@@ -59,6 +62,8 @@ const BOOKKEEPING = new Set([
   ...OF_WRITER,
   ...["PK", "SK", "RecordedAt", "RecordedBy", "Deleted", "TombstoneExpires", "Pinned"],
 ]);
+/** Attributes of a latest item that is a tombstone and are not state. Its state is in `TombstoneState`. */
+const OF_TOMBSTONE = new Set([...BOOKKEEPING, "Time", "Timestamp"]);
 
 /** Creates the view of a flat version item, or of a latest item. */
 export function view(entity: string, number: number, stored: Item): Version {
@@ -105,7 +110,12 @@ function ofLatest(item: Item, version: number): Item {
     // Another program incremented `Latest`, and left the record of an older version.
     for (const name of OF_VERSION) leftOut.add(name);
   }
-  const own = object(Object.entries(item).filter(([name]) => !leftOut.has(name)));
+  const isDeleted = item.Deleted?.BOOL === true;
+  // On a tombstone, what is left of the state before the deletion, and not removed yet, is no part of the version.
+  const isPart = (name: string) => !isDeleted || recordedVersion !== version || OF_TOMBSTONE.has(name);
+  const state = (isDeleted && item.TombstoneState?.M) || {};
+  const kept = Object.entries(item).filter(([name]) => !leftOut.has(name) && isPart(name));
+  const own = object([...kept, ...Object.entries(state)]);
   const nanos = times.parse(text(item, "RecordedAt") ?? "");
   if (recordedVersion === version && nanos !== undefined) {
     own.RecordedAt = { S: times.text(nanos + BigInt(whole(item, "RecordedTick") ?? 0)) };
@@ -114,13 +124,26 @@ function ofLatest(item: Item, version: number): Item {
 }
 
 /** Maximum length in bytes of the JSON of a compressed version. */
-const MAX_JSON = 16 * 2 ** 20;
+const MAX_JSON = 24 * 2 ** 20;
 
-/** Converts a version item of a history table, whose attributes are in one of the three images, to a flat one. */
+/** Returns the sort keys of the further parts of a stored version item, none if it is not in parts. */
+export function partKeys(item: Item): string[] {
+  const parts = item.ImageDeflate?.B === undefined ? 0 : (whole(item, "Parts") ?? 0);
+  return Array.from({ length: Math.max(parts - 1, 0) }, (_, index) => `part#${text(item, "SK")}#${index + 2}`);
+}
+
+/** Adds the further parts, in their order, to a stored version item. */
+export function joined(item: Item, further: Item[]): Item {
+  const { Parts: _, ...first } = item;
+  const bytes = [item, ...further].map((part) => part.ImageDeflate?.B ?? new Uint8Array());
+  return { ...first, ImageDeflate: { B: Buffer.concat(bytes) } };
+}
+
+/** Converts a version item, whose attributes are in one of the two images, to a flat one. */
 export function flat(item: Item): Item {
-  const { Image: map, ImageJson: json, ImageDeflate: compressed, ...outer } = item;
-  if ([map, json, compressed].filter((image) => image !== undefined).length !== 1) return item;
-  const image = map?.M ?? fromText(() => json?.S ?? inflated(compressed?.B));
+  const { Image: map, ImageDeflate: compressed, ...outer } = item;
+  if ([map, compressed].filter((image) => image !== undefined).length !== 1) return item;
+  const image = map?.M ?? fromText(() => inflated(compressed?.B));
   return image === undefined ? item : object([...Object.entries(image), ...Object.entries(outer)]);
 }
 

@@ -41,6 +41,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let previous = Version::new(to.version.get().saturating_sub(1)).unwrap_or(to.version);
     let from = query.from.version("from")?.unwrap_or(previous);
     let from = version::one(app, &entity, from).await?;
+    if let Some(omitted) = [&from, &to].into_iter().find(|view| view.is_omitted()) {
+        return Err(PageError::NotFound(format!(
+            "the state of version {} is not known: it did not fit, and its record is in quarantine",
+            omitted.version
+        )));
+    }
     let changes = Changes::between(&from.attributes, &to.attributes);
     let side = |view: &VersionView| {
         let mut side = record::json(view);

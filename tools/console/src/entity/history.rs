@@ -38,6 +38,8 @@ const MAX_LINKED_KEY: usize = 256;
 pub(super) struct History {
     pub(super) entity: EntityId,
     pub(super) latest: u64,
+    /// The greatest version. It is greater than the latest one if it is late.
+    pub(super) newest: u64,
     pub(super) floor: u64,
     /// Lowest and highest version of the page.
     pub(super) from: u64,
@@ -79,19 +81,20 @@ pub(super) enum Changes {
 }
 
 impl History {
-    /// Reads the page that ends with version `to`, by default with the latest.
+    /// Reads the page that ends with version `to`, by default with the newest one.
     pub(super) async fn read(
         app: &App,
         newest: &VersionView,
         floor: Version,
-        to: Option<Version>,
+        (last, to): (Version, Option<Version>),
         filter: Filter,
     ) -> Result<Self, PageError> {
         let latest = newest.version;
-        let to = to.map_or(latest, |to| to.min(latest));
+        let to = to.map_or(last, |to| to.min(last));
         let mut history = Self {
             entity: newest.entity.clone(),
             latest: latest.get(),
+            newest: last.get(),
             floor: floor.get(),
             from: to.get(),
             to: to.get(),
@@ -156,7 +159,7 @@ impl History {
             };
             self.behind += u64::from(*is_lagging);
             let details = item.take().zip(Version::new(number));
-            let details = details.map(|(item, version)| Details::of(&self.entity, version, item));
+            let details = details.map(|(item, version)| Details::of(app, &self.entity, version, item));
             // If the latest version is missing, its details come from the latest item.
             let details = details.or_else(|| (number == self.latest).then(|| Details::of_latest(newest)));
             let row = Row {
@@ -165,7 +168,11 @@ impl History {
                 details: None,
             };
             match details {
-                Some(details) => self.add(row, details, previous.as_ref()),
+                Some(details) => {
+                    let previous = previous.clone().zip(Version::new(number - 1));
+                    let previous = previous.map(|(item, version)| app.store().view(&self.entity, version, item));
+                    self.add(row, details, previous.as_ref());
+                }
                 None if !self.filter.is_active() => self.rows.push(row),
                 None => {}
             }
@@ -175,13 +182,12 @@ impl History {
     }
 
     /// Adds a version that exists, if the filter selects it.
-    fn add(&mut self, mut row: Row, mut details: Details, previous: Option<&Item>) {
-        let previous = previous.and_then(|item| {
-            let version = Version::new(row.version - 1)?;
-            Some(VersionView::new(self.entity.clone(), version, item.clone()).attributes)
-        });
-        let (old, new) = (previous.as_ref(), &details.view.attributes);
-        let is_known = old.is_some() || row.version == 1;
+    fn add(&mut self, mut row: Row, mut details: Details, previous: Option<&VersionView>) {
+        let (old, new) = (previous.map(|previous| &previous.attributes), &details.view.attributes);
+        // A late version never was the state of the item, and an omitted state is not known.
+        let is_incomparable = |view: &VersionView| view.is_late() || view.is_omitted();
+        let is_comparable = !is_incomparable(&details.view) && !previous.is_some_and(is_incomparable);
+        let is_known = is_comparable && (old.is_some() || row.version == 1);
         let attribute = self.filter.attribute.as_deref();
         let is_changed = attribute.is_none_or(|name| is_known && summary::is_changed(name, old, new));
         let recorded_at = details.view.recorded_at;
@@ -280,9 +286,9 @@ impl Row {
 }
 
 impl Details {
-    fn of(entity: &EntityId, version: Version, item: Item) -> Self {
+    fn of(app: &App, entity: &EntityId, version: Version, item: Item) -> Self {
         let (size, is_pinned) = (size::of_item(&item), is_pinned(&item));
-        Self::new(VersionView::new(entity.clone(), version, item), size, is_pinned)
+        Self::new(app.store().view(entity, version, item), size, is_pinned)
     }
 
     fn of_latest(latest: &VersionView) -> Self {

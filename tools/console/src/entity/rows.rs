@@ -32,7 +32,7 @@ pub(super) fn filters(history: &History) -> Markup {
             }
             form.row method="get" action="/version" {
                 input type="hidden" name="id" value=(id);
-                label { "Version " input type="number" name="version" min="1" max=(history.latest) required; }
+                label { "Version " input type="number" name="version" min="1" max=(history.newest) required; }
                 button { "Go to version" }
             }
             form.row method="get" action="/as-of" {
@@ -42,8 +42,8 @@ pub(super) fn filters(history: &History) -> Markup {
             }
             form.row method="get" action="/compare" {
                 input type="hidden" name="id" value=(id);
-                label { "Compare version " input type="number" name="from" min="1" max=(history.latest) value=(history.latest.saturating_sub(1).max(1)) required; }
-                label { "with " input type="number" name="to" min="1" max=(history.latest) value=(history.latest) required; }
+                label { "Compare version " input type="number" name="from" min="1" max=(history.newest) value=(history.newest.saturating_sub(1).max(1)) required; }
+                label { "with " input type="number" name="to" min="1" max=(history.newest) value=(history.newest) required; }
                 button { "Compare" }
             }
         }
@@ -81,8 +81,8 @@ pub(super) fn list(history: &History, by_time: bool) -> Markup {
 }
 
 fn pages(history: &History, by_time: bool, label: &str) -> Markup {
-    let (is_newest, has_older) = (history.to >= history.latest, history.has_older());
-    let newer = history.to.saturating_add(PAGE).min(history.latest);
+    let (is_newest, has_older) = (history.to >= history.newest, history.has_older());
+    let newer = history.to.saturating_add(PAGE).min(history.newest);
     if is_newest && !has_older {
         return Markup::default();
     }
@@ -94,7 +94,7 @@ fn pages(history: &History, by_time: bool, label: &str) -> Markup {
             }
             @if has_older {
                 a rel="prev" href=(history.address(Some(history.from - 1), by_time)) { "Older" }
-                a href=(history.address(Some(PAGE.min(history.latest)), by_time)) { "Oldest" }
+                a href=(history.address(Some(PAGE.min(history.newest)), by_time)) { "Oldest" }
             }
         }
     }

@@ -4,9 +4,9 @@ use operations::{
     failures::document::{Batch, Context},
     redrive::Entry,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::domain::{
-    Item, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version,
+    Item, attributes, keys::VersionDigits, names, plain, sequence::SequenceNumber, time::EpochMillis, version::Version,
 };
 use stream_fn::{
     error::RecordFailure,
@@ -51,6 +51,7 @@ pub(crate) enum Outcome {
     Conflict,
     Skipped,
     Purged,
+    Pruned,
     /// The latest item does not count the version, and the reason.
     AboveLatest(String),
     Failed(String),
@@ -63,6 +64,7 @@ impl Outcome {
             StreamOutcome::AlreadyRecorded => Self::AlreadyRecorded,
             StreamOutcome::Skipped => Self::Skipped,
             StreamOutcome::Purged => Self::Purged,
+            StreamOutcome::Pruned => Self::Pruned,
             StreamOutcome::Failed { failure, .. } | StreamOutcome::Quarantined { failure, .. } => match failure {
                 RecordFailure::Conflict => Self::Conflict,
                 RecordFailure::AboveLatest(_) | RecordFailure::NoLatestItem => Self::AboveLatest(failure.chain()),
@@ -78,6 +80,7 @@ impl Outcome {
             Self::Conflict => "Conflict",
             Self::Skipped => "Skipped",
             Self::Purged => "Purged",
+            Self::Pruned => "Pruned",
             Self::AboveLatest(_) => "AboveLatest",
             Self::Failed(_) => "Failed",
         }
@@ -162,7 +165,7 @@ impl DocumentView {
 }
 
 impl RecordView {
-    pub(crate) fn new(raw: &RawValue, digits: VersionDigits) -> Self {
+    pub(crate) fn new(raw: &str, digits: VersionDigits) -> Self {
         let parsed = record::parse(raw, digits);
         let fields = Fields::of(raw);
         let (kind, version) = match parsed.content {
@@ -222,12 +225,12 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(raw: &RawValue) -> Self {
-        let json = record::to_json(raw.get());
+    fn of(raw: &str) -> Self {
+        let json = record::to_json(raw);
         let (change, text) = (&json["dynamodb"], |value: &Value| value.as_str().map(str::to_owned));
         let image = match &change["NewImage"] {
             Value::Null => Image::None,
-            image => match serde_json::from_value::<Item>(image.clone()) {
+            image => match attributes::item_from_dynamodb_json(&image.to_string()) {
                 Ok(item) => Image::Item(item),
                 Err(_) => Image::Invalid(image.to_string()),
             },

@@ -1,7 +1,6 @@
 //! Records of one entity that are in quarantine.
 
 use maud::{Markup, html};
-use serde_json::value::RawValue;
 use shared::domain::{keys::VersionDigits, quarantine::QuarantinedRecord};
 
 use super::{document_view::RecordView, show};
@@ -26,14 +25,13 @@ pub(crate) fn section(records: &[QuarantinedRecord], digits: VersionDigits) -> M
 }
 
 fn row(record: &QuarantinedRecord, digits: VersionDigits) -> Markup {
-    let raw = RawValue::from_string(record.record.clone()).ok();
     html! {
         tr {
             td { @if let Some(version) = record.version { (version) } }
             td { span.bad { (value::word(&record.kind)) } }
             td { (value::word(&record.reason)) }
             td { @if let Some(at) = record.at { (time::recorded(at)) } }
-            td { @if let Some(raw) = raw { (show::image(&RecordView::new(&raw, digits).image)) } }
+            td { (show::image(&RecordView::new(&record.record, digits).image)) }
             td { (value::word(record.number.as_str())) }
         }
     }

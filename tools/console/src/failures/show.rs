@@ -246,6 +246,7 @@ fn row(record: &RecordView, with_image: bool) -> Markup {
                     Some(Outcome::Conflict) => span.bad { "Conflicts with a different item" },
                     Some(Outcome::Skipped) => "Would be skipped",
                     Some(Outcome::Purged) => "Was purged, would not be stored",
+                    Some(Outcome::Pruned) => "Was pruned, would not be stored",
                     Some(Outcome::AboveLatest(why) | Outcome::Failed(why)) => span.bad { (why) },
                     None => span.muted { "Not processed: record of another table" },
                 } }

@@ -6,7 +6,7 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::ProvideCredentials as _;
 use thiserror::Error;
 
-use super::config::{MAPPING_ACCESS_KEY, sdk_config, sdk_config_of};
+use super::config::{mapping_config, sdk_config};
 
 /// A DynamoDB outside of the stack.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Endpoint {
         Self {
             config: sdk_config(&endpoint).await,
             // A separate access key: on AWS, the mapping uses the role of the function.
-            mapping_config: sdk_config_of(&endpoint, MAPPING_ACCESS_KEY).await,
+            mapping_config: mapping_config(&endpoint).await,
             environment: BTreeMap::from([("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), endpoint.clone())]),
             url: endpoint,
         }

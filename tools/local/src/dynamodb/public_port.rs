@@ -30,8 +30,8 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use shared::json;
 use tokio::sync::Semaphore;
 
 use super::sqlite::Trimmed;
@@ -71,6 +71,8 @@ const GET_RECORDS: &str = "DynamoDBStreams_20120810.GetRecords";
 const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";
 const SCAN: &str = "DynamoDB_20120810.Scan";
 const QUERY: &str = "DynamoDB_20120810.Query";
+/// Beginning of the names that `serde_json`, and so the embedded server, reserves.
+const RESERVED: &str = "$serde_json::private::";
 /// Maximum number of items of a page whose request has no limit. With items of 100 bytes or more, a page of 1 MB has fewer.
 const MAX_PAGE: u32 = 10_000;
 
@@ -144,6 +146,11 @@ impl Forward {
         parts.uri = uri.build().map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
         remove_hop_by_hop(&mut parts.headers);
         let target = parts.headers.get(TARGET).cloned();
+        if has_reserved_name(&body) {
+            let message =
+                "the embedded DynamoDB of the local stack cannot store names that begin with $serde_json::private::";
+            return Err(error(StatusCode::BAD_REQUEST, "ValidationException", message));
+        }
         let is = |action: &str| target.as_ref().is_some_and(|target| target == action);
         if is(GET_RECORDS) && self.is_trimmed(&body) {
             return Err(trimmed());
@@ -163,10 +170,12 @@ impl Forward {
         Ok(response)
     }
 
-    /// Returns `true` if a body contains a shard iterator that precedes a deleted record.
+    /// Returns `true` if a body, the request of `GetRecords` or the response of `GetShardIterator`, contains a shard iterator that precedes a deleted record.
     fn is_trimmed(&self, body: &[u8]) -> bool {
         // The server rejects a body without an iterator.
-        serde_json::from_slice(body).is_ok_and(|WithIterator { shard_iterator }| self.trimmed.precedes(&shard_iterator))
+        let members = std::str::from_utf8(body).ok().and_then(|body| json::members(body).ok());
+        let iterator = members.and_then(|members| members.string("ShardIterator"));
+        iterator.is_some_and(|iterator| self.trimmed.precedes(&iterator))
     }
 
     /// Sends a request to the server and reads the response, so that a slow client does not occupy a connection to the server.
@@ -184,16 +193,21 @@ impl Forward {
     }
 }
 
-/// The request of `GetRecords`, or the response of `GetShardIterator`.
-#[derive(Debug, Deserialize)]
-struct WithIterator {
-    #[serde(rename = "ShardIterator")]
-    shard_iterator: String,
+/// Returns `true` if a request has a name that the embedded server does not read as data. The text that such a member has instead of
+/// an attribute value can overflow the stack of the server, and items with such a name can break a `Scan`.
+fn has_reserved_name(body: &[u8]) -> bool {
+    // Almost no request has one: a name that is written with escapes has a backslash.
+    let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
+    if !has(b"$serde_json") && !has(b"\\u") {
+        return false;
+    }
+    let text = String::from_utf8_lossy(body);
+    json::has_name(&text, |name| name.starts_with(RESERVED))
 }
 
 /// Adds a limit to the body of a `Scan` or `Query` that has none. The server rejects a body that is not an object.
 fn with_limit(body: Bytes) -> Bytes {
-    let Ok(mut request) = serde_json::from_slice::<Map<String, Value>>(&body) else {
+    let Ok(Value::Object(mut request)) = json::parse_bytes(&body) else {
         return body;
     };
     if request.contains_key("Limit") {
@@ -300,6 +314,31 @@ mod tests {
         check(r#"{"Limit": 5, "TableName": "T"}"#, r#"{"Limit": 5, "TableName": "T"}"#);
         check("[1]", "[1]");
         check("{", "{");
+    }
+
+    #[test]
+    fn reserved_names_are_found_at_each_position() {
+        let document = testkit::hostile::overflow(120, 60);
+        for (body, expected) in [
+            (r#"{"Item": {"A": {"S": "a"}}}"#.to_owned(), false),
+            (
+                r#"{"Item": {"A": {"S": "$serde_json::private::RawValue"}}}"#.to_owned(),
+                false,
+            ),
+            (
+                r#"{"Item": {"$serde_json::private::RawValue": {"S": "a"}}}"#.to_owned(),
+                true,
+            ),
+            (
+                r#"{"Item": {"A": {"M": {"\u0024serde_json::private::Number": {"S": "1"}}}}}"#.to_owned(),
+                true,
+            ),
+            (format!(r#"{{"Item": {{"A": {document}}}}}"#), true),
+            // The server reads the document before it finds the error.
+            (format!(r#"{{"Item": {{"A": {document}}}"#), true),
+        ] {
+            assert_eq!(has_reserved_name(body.as_bytes()), expected, "{body}");
+        }
     }
 
     #[test]

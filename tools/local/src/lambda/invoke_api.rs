@@ -11,6 +11,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
+use shared::json;
 use uuid::Uuid;
 
 use super::{
@@ -178,9 +179,9 @@ async fn payload(
     if body.is_empty() {
         return Ok((Bytes::from_static(b"{}"), reservation));
     }
-    match serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
-        Ok(_) => Ok((body, reservation)),
-        Err(_) => Err(invalid_content()),
+    match std::str::from_utf8(&body).map(json::check) {
+        Ok(Ok(_)) => Ok((body, reservation)),
+        _ => Err(invalid_content()),
     }
 }
 

@@ -2,7 +2,10 @@
 //! See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html>.
 
 use serde_json::{Value, json};
-use shared::domain::event_pattern::{InvalidPattern, Pattern};
+use shared::{
+    domain::event_pattern::{InvalidPattern, Pattern},
+    json,
+};
 use stream_fn::record::unwrap_kinesis;
 use thiserror::Error;
 
@@ -53,8 +56,7 @@ impl Filters {
 
 fn payload(kinesis: &Value) -> Value {
     let data = kinesis["data"].as_str().and_then(unwrap_kinesis);
-    data.and_then(|data| serde_json::from_str(&data).ok())
-        .unwrap_or_default()
+    data.and_then(|data| json::parse(&data).ok()).unwrap_or_default()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

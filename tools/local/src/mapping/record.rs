@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Number, Value, json};
 use sha2::{Digest as _, Sha256};
 use shared::domain::sequence::SequenceNumber;
 
@@ -115,14 +115,14 @@ impl Serialize for InDocument<'_> {
     }
 }
 
-fn time(name: &str, value: &Value) -> Option<Box<RawValue>> {
+fn time(name: &str, value: &Value) -> Option<Number> {
     let Value::Number(number) = value else { return None };
     let is_time = TIMES.iter().any(|(_, time)| *time == name);
     is_time.then(|| java_double(&number.to_string())).flatten()
 }
 
 /// Writes a decimal number of seconds as Java's `Double.toString` does. `None` if it has another form.
-fn java_double(number: &str) -> Option<Box<RawValue>> {
+fn java_double(number: &str) -> Option<Number> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_decimal(whole) || !is_decimal(fraction) || whole.starts_with('0') && whole.len() > 1 {
@@ -143,7 +143,8 @@ fn java_double(number: &str) -> Option<Box<RawValue>> {
         let digits = format!("{rest}{fraction}");
         format!("{first}.{}E{}", not_empty(digits.trim_end_matches('0')), rest.len())
     };
-    RawValue::from_string(text).ok()
+    // Parsing would change the notation of the exponent.
+    Some(Number::from_string_unchecked(text))
 }
 
 #[cfg(test)]
@@ -164,7 +165,7 @@ mod tests {
             ("0", "0.0"),
             ("1.50", "1.5"),
         ] {
-            assert_eq!(java_double(number).unwrap().get(), text);
+            assert_eq!(java_double(number).unwrap().to_string(), text);
         }
         for other in ["", "-1", "1e9", "01", "1.", "x"] {
             assert!(java_double(other).is_none(), "{other}");

@@ -3,7 +3,7 @@
 //! Each rule was recorded on AWS; see the fixture `tests/fixtures/stream-mapping.json`.
 
 use serde_json::Value;
-use shared::domain::sequence::SequenceNumber;
+use shared::{domain::sequence::SequenceNumber, json};
 
 use super::record::Record;
 
@@ -34,7 +34,7 @@ pub(crate) fn failures(response: &[u8]) -> Option<Vec<Value>> {
     if response.is_empty() {
         return Some(Vec::new());
     }
-    match serde_json::from_slice(response) {
+    match json::parse_bytes(response) {
         Ok(Value::Null) => Some(Vec::new()),
         Ok(Value::Array(list)) if list.is_empty() => Some(list),
         Ok(Value::Object(mut members)) => match members.remove("batchItemFailures") {

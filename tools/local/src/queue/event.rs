@@ -4,6 +4,7 @@
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
+use shared::json;
 
 use crate::{
     mapping::{InvocationOutcome, response},
@@ -81,7 +82,7 @@ pub fn done_indices(ids: &[&str], outcome: &InvocationOutcome, reports: bool) ->
 
 /// Returns the ids of the failed messages. `None` if the response is invalid.
 fn failed_ids(response: &[u8], ids: &[&str]) -> Option<Vec<String>> {
-    let failures = match serde_json::from_slice(response) {
+    let failures = match json::parse_bytes(response) {
         Ok(Value::Array(failures)) => failures,
         _ => response::failures(response)?,
     };

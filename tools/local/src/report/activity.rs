@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::domain::{names, quarantine, update::ID};
+use shared::{
+    domain::{names, quarantine, update::ID},
+    json,
+};
 
 use super::{latest_error, rate::Rate};
 use crate::{
@@ -109,7 +112,7 @@ impl Activity {
 
 impl InvocationObserver for Activity {
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
-        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+        let response = json::parse_bytes(&output.payload).unwrap_or_default();
         let now = (self.clock)();
         let mut counts = self.counts();
         if let Some(error) = latest_error::of(&response, output) {
@@ -208,8 +211,11 @@ fn version(record: &Record) -> Option<(String, String)> {
 
 /// Counts the updates of an event.
 fn messages(event: &[u8]) -> u64 {
-    let event: Value = serde_json::from_slice(event).unwrap_or_default();
-    event["Records"].as_array().map_or(1, |records| records.len() as u64)
+    let event = std::str::from_utf8(event)
+        .ok()
+        .and_then(|event| json::members(event).ok());
+    let records = event.and_then(|event| json::elements(event.get("Records")?).ok());
+    records.map_or(1, |records| records.len() as u64)
 }
 
 /// Returns the name of an outcome or error as one word.

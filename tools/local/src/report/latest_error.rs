@@ -2,6 +2,7 @@
 //! the failed records.
 
 use serde_json::Value;
+use shared::json;
 
 use crate::lambda::InvokeOutput;
 
@@ -16,7 +17,7 @@ pub(super) fn of(response: &Value, output: &InvokeOutput) -> Option<String> {
         });
     }
     let lines = output.log_tail.split(|byte| *byte == b'\n').rev();
-    let mut entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut entries = lines.filter_map(|line| json::parse_bytes(line).ok());
     entries.find_map(|entry| {
         let error = entry["error"].as_str()?;
         let outcome = entry["outcome"].as_str().map(|outcome| format!("{outcome}: "));

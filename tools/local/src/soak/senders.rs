@@ -6,8 +6,7 @@ use std::{
 };
 
 use futures::future::try_join_all;
-use serde_json::Value;
-use shared::dynamodb::read::scan_items::ScanError;
+use shared::{dynamodb::read::scan_items::ScanError, json};
 use thiserror::Error;
 use tokio::sync::Notify;
 
@@ -115,7 +114,7 @@ impl Upstream<'_> {
         let Some(output) = self.lambda.invoke(WRITER, payload).await else {
             return Err(SoakError::Rejected("there is no writer-fn".to_owned()));
         };
-        let response: Value = serde_json::from_slice(&output.payload).unwrap_or_default();
+        let response = json::parse_bytes(&output.payload).unwrap_or_default();
         match response["errorType"].as_str() {
             Some("InvalidEvent") => Err(SoakError::Rejected(response["errorMessage"].to_string())),
             Some(_) => Ok(None),

@@ -1,5 +1,6 @@
 //! History of an attached table on a real table.
 
+mod as_of;
 mod operations;
 mod properties;
 mod records;
@@ -10,7 +11,7 @@ use aws_sdk_dynamodb::{
     Client,
     types::{AttributeValue, ScalarAttributeType},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
     config::Config,
@@ -111,9 +112,20 @@ impl Orders {
             .collect()
     }
 
+    /// Deletes a version, as DynamoDB deletes an expired one.
+    async fn delete(&self, entity: &EntityId, number: u64) {
+        let key = [("PK", entity.as_str().to_owned()), ("SK", format!("v{number:010}"))];
+        let key = key.map(|(name, value)| (name.to_owned(), AttributeValue::S(value)));
+        let client = &self.database.client;
+        let request = client.delete_item().table_name(self.database.table_name(HISTORY));
+        request.set_key(Some(key.into())).send().await.unwrap();
+    }
+
     /// Returns the versions of an item of a case, which must be dense.
     async fn versions(&self, case: u64, item: usize) -> Vec<Version> {
         let stored = self.stored(&self.entity(&keys(case, item))).await;
+        let is_version = |stored: &Value| stored["SK"]["S"].as_str().unwrap().starts_with('v');
+        let stored: Vec<_> = stored.into_iter().filter(is_version).collect();
         let numbers: Vec<_> = stored
             .iter()
             .map(|stored| stored["SK"]["S"].as_str().unwrap())
@@ -184,8 +196,8 @@ fn deadline() -> Deadline {
     Deadline::after(Duration::from_secs(600))
 }
 
-fn batch(records: &[Value]) -> Box<RawValue> {
-    RawValue::from_string(json!({"Records": records}).to_string()).unwrap()
+fn batch(records: &[Value]) -> String {
+    json!({"Records": records}).to_string()
 }
 
 /// Handles a batch, and returns the sequence numbers of the failed records.

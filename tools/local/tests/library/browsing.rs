@@ -58,7 +58,7 @@ async fn latest_items_are_filtered_by_part_of_the_key() {
         }
         let request = RequestId::new("gone").unwrap();
         let gone = entity("A#2");
-        let deleted = store.set_deleted(&gone, true, request, ChangeOptions::default(), WriteOptions::default());
+        let deleted = store.delete(&gone, request, ChangeOptions::default(), WriteOptions::default());
         deleted.await.unwrap();
         for (text, deleted, expected) in [
             ("", None, &["A#1", "A#2", "B#1", "a#1"][..]),

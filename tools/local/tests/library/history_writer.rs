@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 
@@ -55,7 +55,7 @@ async fn failed((writer, batch_size): &(HistoryWriter, usize), images: &[Value])
     let records: Vec<_> = images.iter().enumerate().map(record).collect();
     let mut failed = Vec::new();
     for records in records.chunks(*batch_size) {
-        let event = RawValue::from_string(json!({"Records": records}).to_string()).unwrap();
+        let event = json!({"Records": records}).to_string();
         let deadline = Deadline::after(std::time::Duration::from_secs(60));
         let response = writer.handle(&event, "lambda", deadline).await.unwrap();
         let failures = response.batch_item_failures.into_iter();

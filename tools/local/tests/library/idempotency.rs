@@ -8,6 +8,7 @@ use shared::{
         ledger::Retention,
         names,
         recent_requests::Window,
+        sent_at::SentAt,
         time::EpochMillis,
         update::{Ordering, Update},
         version::Version,
@@ -101,7 +102,8 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
             let send = async |second: u64, request: usize, value: usize, sent_at: Option<u64>| {
                 let json = json!({"ID": "E", "N": value});
                 let mut update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
-                update.sent_at = sent_at.map(|second| EpochMillis::new(i64::try_from(second * 1000).unwrap()));
+                let millis = |second: u64| EpochMillis::new(i64::try_from(second * 1000).unwrap());
+                update.sent_at = sent_at.map(|second| SentAt::since(millis(second)));
                 let store = at_second(&store, second);
                 let outcome = store.write(&update, options).await;
                 if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
@@ -138,6 +140,77 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
     }
 }
 
+/// A writer's clock is 3.5 s ahead once, so that all later versions have its time, with ticks. Then times prove nothing.
+#[tokio::test]
+async fn a_late_delivery_is_detected_although_the_time_of_the_latest_item_stands_still() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        let options = recent(mode, 10);
+        let send = async |millis: u64, request: usize, sent: Option<u64>| {
+            let json = json!({"ID": "E", "N": request});
+            let mut update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
+            let millis_of = |millis: u64| EpochMillis::new(i64::try_from(millis).unwrap());
+            update.sent_at = sent.map(|sent| SentAt::exactly(millis_of(sent)));
+            let clock = Clock::new(move || std::time::Duration::from_millis(millis));
+            let store = store.clone().with_clock(clock);
+            let outcome = store.write(&update, options).await;
+            if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
+                put_version(&store, &entity("E")).await;
+            }
+            outcome.unwrap()
+        };
+        for request in 1..=30 {
+            send(100_000 + request as u64, request, None).await;
+        }
+        assert_eq!(send(103_600, 31, None).await, written(31));
+        // Sent long before, delivered now and, because its response was lost, after 30 other updates again.
+        assert_eq!(send(100_200, 32, Some(90_000)).await, written(32));
+        for request in 33..=62 {
+            assert_eq!(send(100_200 + request as u64, request, None).await, written(request));
+        }
+        for sent in [90_000, 99_000] {
+            assert_eq!(send(101_000, 32, Some(sent)).await, duplicate(32), "{mode:?}");
+        }
+    }
+}
+
+/// With `skip_unchanged`, an update that changes nothing can have been applied by an earlier delivery.
+#[tokio::test]
+async fn a_late_duplicate_names_its_version_although_it_changes_nothing() {
+    let database = Database::start().await;
+    for mode in MODES {
+        let store = database.store(&format!("{mode:?}"), 1).await;
+        let send = async |second: u64, id: &str, value: usize, skip_unchanged: bool| {
+            let mut update = Update::parse(json!({"ID": "E", "N": value}), id, Ordering::Arrival).unwrap();
+            update.sent_at = Some(SentAt::exactly(EpochMillis::new(i64::try_from(second * 1000).unwrap())));
+            let options = WriteOptions {
+                skip_unchanged,
+                ..recent(mode, 2)
+            };
+            let store = at_second(&store, second.max(1000));
+            let outcome = store.write(&update, options).await.unwrap();
+            if let (WriteMode::Stream, WriteOutcome::Written { .. }) = (mode, outcome) {
+                put_version(&store, &entity("E")).await;
+            }
+            outcome
+        };
+        assert_eq!(send(1000, "late", 0, true).await, written(1));
+        for number in 1..=20 {
+            assert_eq!(
+                send(1000 + number as u64, &format!("r-{number}"), number % 20, false).await,
+                written(number + 1)
+            );
+        }
+        // The state is that of the first version again.
+        assert_eq!(send(1000, "late", 0, true).await, duplicate(1), "{mode:?}");
+        let unchanged = WriteOutcome::Unchanged {
+            version: Version::new(21).unwrap(),
+        };
+        assert_eq!(send(1000, "another", 0, true).await, unchanged, "{mode:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_update_that_was_applied_is_a_duplicate_although_its_expected_version_is_old() {
     let database = Database::start().await;
@@ -146,7 +219,7 @@ async fn an_update_that_was_applied_is_a_duplicate_although_its_expected_version
         let options = recent(mode, 2);
         let send = async |second: u64, json: Value, id: &str, sent_at: Option<i64>| {
             let mut update = Update::parse(json, id, Ordering::Arrival).unwrap();
-            update.sent_at = sent_at.map(EpochMillis::new);
+            update.sent_at = sent_at.map(EpochMillis::new).map(SentAt::since);
             let outcome = at_second(&store, second).write(&update, options).await;
             if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
                 put_version(&store, &entity("E")).await;
@@ -262,7 +335,7 @@ async fn a_latest_item_without_a_map_gets_one_and_the_window_can_change() {
         put_version(&store, &entity("E")).await;
         let json = json!({"ID": "E", "N": 141});
         let mut late = Update::parse(json, "request-141", Ordering::Arrival).unwrap();
-        late.sent_at = Some(EpochMillis::new(0));
+        late.sent_at = Some(SentAt::since(EpochMillis::new(0)));
         assert_eq!(store.write(&late, recent(mode, 2)).await, Ok(duplicate(141)));
     }
 }

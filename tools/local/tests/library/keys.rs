@@ -293,19 +293,18 @@ async fn a_restored_version_equals_the_old_one() {
         let (first, fourth) = (attributes(1).await, attributes(4).await);
         assert!(first.attributes == fourth.attributes && !fourth.deleted);
         assert!(restored(99, "r-5").await.is_err());
+        if write_mode == WriteMode::Stream {
+            testkit::database::put_version(&store, &entity("E")).await;
+        }
         // Deletes and undeletes the entity.
         let deleted = async |deleted, request: &str| {
             let request = RequestId::new(request).unwrap();
-            store
-                .set_deleted(
-                    &entity("E"),
-                    deleted,
-                    request,
-                    ChangeOptions::default(),
-                    mode(write_mode),
-                )
-                .await
-                .unwrap()
+            let (entity, change, options) = (entity("E"), ChangeOptions::default(), mode(write_mode));
+            let done = match deleted {
+                true => store.delete(&entity, request, change, options).await,
+                false => store.undelete(&entity, request, change, options).await,
+            };
+            done.unwrap()
         };
         assert_eq!(
             deleted(true, "r-5").await,
@@ -334,26 +333,22 @@ async fn a_table_keeps_the_width_it_was_created_with() {
         VersionDigits::new(10).unwrap(),
     );
     assert_eq!(two.stored_layout().await, Ok(Layout::default()));
+    let absent = two.check_layout().await;
+    assert!(matches!(absent, Err(LayoutError::Absent { .. })), "{absent:?}");
     let one = Store::new(
         database.client.clone(),
         database.table_name("Table"),
         VersionDigits::default(),
     );
-    one.claim_layout().await.unwrap();
-    assert_eq!(
-        two.stored_layout().await,
-        Ok(Layout::default()),
-        "a claim does not store the default"
-    );
     two.claim_layout().await.unwrap();
     two.claim_layout().await.unwrap();
-    two.store_layout().await.unwrap();
+    two.check_layout().await.unwrap();
     assert_eq!(other.stored_layout().await.unwrap().digits, VersionDigits::new(2));
     let mismatch = Err(LayoutError::Width {
         stored: two.digits(),
         requested: other.digits(),
     });
-    assert_eq!(other.store_layout().await, mismatch);
+    assert_eq!(other.check_layout().await.map(drop), mismatch);
     assert_eq!(other.claim_layout().await.map(drop), mismatch);
     assert!(one.claim_layout().await.is_err());
 
@@ -373,6 +368,12 @@ async fn a_table_keeps_the_width_it_was_created_with() {
     });
     assert_eq!(wide.claim_layout().await.map(drop), mismatch);
     narrow.claim_layout().await.unwrap();
+    let stored = narrow.stored_layout().await.unwrap();
+    assert_eq!(
+        stored.digits,
+        Some(VersionDigits::default()),
+        "a claim stores the default, too"
+    );
 }
 
 /// With a width of 10, one Query returns the history in the order of its versions, without the latest item.

@@ -9,6 +9,7 @@ mod conformance;
 mod consistency;
 mod contention;
 mod costs;
+mod deletions;
 mod gaps;
 mod hedge;
 mod history_writer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
@@ -29,7 +29,7 @@ fn clock(second: u64) -> Clock {
 }
 
 /// Applies an update at this second, and returns the stream record, which is not processed yet.
-async fn write(store: &Store, state: &str, second: u64) -> Box<RawValue> {
+async fn write(store: &Store, state: &str, second: u64) -> String {
     let store = at_second(store, second);
     let written = store
         .write(&update(json!({"ID": "E", "State": state})), mode(WriteMode::Stream))
@@ -39,14 +39,14 @@ async fn write(store: &Store, state: &str, second: u64) -> Box<RawValue> {
 }
 
 /// Returns the stream record of the latest item.
-async fn record(store: &Store, second: u64) -> Box<RawValue> {
+async fn record(store: &Store, second: u64) -> String {
     let latest = store.get(&entity("E"), LATEST_KEY, true).await.unwrap();
     let image = serde_json::to_value(latest.unwrap()).unwrap();
     let change = json!({
         "Keys": {"PK": image["PK"], "SK": image["SK"]}, "SequenceNumber": image["Latest"]["N"], "NewImage": image,
         "ApproximateCreationDateTime": second,
     });
-    RawValue::from_string(json!({"eventName": "MODIFY", "dynamodb": change}).to_string()).unwrap()
+    json!({"eventName": "MODIFY", "dynamodb": change}).to_string()
 }
 
 async fn purge(store: &Store, second: u64) -> ItemCounts {
@@ -72,19 +72,22 @@ fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2
         client: ClientSettings::default(),
     };
     [
-        HistoryWriter::new(database.client.clone(), &settings).with_clock(clock(second)),
+        HistoryWriter::new(database.client.clone(), &settings)
+            .with_checked_layout()
+            .with_clock(clock(second)),
         HistoryWriter::from_store(store.clone()).with_clock(clock(second)),
     ]
 }
 
 /// Returns the outcomes of the records: `R`ecorded, `A`lready recorded, `P`urged, or `F`ailed.
-async fn process(writer: &HistoryWriter, records: &[Box<RawValue>]) -> String {
+async fn process(writer: &HistoryWriter, records: &[String]) -> String {
     let records = records.iter().map(|record| &**record).collect();
     let processed = writer.process(records, Deadline::after(Duration::from_secs(60))).await;
     let letter = |outcome: &Outcome| match outcome {
         Outcome::Recorded => 'R',
         Outcome::AlreadyRecorded => 'A',
         Outcome::Purged => 'P',
+        Outcome::Pruned => 'p',
         _ => 'F',
     };
     processed.iter().map(|record| letter(&record.outcome)).collect()

@@ -120,7 +120,7 @@ async fn an_expired_tombstone_is_absent_before_and_after_dynamodb_deletes_it() {
             assert_eq!(findings, Some(Vec::new()));
             let request = RequestId::new("undelete").unwrap();
             let undeleted = after
-                .set_deleted(&entity(ID), false, request, ChangeOptions::default(), options)
+                .undelete(&entity(ID), request, ChangeOptions::default(), options)
                 .await;
             assert_eq!(undeleted, Err(RestoreError::NotFound));
 
@@ -129,7 +129,8 @@ async fn an_expired_tombstone_is_absent_before_and_after_dynamodb_deletes_it() {
                 json!({"ID": ID, "Timestamp": 1_721_757_100_000_u64, "Rating": 5}),
                 "r-1",
             );
-            again.sent_at = Some(shared::domain::time::EpochMillis::new(1_721_757_100_000));
+            let first = shared::domain::time::EpochMillis::new(1_721_757_100_000);
+            again.sent_at = Some(shared::domain::sent_at::SentAt::since(first));
             let again = write(&after, &again, options).await;
             assert_eq!(
                 again,
@@ -202,10 +203,7 @@ async fn an_undeleted_entity_does_not_expire() {
         timestamp: Some(shared::domain::time::EpochMillis::new(1_721_844_300_000)),
         ..ChangeOptions::default()
     };
-    let undeleted = store
-        .set_deleted(&entity(ID), false, request, change, options)
-        .await
-        .unwrap();
+    let undeleted = store.undelete(&entity(ID), request, change, options).await.unwrap();
     assert!(matches!(undeleted, Some(WriteOutcome::Written { .. })));
     let latest = item(&store, LATEST_KEY).await;
     assert_eq!((latest.get("TTL"), &latest["Rating"]), (None, &json!({"N": "5"})));

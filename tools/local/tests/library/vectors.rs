@@ -113,9 +113,10 @@ fn views() {
     for vector in vectors().views {
         let name = vector["name"].as_str().unwrap();
         let mut item: Item = serde_json::from_value(vector["item"].clone()).unwrap();
-        if vector["inHistoryTable"] == true {
-            item = layout::version_item(item);
-        }
+        item = match vector["inHistoryTable"] == true {
+            true => layout::version_item(item),
+            false => layout::version_item_beside_latest(item),
+        };
         let version = match sort_key_of(&item).unwrap() {
             LATEST_KEY => latest_of(&item).unwrap(),
             key => VersionDigits::default().version_of(key).unwrap(),
@@ -142,6 +143,16 @@ fn renamed(mut layout: Value, history: &str) -> Value {
     layout
 }
 
+/// Returns a layout that belongs to this table.
+async fn of_table(mut layout: Value, database: &Database, table: &str) -> Value {
+    let described = database.client.describe_table().table_name(table).send().await;
+    let described = described.unwrap().table.unwrap();
+    let id = described.table_id.or(described.table_arn);
+    layout["TableId"] = json!({"S": id});
+    layout["TableName"] = json!({"S": table});
+    layout
+}
+
 fn layout_json(layout: &Layout, history: &str) -> Value {
     let name = layout.history.as_ref().map(|table| match table.name == history {
         true => "History",
@@ -159,7 +170,12 @@ async fn layouts() {
         database.table(&name, &KEYS).await;
         let table = database.table_name(&name);
         if !vector["item"].is_null() {
-            put_into(&database.client, &table, vector["item"].clone()).await;
+            put_into(
+                &database.client,
+                &table,
+                of_table(vector["item"].clone(), &database, &table).await,
+            )
+            .await;
         }
         let store = Store::new(database.client.clone(), table, VersionDigits::default());
         match store.stored_layout().await {
@@ -177,12 +193,11 @@ async fn open(database: &Database, number: usize, table: &Table) -> Store {
         database.table(name, &KEYS).await;
     }
     let [latest, history] = names.map(|name| database.table_name(&name));
-    for item in table
-        .layout
-        .iter()
-        .map(|layout| renamed(layout.clone(), &history))
-        .chain(table.items.clone())
-    {
+    if let Some(layout) = &table.layout {
+        let layout = of_table(renamed(layout.clone(), &history), database, &latest).await;
+        put_into(&database.client, &latest, layout).await;
+    }
+    for item in table.items.clone() {
         put_into(&database.client, &latest, item).await;
     }
     for item in table.history.iter().flatten() {

@@ -14,6 +14,7 @@ mod events;
 mod feed;
 mod invoke_api;
 mod kinesis;
+mod large_records;
 mod limits;
 mod lines;
 mod logs;

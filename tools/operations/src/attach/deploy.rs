@@ -5,7 +5,7 @@
 //! before one of these characters, or at the end, cannot be passed as it is; in JSON, `\u005c` replaces it.
 
 use serde_json::{Value, json};
-use shared::{domain::attached::AttachedTable, dynamodb::read::attachable_table::AttachableTable};
+use shared::{domain::attached::AttachedTable, dynamodb::read::attachable_table::AttachableTable, json};
 
 use crate::shell::argument;
 
@@ -76,7 +76,7 @@ fn parameters(table: &AttachableTable, attached: &AttachedTable, class: Option<&
         } else {
             (index + 1).to_string()
         };
-        let pattern = serde_json::from_str(pattern).map_or_else(|_| pattern.clone(), |pattern| json_text(&pattern));
+        let pattern = json::parse(pattern).map_or_else(|_| pattern.clone(), |pattern| json_text(&pattern));
         parameters.push((format!("Filter{number}"), pattern));
     }
     Some(parameters)

@@ -3,14 +3,10 @@
 //! An event source mapping [writes one](https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html) to its
 //! on-failure destination. Only S3 receives the records themselves.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, SeqAccess, Visitor},
+use shared::{
+    domain::{number::Decimal, sequence::SequenceNumber},
+    json::{self, Members, Reader},
 };
-use serde_json::value::RawValue;
-use shared::domain::sequence::SequenceNumber;
 use thiserror::Error;
 
 /// Maximum number of records of an invocation, the maximum `BatchSize` of [an event source
@@ -24,7 +20,7 @@ pub struct Document {
     /// Stream that the document names, also without a valid batch. It can be a Kinesis stream.
     pub stream_arn: Option<String>,
     /// Records as raw JSON. A document in a queue or topic has none.
-    pub records: Option<Vec<Box<RawValue>>>,
+    pub records: Option<Vec<String>>,
     pub context: Context,
     /// `true` if the records come from the table itself, whatever stream they name: the table can be a restored one.
     pub is_own: bool,
@@ -60,21 +56,17 @@ pub struct NotADocument;
 
 /// Parses a document. Ignores all other members.
 pub fn parse(text: &str) -> Result<Document, NotADocument> {
-    // The parser's error can contain a part of the document.
-    let raw: RawDocument = serde_json::from_str(text).map_err(|_| NotADocument)?;
-    let records = raw.payload.filter(|payload| payload.get() != "null").map(records);
-    let stream_arn = raw
-        .batch
-        .or(raw.kinesis)
-        .and_then(|batch| member::<Origin>(Some(batch)));
+    let document = json::members(text).map_err(|_| NotADocument)?;
+    let stream = document
+        .value(STREAM_BATCH)
+        .or_else(|| document.value("KinesisBatchInfo"));
+    // A batch without an ARN names no stream, and one that is no text names none that exists.
+    let stream_arn = stream.and_then(|stream| json::members(stream).ok()?.get("streamArn"));
     let document = Document {
-        stream_arn: stream_arn.map(|origin| member(Some(origin.stream_arn)).unwrap_or_default()),
-        batch: raw
-            .batch
-            .and_then(|batch| serde_json::from_str(batch.get()).ok())
-            .and_then(batch),
-        records: records.transpose()?,
-        context: Context::of(raw.request, raw.response, raw.timestamp),
+        stream_arn: stream_arn.map(|arn| json::string(arn).unwrap_or_default()),
+        batch: document.value(STREAM_BATCH).and_then(batch),
+        records: document.value("payload").map(records).transpose()?,
+        context: Context::of(&document),
         is_own: false,
     };
     match document {
@@ -87,126 +79,58 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
     }
 }
 
-#[derive(Deserialize)]
-struct RawDocument<'a> {
-    #[serde(rename = "DDBStreamBatchInfo", borrow)]
-    batch: Option<&'a RawValue>,
-    #[serde(rename = "KinesisBatchInfo", borrow)]
-    kinesis: Option<&'a RawValue>,
-    #[serde(borrow)]
-    payload: Option<&'a RawValue>,
-    #[serde(rename = "requestContext", borrow)]
-    request: Option<&'a RawValue>,
-    #[serde(rename = "responseContext", borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    timestamp: Option<&'a RawValue>,
-}
+/// Member with the position of the records in a DynamoDB stream.
+const STREAM_BATCH: &str = "DDBStreamBatchInfo";
 
 impl Context {
     /// Parses each member separately, so that an unexpected one does not affect the others.
-    fn of(request: Option<&RawValue>, response: Option<&RawValue>, time: Option<&RawValue>) -> Self {
-        #[derive(Deserialize, Default)]
-        #[serde(rename_all = "camelCase")]
-        struct Members<'a> {
-            #[serde(borrow)]
-            condition: Option<&'a RawValue>,
-            #[serde(borrow)]
-            approximate_invoke_count: Option<&'a RawValue>,
-            #[serde(borrow)]
-            function_arn: Option<&'a RawValue>,
-            #[serde(borrow)]
-            request_id: Option<&'a RawValue>,
-            #[serde(borrow)]
-            function_error: Option<&'a RawValue>,
-        }
-        let request: Members = member(request).unwrap_or_default();
-        let response: Members = member(response).unwrap_or_default();
+    fn of(document: &Members) -> Self {
+        let object = |name| document.get(name).and_then(|object| json::members(object).ok());
+        let object = |name| object(name).unwrap_or_default();
+        let (request, response) = (object("requestContext"), object("responseContext"));
         Self {
-            condition: member(request.condition),
-            invoke_count: member(request.approximate_invoke_count),
-            function_arn: member(request.function_arn),
-            request_id: member(request.request_id),
-            function_error: member(response.function_error),
-            time: member(time),
+            condition: request.string("condition"),
+            invoke_count: request.get("approximateInvokeCount").and_then(whole_number),
+            function_arn: request.string("functionArn"),
+            request_id: request.string("requestId"),
+            function_error: response.string("functionError"),
+            time: document.string("timestamp"),
         }
     }
 }
 
-fn member<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
+fn whole_number(text: &str) -> Option<u64> {
+    Decimal::parse(json::number(text)?).ok()?.to_u64()
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Origin<'a> {
-    #[serde(borrow)]
-    stream_arn: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawBatch {
-    stream_arn: String,
-    shard_id: String,
-    start_sequence_number: String,
-    end_sequence_number: String,
-    batch_size: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Payload {
-    #[serde(rename = "Records")]
-    records: Records,
-}
-
-/// At most [`MAX_RECORDS`] records. Parsing stops at the first one above.
-struct Records(Vec<Box<RawValue>>);
-
-impl<'de> Deserialize<'de> for Records {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RecordsVisitor;
-
-        impl<'de> Visitor<'de> for RecordsVisitor {
-            type Value = Records;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "at most {MAX_RECORDS} records")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Records, A::Error> {
-                let mut records = Vec::new();
-                while let Some(record) = sequence.next_element()? {
-                    if records.len() == MAX_RECORDS {
-                        return Err(A::Error::invalid_length(MAX_RECORDS + 1, &self));
-                    }
-                    records.push(record);
-                }
-                Ok(Records(records))
-            }
-        }
-
-        deserializer.deserialize_seq(RecordsVisitor)
-    }
-}
-
-fn batch(raw: RawBatch) -> Option<Batch> {
+fn batch(text: &str) -> Option<Batch> {
+    let members = json::members(text).ok()?;
+    let size = members.value("batchSize").map(|size| whole_number(size).ok_or(()));
     let batch = Batch {
-        stream_arn: raw.stream_arn,
-        shard: raw.shard_id,
-        first: SequenceNumber::new(raw.start_sequence_number)?,
-        last: SequenceNumber::new(raw.end_sequence_number)?,
-        size: raw.batch_size.unwrap_or(1).max(1),
+        stream_arn: members.string("streamArn")?,
+        shard: members.string("shardId")?,
+        first: SequenceNumber::new(members.string("startSequenceNumber")?)?,
+        last: SequenceNumber::new(members.string("endSequenceNumber")?)?,
+        size: size.transpose().ok()?.unwrap_or(1).max(1),
     };
     (batch.first <= batch.last && batch.size <= MAX_RECORDS as u64).then_some(batch)
 }
 
-/// Parses the event of an invocation: an object, or a string that contains it.
-fn records(payload: &RawValue) -> Result<Vec<Box<RawValue>>, NotADocument> {
-    let text: Option<String> = serde_json::from_str(payload.get()).ok();
-    let event = text.as_deref().unwrap_or(payload.get());
-    let payload: Payload = serde_json::from_str(event).map_err(|_| NotADocument)?;
-    Ok(payload.records.0)
+/// Parses the event of an invocation: an object, or a string that contains it. Parsing stops at the first record above
+/// [`MAX_RECORDS`].
+fn records(payload: &str) -> Result<Vec<String>, NotADocument> {
+    let text = json::string(payload);
+    let event = json::members(text.as_deref().unwrap_or(payload)).map_err(|_| NotADocument)?;
+    let mut reader = Reader::new(event.get("Records").ok_or(NotADocument)?);
+    let mut records = Vec::new();
+    reader.begin_list().map_err(|_| NotADocument)?;
+    while reader.next_element().map_err(|_| NotADocument)? {
+        if records.len() == MAX_RECORDS {
+            return Err(NotADocument);
+        }
+        records.push(reader.skip().map_err(|_| NotADocument)?.to_owned());
+    }
+    Ok(records)
 }
 
 #[cfg(test)]
@@ -277,7 +201,7 @@ mod tests {
                 time: Some("1970-01-01T00:00:01.000Z".to_owned()),
                 ..Context::default()
             });
-            let read = document.records.map(|records| records.iter().map(|raw| raw.get().to_owned()).collect::<Vec<_>>());
+            let read = document.records.map(|records| records.iter().map(ToOwned::to_owned).collect::<Vec<_>>());
             prop_assert_eq!(read, kept.then_some(records));
         }
 
@@ -325,7 +249,7 @@ mod tests {
         assert_eq!(parse(&largest).unwrap().records.unwrap().len(), MAX_RECORDS);
         // Records are not validated here: stream-fn does that.
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
-        let records: Vec<_> = document.records.iter().flatten().map(|raw| raw.get()).collect();
+        let records: Vec<_> = document.records.iter().flatten().map(String::as_str).collect();
         assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
     }
 

@@ -2,6 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use shared::json;
 use thiserror::Error;
 
 use super::{
@@ -32,7 +33,7 @@ pub struct NotAMessage;
 
 /// Parses a message. Unwraps the envelope of an SNS topic. Only updates have a member `ID`.
 pub fn parse(body: &str) -> Result<Message, NotAMessage> {
-    let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
+    let message = json::parse(body).map_err(|_| NotAMessage)?;
     if let Some(update) = UpdateMessage::find(&message) {
         return Ok(Message::Update(update));
     }
@@ -43,7 +44,7 @@ pub fn parse(body: &str) -> Result<Message, NotAMessage> {
 }
 
 fn read(body: &str) -> Result<Message, NotAMessage> {
-    let message: Value = serde_json::from_str(body).map_err(|_| NotAMessage)?;
+    let message = json::parse(body).map_err(|_| NotAMessage)?;
     if message["Event"] == "s3:TestEvent" {
         return Ok(Message::TestEvent);
     }

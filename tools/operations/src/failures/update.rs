@@ -16,10 +16,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
-use shared::domain::{
-    names,
-    time::EpochMillis,
-    update::{ID, Ordering, REQUEST_SENT_AT},
+use shared::{
+    domain::{
+        names,
+        time::EpochMillis,
+        update::{ID, Ordering, REQUEST_SENT_AT},
+    },
+    json,
 };
 use writer_fn::{
     error::InvalidEvent,
@@ -150,7 +153,7 @@ fn identify(value: &mut Value, named: Named, origin: Option<Origin>) -> Option<b
     if members.get("Type").and_then(Value::as_str) == Some("Notification")
         && let Some(message) = text(members, "Message")
     {
-        let mut inner: Value = serde_json::from_str(message).ok()?;
+        let mut inner = json::parse(message).ok()?;
         let is_changed = identify(&mut inner, named.inside(members, "MessageId", "Timestamp"), origin)?;
         if is_changed {
             members.insert("Message".to_owned(), json!(inner.to_string()));

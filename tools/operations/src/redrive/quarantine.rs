@@ -1,9 +1,9 @@
 //! Records in quarantine as documents: one document for each record.
 
-use serde_json::value::RawValue;
 use shared::{
     domain::{entity::EntityId, names, quarantine::QuarantinedRecord},
     dynamodb::maintain::rate_limit::RateLimiter,
+    json,
 };
 
 use super::{
@@ -168,11 +168,11 @@ fn entry(record: &QuarantinedRecord) -> Entry {
 }
 
 fn document(record: &QuarantinedRecord) -> Result<Document, &'static str> {
-    let raw = RawValue::from_string(record.record.clone()).map_err(|_| "its record is not JSON")?;
+    let raw = json::check(&record.record).map_err(|_| "its record is not JSON")?;
     Ok(Document {
         batch: None,
         stream_arn: None,
-        records: Some(vec![raw]),
+        records: Some(vec![raw.to_owned()]),
         context: Context {
             condition: Some(record.kind.clone()),
             time: record.at.map(|at| at.to_string()),

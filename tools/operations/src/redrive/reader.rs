@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use shared::dynamodb::Store;
+use shared::{dynamodb::Store, json};
 use stream_fn::record::kinesis_table;
 use tokio::sync::OnceCell;
 
@@ -38,7 +36,7 @@ pub struct Reader {
 
 #[derive(Default)]
 pub struct Read {
-    pub records: Vec<Box<RawValue>>,
+    pub records: Vec<String>,
     /// Position in the stream, if they were read from there.
     pub fetched: Option<(Batch, Fetched)>,
     /// Counts of the document and of its records of other tables.
@@ -88,7 +86,7 @@ impl Reader {
     }
 
     /// Separates the records of this table from those of other tables. `batch` is the ARN in the document itself.
-    async fn own(&self, name: &str, records: Vec<Box<RawValue>>, batch: Option<&str>) -> Result<Read, OperationError> {
+    async fn own(&self, name: &str, records: Vec<String>, batch: Option<&str>) -> Result<Read, OperationError> {
         let mut read = Read::default();
         let mut others: BTreeMap<String, u64> = BTreeMap::new();
         for record in records {
@@ -181,19 +179,16 @@ struct Origin {
 }
 
 impl Origin {
-    fn of(record: &RawValue) -> Self {
-        #[derive(Deserialize)]
-        struct Members<'a> {
-            #[serde(rename = "eventSourceARN", borrow)]
-            arn: Option<&'a RawValue>,
-        }
+    fn of(record: &str) -> Self {
         // An ARN that is no text, or that occurs twice, is that of no table.
-        let arn = match serde_json::from_str::<Members>(record.get()) {
-            Ok(members) => members
-                .arn
-                .map(|arn| serde_json::from_str(arn.get()).unwrap_or_default()),
-            Err(_) => record.get().starts_with('{').then(String::new),
-        };
+        let arn = json::members(record).ok().and_then(|members| {
+            let mut arns = members.iter().filter(|(name, _)| *name == "eventSourceARN");
+            match (arns.next(), arns.next()) {
+                (None | Some((_, "null")), None) => None,
+                (Some((_, arn)), None) => Some(json::string(arn).unwrap_or_default()),
+                _ => Some(String::new()),
+            }
+        });
         Self {
             arn,
             kinesis_table: kinesis_table(record),

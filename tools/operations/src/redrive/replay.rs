@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use serde_json::value::RawValue;
 use shared::{
     clock::Deadline,
     domain::{attributes::same_item, entity::EntityId, time::EpochMillis, version::Version, version_item::VersionItem},
@@ -51,7 +50,7 @@ impl Sink for Replay {
     async fn document(&self, name: &str, document: Document) -> Result<Tally, OperationError> {
         let read = self.reader.read(name, document).await?;
         let mut tally = read.tally;
-        let mut done = self.replay(read.records.iter().map(|record| &**record).collect()).await;
+        let mut done = self.replay(read.records.iter().map(String::as_str).collect()).await;
         if let Some((batch, fetched)) = read.fetched {
             // The stream also contains records that the mapping filters out. Those of an attached table are not read.
             if self.store.attached_table().is_none() {
@@ -84,7 +83,7 @@ impl Replay {
         }
     }
 
-    async fn replay(&self, records: Vec<&RawValue>) -> Vec<ProcessedRecord> {
+    async fn replay(&self, records: Vec<&str>) -> Vec<ProcessedRecord> {
         match &self.plan {
             None => {
                 let writer = HistoryWriter::from_store(self.store.clone());
@@ -101,8 +100,8 @@ impl Replay {
     }
 
     /// Returns the outcomes that a replay of these records would have, in their order.
-    pub async fn try_all(&self, records: &[Box<RawValue>]) -> Vec<ProcessedRecord> {
-        let raw: Vec<_> = records.iter().map(|record| &**record).collect();
+    pub async fn try_all(&self, records: &[String]) -> Vec<ProcessedRecord> {
+        let raw: Vec<_> = records.iter().map(String::as_str).collect();
         if let Some(tried) = self.preview_attached(&raw).await {
             return tried;
         }
@@ -113,12 +112,12 @@ impl Replay {
 
     /// Returns the outcomes that records of an attached table would have. A record in two documents counts in both. `None` for
     /// another table.
-    async fn preview_attached(&self, records: &[&RawValue]) -> Option<Vec<ProcessedRecord>> {
+    async fn preview_attached(&self, records: &[&str]) -> Option<Vec<ProcessedRecord>> {
         let writer = HistoryWriter::from_store(self.store.clone());
         writer.preview_attached(records, Deadline::after(self.timeout)).await
     }
 
-    async fn try_out(&self, raw: &RawValue, plan: &Plan) -> ProcessedRecord {
+    async fn try_out(&self, raw: &str, plan: &Plan) -> ProcessedRecord {
         let parsed = record::parse(raw, self.store.digits());
         let outcome = match parsed.content {
             Ok(Content::Skipped) => Outcome::Skipped,
@@ -158,8 +157,12 @@ impl Replay {
 
     /// Returns the outcome that a replay would have now. Nothing is written.
     async fn preview(&self, version: &VersionItem, plan: &Plan) -> Outcome {
-        match self.store.purge_markers([version.entity()]).await {
-            Ok(markers) if markers.covers(version) => Outcome::Purged,
+        match self.store.removed([version.entity()]).await {
+            Ok(removed) if removed.is_purged(version) => Outcome::Purged,
+            Ok(removed) if removed.is_below_floor(version) => match self.store.preview_put(version).await {
+                Ok(PutOutcome::Recorded) => Outcome::Pruned,
+                stored => stored.into(),
+            },
             Ok(_) => match LatestVersions::read(&self.store, [version.entity()]).await {
                 Ok(latest) => match latest.outcome(&self.store, version).await {
                     None => planned(version, self.store.preview_put(version).await, plan),

@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use aws_sdk_dynamodbstreams::{
     Client,
     operation::get_shard_iterator::builders::GetShardIteratorFluentBuilder,
+    primitives::{DateTime, DateTimeFormat as Format},
     types::{self, ShardIteratorType},
 };
-use serde_json::{Value, json, value::RawValue};
-use shared::domain::{Item, attached::selection::Selection, keys::LATEST_KEY, names, sequence::SequenceNumber};
+use serde_json::{Value, json};
+use shared::{
+    domain::{Item, attached::selection::Selection, keys::LATEST_KEY, names, sequence::SequenceNumber},
+    json,
+};
 
 use crate::{
     connection::Connection,
@@ -42,7 +46,7 @@ pub struct TableStream {
 pub struct Fetched {
     /// Records of latest items between the batch's first and last sequence number, as functions receive them, at most
     /// [`MAX_RECORDS`].
-    pub records: Vec<Box<RawValue>>,
+    pub records: Vec<String>,
     pub first: Option<SequenceNumber>,
     /// `true` if they include the batch's first and last record, and therefore all records between.
     pub is_whole: bool,
@@ -71,7 +75,7 @@ impl TableStream {
     }
 
     /// Passes every record of the table's streams to `take`, one shard after the other.
-    pub async fn all(&self, table: &str, mut take: impl FnMut(Box<RawValue>)) -> Result<(), OperationError> {
+    pub async fn all(&self, table: &str, mut take: impl FnMut(String)) -> Result<(), OperationError> {
         let name = TableId::of_arn(table).map_or_else(|| table.to_owned(), |table| table.name);
         for stream_arn in self.streams(&name).await? {
             for shard in self.shards(&stream_arn).await? {
@@ -83,7 +87,7 @@ impl TableStream {
                 let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
                 if let Some(iterator) = iterator(horizon).await? {
                     self.records(iterator, |record| {
-                        delivered(record, &stream_arn).into_iter().for_each(&mut take);
+                        delivered(record, &stream_arn, None).into_iter().for_each(&mut take);
                         false
                     })
                     .await?;
@@ -241,12 +245,8 @@ impl Fetched {
             }
             self.first.get_or_insert_with(|| number.clone());
             self.is_whole = number == batch.last && self.first.as_ref() == Some(&batch.first);
-            match attached {
-                Some(selection) => self
-                    .records
-                    .extend(delivered_whole(record, &batch.stream_arn, selection)),
-                None if is_of_other_item(&record) => {}
-                None => self.records.extend(delivered(record, &batch.stream_arn)),
+            if attached.is_some() || !is_of_other_item(&record) {
+                self.records.extend(delivered(record, &batch.stream_arn, attached));
             }
         }
         number == batch.last
@@ -260,25 +260,8 @@ fn is_of_other_item(record: &types::Record) -> bool {
     key.is_some_and(|key| *key != types::AttributeValue::S(LATEST_KEY.to_owned()))
 }
 
-/// Returns a record as functions receive it, with the members that stream-fn reads.
-fn delivered(record: types::Record, stream_arn: &str) -> Option<Box<RawValue>> {
-    let change = record.dynamodb?;
-    let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
-    for (name, image) in [("Keys", change.keys), ("NewImage", change.new_image)] {
-        if let Some(image) = image {
-            dynamodb[name] = json_of(image);
-        }
-    }
-    let json = json!({
-        "eventName": record.event_name.map(|name| name.as_str().to_owned()),
-        "dynamodb": dynamodb,
-        "eventSourceARN": stream_arn,
-    });
-    RawValue::from_string(json.to_string()).ok()
-}
-
-/// Returns a record of an attached table as functions receive it. `None` if the mapping does not deliver it.
-fn delivered_whole(record: types::Record, stream_arn: &str, selection: &Selection) -> Option<Box<RawValue>> {
+/// Returns a record as functions receive it. `None` if the mapping of an attached table does not deliver it.
+fn delivered(record: types::Record, stream_arn: &str, attached: Option<&Selection>) -> Option<String> {
     let change = record.dynamodb?;
     let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
     let images = [
@@ -292,7 +275,7 @@ fn delivered_whole(record: types::Record, stream_arn: &str, selection: &Selectio
         }
     }
     if let Some(created) = change.approximate_creation_date_time {
-        dynamodb["ApproximateCreationDateTime"] = json!(created.secs());
+        dynamodb["ApproximateCreationDateTime"] = json_of_time(created)?;
     }
     if let Some(view) = change.stream_view_type {
         dynamodb["StreamViewType"] = json!(view.as_str());
@@ -312,8 +295,13 @@ fn delivered_whole(record: types::Record, stream_arn: &str, selection: &Selectio
     if let Some(identity) = record.user_identity {
         json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
     }
-    let raw = selection.has_record(&json).then(|| json.to_string())?;
-    RawValue::from_string(raw).ok()
+    let is_delivered = attached.is_none_or(|selection| selection.has_record(&json));
+    is_delivered.then(|| json.to_string())
+}
+
+/// Returns seconds since 1970, with the fraction that the stream has.
+fn json_of_time(time: DateTime) -> Option<Value> {
+    json::parse(&time.fmt(Format::EpochSeconds).ok()?).ok()
 }
 
 fn json_of(image: HashMap<String, types::AttributeValue>) -> Value {

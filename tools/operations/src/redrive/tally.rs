@@ -31,6 +31,8 @@ pub struct Tally {
     skipped: u64,
     /// Records of purged versions, which are not put.
     purged: u64,
+    /// Records of pruned versions, which are not put.
+    pruned: u64,
     lost: u64,
     other_table: u64,
     /// Number of updates that were sent, by the URL of the queue.
@@ -145,6 +147,7 @@ impl Tally {
                 Outcome::AlreadyRecorded => self.already_recorded += 1,
                 Outcome::Skipped => self.skipped += 1,
                 Outcome::Purged => self.purged += 1,
+                Outcome::Pruned => self.pruned += 1,
                 Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
                     self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
                 }
@@ -179,7 +182,9 @@ impl Tally {
             failure => {
                 named.insert("Reason".to_owned(), json!(failure.chain()));
                 match failure {
-                    RecordFailure::Malformed(_) | RecordFailure::Rejected(_) => &mut self.malformed,
+                    RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
+                        &mut self.malformed
+                    }
                     _ => &mut self.failed,
                 }
             }
@@ -194,6 +199,7 @@ impl Tally {
             (&mut self.already_recorded, other.already_recorded),
             (&mut self.skipped, other.skipped),
             (&mut self.purged, other.purged),
+            (&mut self.pruned, other.pruned),
             (&mut self.lost, other.lost),
             (&mut self.other_table, other.other_table),
             (&mut self.messages_deleted, other.messages_deleted),
@@ -239,7 +245,7 @@ impl Tally {
         self.resent.values().sum()
     }
 
-    /// Returns `true` if every record is in history, or was purged, and every update was sent. Records that may be dropped do
+    /// Returns `true` if every record is in history, or was purged or pruned, and every update was sent. Records that may be dropped do
     /// not count.
     pub fn is_in(&self, drop: Dropped) -> bool {
         let conflicts = [&self.conflicts, &self.above_latest];
@@ -264,6 +270,7 @@ impl Tally {
             self.already_recorded,
             self.skipped,
             self.purged,
+            self.pruned,
             self.lost,
             self.other_table,
         ];
@@ -274,7 +281,7 @@ impl Tally {
         json!({
             "Documents": self.documents, "Records": self.records(),
             "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
-            "Purged": self.purged,
+            "Purged": self.purged, "Pruned": self.pruned,
             "Conflict": self.conflicts.count, "AboveLatest": self.above_latest.count, "Lost": self.lost,
             "Malformed": self.malformed.count, "Failed": self.failed.count, "OtherTable": self.other_table,
             "NotDocuments": self.left.count, "Resent": self.updates_resent(), "NotResent": self.not_resent.count,

@@ -24,6 +24,8 @@ enum Outcome {
     Revived,
     /// The version was purged after the plan, and is not put.
     Purged,
+    /// The version was pruned after the plan, and is not put.
+    Pruned,
     /// A different item exists, which was not overwritten, or the highest version has changed.
     Conflict,
 }
@@ -36,6 +38,7 @@ pub struct Done {
     adopted: u64,
     revived: u64,
     purged: u64,
+    pruned: u64,
     conflicts: Vec<Value>,
     failed: Vec<Value>,
 }
@@ -65,6 +68,7 @@ impl Done {
                 Ok(Outcome::Adopted) => self.adopted += 1,
                 Ok(Outcome::Revived) => self.revived += 1,
                 Ok(Outcome::Purged) => self.purged += 1,
+                Ok(Outcome::Pruned) => self.pruned += 1,
                 Ok(Outcome::Conflict) => self.conflicts.push(named),
                 Err(error) => {
                     let mut named = named;
@@ -80,7 +84,7 @@ impl Done {
     pub fn counts(&self) -> Value {
         json!({
             "Entities": 0, "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Raised": self.raised,
-            "Adopted": self.adopted, "Revived": self.revived, "Purged": self.purged, "Conflict": self.conflicts.len(),
+            "Adopted": self.adopted, "Revived": self.revived, "Purged": self.purged, "Pruned": self.pruned, "Conflict": self.conflicts.len(),
             "Failed": self.failed.len(), "Left": 0, "DryRun": false,
         })
     }
@@ -134,12 +138,12 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
         }
     }
     match &planned.step {
-        Step::Put(version) => put_unpurged(store, version).await,
+        Step::Put(version) => put_unremoved(store, version).await,
         Step::Release { version, record } => {
             // DynamoDB rejects some versions before it compares them with the stored item.
             let outcome = match store.preview_put(version).await? {
                 PutOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
-                _ => put_unpurged(store, version).await?,
+                _ => put_unremoved(store, version).await?,
             };
             if !matches!(outcome, Outcome::Conflict) {
                 store.delete_quarantined(record).await?;
@@ -205,10 +209,16 @@ async fn is_stored(store: &Store, version: &VersionItem) -> Result<bool, Operati
     Ok(!matches!(put(store, version).await?, Outcome::Conflict))
 }
 
-/// Puts a version item, unless its entity was purged.
-async fn put_unpurged(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {
-    match store.purge_markers([version.entity()]).await?.covers(version) {
+/// Puts a version item, unless its entity was purged, or the version was pruned.
+async fn put_unremoved(store: &Store, version: &VersionItem) -> Result<Outcome, OperationError> {
+    let removed = store.removed([version.entity()]).await?;
+    match removed.is_purged(version) {
         true => Ok(Outcome::Purged),
+        false if removed.is_below_floor(version) => Ok(match store.preview_put(version).await? {
+            PutOutcome::Recorded => Outcome::Pruned,
+            PutOutcome::AlreadyRecorded => Outcome::AlreadyRecorded,
+            PutOutcome::Conflict => Outcome::Conflict,
+        }),
         false => put(store, version).await,
     }
 }

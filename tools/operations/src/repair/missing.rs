@@ -5,11 +5,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use serde_json::value::RawValue;
 use shared::{
     domain::{
-        attributes::same_item, entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem,
-        version_set::VersionSet,
+        entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem, version_set::VersionSet,
     },
     dynamodb::put::purged::PurgeMarkers,
 };
@@ -54,7 +52,7 @@ impl<'a> Search<'a> {
     }
 
     pub(super) async fn stream(&self, table: &str) -> Result<(), OperationError> {
-        let take = |record: Box<RawValue>| self.take(&record, "the stream");
+        let take = |record: String| self.take(&record, "the stream");
         self.reader.stream.all(table, take).await
     }
 
@@ -62,7 +60,7 @@ impl<'a> Search<'a> {
         self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, record: &RawValue, source: &str) {
+    fn take(&self, record: &str, source: &str) {
         let Ok(Content::Version(version)) = record::parse(record, self.digits).content else {
             return;
         };
@@ -82,7 +80,7 @@ impl<'a> Search<'a> {
             }
             Entry::Occupied(mut entry) => {
                 let other = entry.get_mut();
-                other.is_ambiguous |= !same_item(other.version.item(), version.item());
+                other.is_ambiguous |= !version.is_same_as(other.version.item());
             }
         }
     }

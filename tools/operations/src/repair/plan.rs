@@ -8,6 +8,7 @@ use shared::{
         audit::Finding,
         entity::EntityId,
         keys::{LATEST_KEY, sort_key_of},
+        names,
         recount::Counter,
         repair::{self, Step},
         version::Version,
@@ -19,7 +20,7 @@ use shared::{
 
 use super::{
     findings::Findings,
-    missing::{AllFound, Missing, Search},
+    missing::{AllFound, Found, Missing, Search},
     quarantined,
 };
 use crate::{
@@ -153,6 +154,14 @@ impl Plan {
                 wanted.entry(entity.clone()).or_default().insert_range(from, to);
             }
         }
+        for planned in &self.steps {
+            if let Step::Put(version) = &planned.step
+                && !version.item().contains_key(names::RECORDED_AT)
+            {
+                let wanted = wanted.entry(planned.entity.clone()).or_default();
+                wanted.insert(version.version().get());
+            }
+        }
         let purged = store.purge_markers(wanted.keys()).await?;
         let search = Search::new(&wanted, purged, store.digits(), reader);
         if !wanted.is_empty() {
@@ -172,6 +181,10 @@ impl Plan {
         for ((entity, version), found) in found {
             if let Some(missing) = self.missing.get_mut(&entity) {
                 *missing = missing.without(&VersionSet::from_iter([version.get()]));
+            }
+            if let Some(index) = self.put_of(&entity, version) {
+                self.add_time(index, found);
+                continue;
             }
             if found.is_ambiguous {
                 ambiguous.entry(entity).or_default().insert(version.get());
@@ -194,6 +207,27 @@ impl Plan {
                     self.left.push(named);
                 }
             }
+        }
+    }
+
+    /// Returns the index of the step that puts this version of the latest item.
+    fn put_of(&self, entity: &EntityId, version: Version) -> Option<usize> {
+        let is_put = |planned: &Planned| {
+            planned.entity == *entity && matches!(&planned.step, Step::Put(put) if put.version() == version)
+        };
+        self.steps.iter().position(is_put)
+    }
+
+    /// Takes the version of a stream record in place of the same one of the latest item: only the record has the time of a
+    /// version that another program wrote.
+    fn add_time(&mut self, index: usize, found: Found) {
+        let planned = &mut self.steps[index];
+        if let Step::Put(version) = &mut planned.step
+            && !found.is_ambiguous
+            && found.version.is_same_as(version.item())
+        {
+            *version = found.version;
+            planned.source = found.source;
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{
     domain::{
         entity::EntityId,
@@ -32,9 +32,8 @@ pub(super) async fn plan(
 ) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
     let (mut steps, mut left) = (Vec::<(Version, Step)>::new(), Vec::new());
     for record in store.quarantined(entity).await? {
-        let raw = RawValue::from_string(record.record.clone()).ok();
-        let content = raw.map(|raw| record::parse(&raw, store.digits()).content);
-        let Some(Ok(Content::Version(version))) = content else {
+        let content = record::parse(&record.record, store.digits()).content;
+        let Ok(Content::Version(version)) = content else {
             left.push(stays(&record, "it contains no valid version", "--drop-malformed"));
             continue;
         };

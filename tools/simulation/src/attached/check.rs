@@ -8,6 +8,8 @@ use crate::{check::Violation, stream::Written};
 
 /// Key attribute of the attached table.
 pub(super) const KEY: &str = "id";
+/// Attribute of an item that fits into no version item.
+pub(super) const LARGE: &str = "Large";
 /// Attribute whose change alone makes no version.
 pub(super) const IGNORED: &str = "seen";
 
@@ -128,7 +130,11 @@ impl Check {
                 continue;
             };
             let state = if is_old { &record.old } else { &record.new };
-            if state_of(version) != *state {
+            let is_large = state.as_ref().is_some_and(|state| state.get(LARGE).is_some());
+            if is_omitted(version) != is_large {
+                self.add(2, format!("{item} {name} is omitted, and would fit, or the reverse"));
+            }
+            if !is_omitted(version) && state_of(version) != *state {
                 self.add(2, format!("{item} {name} differs from its record"));
             }
             let is_late = version.get("Late").is_some();
@@ -173,6 +179,9 @@ impl Check {
             let own_old_image = (record.number.to_owned(), false);
             let before = versions.iter().filter(|version| place(version) <= own_old_image);
             let earlier = before.max_by_key(|version| place(version));
+            if earlier.is_some_and(|version| is_omitted(version)) && record.old.is_some() {
+                continue;
+            }
             let known = earlier.and_then(|version| state_of(version));
             if known.as_ref().map(compared) != record.old.as_ref().map(compared) {
                 self.add(
@@ -191,6 +200,10 @@ fn of_item<'a>(history: &'a [Value], item: &str) -> Vec<&'a Value> {
     let mut versions: Vec<_> = history.iter().filter(is_version).collect();
     versions.sort_by_key(|version| text(version, "/SK/S"));
     versions
+}
+
+fn is_omitted(version: &Value) -> bool {
+    version.get("Omitted").is_some()
 }
 
 /// Returns the item that a version shows, `None` for a tombstone.

@@ -5,6 +5,8 @@ use fastrand::Rng;
 use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point};
 
 const STATES: u8 = 3;
+/// One schedule of this number has items at the size limit.
+const LARGE: u8 = 12;
 
 /// Draws changes, and the faults of stream-fn beside them.
 pub(crate) fn draw(rng: &mut Rng) -> (Vec<ClientChange>, Vec<Fault>) {
@@ -26,8 +28,17 @@ pub(crate) fn draw(rng: &mut Rng) -> (Vec<ClientChange>, Vec<Fault>) {
         let item = rng.u8(..items);
         ClientChange { at, item, kind }
     });
-    let changes = changes.collect();
-    (changes, (0..rng.usize(0..=5)).map(|_| fault(rng)).collect())
+    let mut changes: Vec<_> = changes.collect();
+    let faults = (0..rng.usize(0..=5)).map(|_| fault(rng)).collect();
+    if rng.u8(..LARGE) == 0 {
+        let puts = changes
+            .iter_mut()
+            .filter(|change| matches!(change.kind, ChangeKind::Put(_)));
+        for change in puts.take(3) {
+            change.kind = ChangeKind::Large(rng.u8(..STATES));
+        }
+    }
+    (changes, faults)
 }
 
 fn fault(rng: &mut Rng) -> Fault {

@@ -4,12 +4,13 @@
 
 mod check;
 mod draw;
+mod reads;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use dynoxide::Database;
 use local::mapping::{Counters, Environment, Identity, Mapping, filter::Filters};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, config::Config, domain::attached, dynamodb::Store};
 use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -29,6 +30,7 @@ use crate::{
     requests::flat_attached,
     schedule::{ChangeKind, HISTORY, Schedule, TABLE},
     setup,
+    stream::Written,
 };
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
@@ -86,7 +88,12 @@ impl<'a> World<'a> {
         let writer = HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0));
         Ok(Self {
             schedule,
-            function: StreamFunction::new(Deployed::constant(writer), connector.clone(), attached::digits()),
+            function: StreamFunction::attached(
+                Deployed::constant(writer.clone()),
+                writer,
+                connector.clone(),
+                attached::digits(),
+            ),
             connector,
             clock,
             stream_arn,
@@ -102,15 +109,23 @@ impl<'a> World<'a> {
             self.connector.finish_late().await;
             let settled = self.settle().await;
             let delivered = self.history()?;
-            self.redrive().await;
+            let documents = lock(&self.bucket.0).kept.clone();
+            let discarded: Vec<_> = documents.iter().flat_map(records_of).collect();
+            // Twice: an operator can repeat it.
+            for document in documents.iter().chain(&documents) {
+                self.redrive(&records_of(document)).await;
+            }
             let evidence = Evidence {
                 records: self.connector.stream().records(),
-                discarded: lock(&self.bucket.0).kept.iter().flat_map(records_of).collect(),
+                discarded,
                 delivered,
                 redriven: self.history()?,
                 settled,
             };
-            Ok((self.connector.faults(), check::check(&evidence)))
+            let mut violations = check::check(&evidence);
+            violations.extend(reads::check(&self.store, &evidence.records).await);
+            violations.extend(self.deliver_behind_prune(&evidence.records).await?);
+            Ok((self.connector.faults(), violations))
         };
         tokio::select! {
             biased;
@@ -137,6 +152,12 @@ impl<'a> World<'a> {
                     item["State"] = state(value);
                     // The name of an attribute of version items.
                     item["RequestId"] = json!({"S": "of the client"});
+                    ("PutItem", json!({"TableName": TABLE, "Item": item}))
+                }
+                ChangeKind::Large(value) => {
+                    let mut item = key.clone();
+                    item["State"] = state(value);
+                    item[check::LARGE] = json!({"B": large(self.schedule.seed, value)});
                     ("PutItem", json!({"TableName": TABLE, "Item": item}))
                 }
                 ChangeKind::Update(value) => ("UpdateItem", update("State", state(value))),
@@ -189,30 +210,62 @@ impl<'a> World<'a> {
         false
     }
 
-    /// Redrives the records of the failure documents, twice: an operator can repeat it.
-    async fn redrive(&self) {
+    /// Redrives records.
+    async fn redrive(&self, records: &[Value]) {
         let writer = HistoryWriter::from_store(self.store.clone());
-        let documents = lock(&self.bucket.0).kept.clone();
-        for document in documents.iter().chain(&documents) {
-            let records: Vec<_> = records_of(document)
-                .iter()
-                .filter_map(|record| RawValue::from_string(record.to_string()).ok())
-                .collect();
-            let records = records.iter().map(AsRef::as_ref).collect();
-            let deadline = Deadline::after(Duration::from_secs(60));
-            let redriven = writer.process(records, deadline);
-            process(&Caller::new(Author::Redrive), Duration::from_secs(120), redriven).await;
-        }
+        let records: Vec<_> = records.iter().map(ToString::to_string).collect();
+        let records = records.iter().map(AsRef::as_ref).collect();
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let redriven = writer.process(records, deadline);
+        process(&Caller::new(Author::Redrive), Duration::from_secs(120), redriven).await;
+    }
+
+    /// Delivers all records again after histories were pruned: none of them makes a version.
+    async fn deliver_behind_prune(&self, records: &[Written]) -> Result<Vec<Violation>, SimulationError> {
+        let pruned = reads::prune(&self.store, &self.connector, records).await;
+        let before = self.history()?;
+        let of_table = |record: &&Value| record.pointer(&format!("/dynamodb/Keys/{KEY}")).is_some();
+        let records: Vec<_> = records
+            .iter()
+            .map(|written| &written.record)
+            .filter(of_table)
+            .cloned()
+            .collect();
+        self.redrive(&records).await;
+        let is_same = pruned.is_ok() && self.history()? == before;
+        Ok(if is_same {
+            Vec::new()
+        } else {
+            vec![Violation {
+                guarantee: 6,
+                description: "records of pruned versions are stored again".to_owned(),
+            }]
+        })
     }
 
     /// Returns the versions of history, with flat attributes.
     fn history(&self) -> Result<Vec<Value>, SimulationError> {
-        let scanned = self.connector.send("Scan", json!({"TableName": HISTORY}))?;
-        let items = scanned["Items"].as_array().into_iter().flatten();
-        Ok(items
-            .map(|item| flat_attached(item.clone()))
-            .collect::<Result<_, _>>()?)
+        let (mut items, mut request) = (Vec::new(), json!({"TableName": HISTORY}));
+        loop {
+            let scanned = self.connector.send("Scan", request.clone())?;
+            let page = scanned["Items"].as_array().into_iter().flatten();
+            for item in page {
+                items.push(flat_attached(item.clone())?);
+            }
+            match scanned.get("LastEvaluatedKey").filter(|key| !key.is_null()) {
+                Some(key) => request["ExclusiveStartKey"] = key.clone(),
+                None => return Ok(items),
+            }
+        }
     }
+}
+
+/// Returns bytes that fit into no version item, also compressed, in base64.
+fn large(seed: u64, state: u8) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const TEXT: usize = 409_500 / 3 * 4;
+    let mut rng = fastrand::Rng::with_seed(seed.wrapping_add(u64::from(state)));
+    (0..TEXT).map(|_| char::from(DIGITS[rng.usize(..64)])).collect()
 }
 
 fn config() -> Result<Config, SimulationError> {

@@ -70,6 +70,10 @@ impl<'a> Check<'a> {
             });
         // An operator who deletes v0 lets history begin again.
         let was_applied = entity.era == 0 && created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
+        let created_before = || {
+            let mut images = entity.images.iter();
+            images.any(|image| image.request == Some(&update.id) && image.index < answer.from)
+        };
         let at_some_time = |is_possible: &dyn Fn(&State) -> bool| {
             let expires = entity.states.iter().any(State::expires);
             expires || entity.states_between(answer.from, answer.to).any(is_possible)
@@ -92,6 +96,9 @@ impl<'a> Check<'a> {
                 "Duplicate" if is_raised(*version) => require(created(None), "it was not applied"),
                 "Written" | "Duplicate" => require(created(Some(*version)), "it did not create this version"),
                 _ if was_applied => Err("it was applied"),
+                "Unchanged" if created_before() && self.is_remembered(update, entity) => {
+                    Err("an earlier delivery was applied")
+                }
                 "Stale" => require(is_stale(), "no version is later"),
                 "Unchanged" => require(is_unchanged(), "it changes the latest item"),
                 _ => Err("unknown"),
@@ -113,6 +120,14 @@ impl<'a> Check<'a> {
                 require(has_no_map || self.can_fail(update), "the update is valid")
             }
         }
+    }
+
+    /// Returns `true` if the product knows each request of the entity, and each delivery of the update shows that there can be an
+    /// earlier one.
+    fn is_remembered(&self, update: &Update, entity: &Entity) -> bool {
+        // A purge that was interrupted can have removed a part, and the markers of a ledger expire.
+        let forgets = matches!(self.schedule.settings.window, None if self.has_expired_markers());
+        entity.era == 0 && !forgets && !self.can_fail(update) && self.is_traceable(update)
     }
 
     /// Returns `true` if history has a different item at the key of the image's version.

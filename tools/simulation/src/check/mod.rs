@@ -10,10 +10,15 @@ mod answers;
 mod history;
 mod model;
 mod operators;
+mod pruned;
 mod reads;
 mod record;
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    time::Duration,
+};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -21,10 +26,15 @@ use shared::domain::{keys::VersionDigits, ledger::Retention, recorded_at::Record
 
 use self::model::Image;
 use crate::{
+    clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
-    schedule::{Origin, Schedule, StepKind, Update},
+    schedule::{Origin, Schedule, Step, StepKind, Update},
+    stream::Written,
 };
+
+/// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
+const MAX_AHEAD: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
@@ -66,10 +76,12 @@ impl Check<'_> {
         self.check_invalid_records();
         for (name, entity) in &entities {
             self.check_history(name, entity);
+            self.check_pruned(name, entity);
             if !entity.is_restored_below {
                 self.check_request_ids(name, &entity.images);
             }
             self.check_times(name, &entity.images);
+            self.check_times_of_clocks(name, &entity.images);
         }
         self.check_recovery(&entities);
         self.check_audit();
@@ -79,7 +91,7 @@ impl Check<'_> {
         self.check_answers(&entities);
         self.check_liveness();
         self.check_reads();
-        self.check_as_of();
+        self.check_as_of(&entities);
     }
 
     fn add(&mut self, guarantee: u8, description: String) {
@@ -108,7 +120,7 @@ impl Check<'_> {
                 continue;
             };
             let is_near = |window| image.version.saturating_sub(before.version + 1) < u64::from(window);
-            let guaranteed = match self.schedule.settings.window {
+            let guaranteed = match self.schedule.settings.smallest_window() {
                 // A purge deletes the markers, and they expire.
                 None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
                 // Deleting v0 deletes the recent requests.
@@ -176,6 +188,32 @@ impl Check<'_> {
                 let description =
                     format!("{entity} v{version}: recorded at {recorded:?}, the version before at {before:?}");
                 self.add(7, description);
+            }
+        }
+    }
+
+    /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
+    fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
+        let is_set = |step: &Step| matches!(&step.kind, StepKind::FarAhead { entity: of, .. } if of == entity);
+        if self.schedule.steps.iter().any(is_set) {
+            return;
+        }
+        let mut processes = BTreeMap::new();
+        for image in images {
+            let Written { process, at, .. } = &self.evidence.stream[image.index];
+            // The clocks of operators and of stream-fn show virtual time.
+            let number = process.unwrap_or(usize::MAX);
+            processes
+                .entry(number)
+                .or_insert_with(|| ProcessClock::of(&self.schedule.settings, number));
+            let fastest = processes.values().map(|clock| clock.latest(*at)).max();
+            let recorded = RecordedAt::parse(image.recorded_at()).map_or(Duration::ZERO, RecordedAt::to_duration);
+            let ahead = recorded.saturating_sub(fastest.unwrap_or_default());
+            if image.request.is_some() && ahead > MAX_AHEAD {
+                let (version, ahead) = (image.version, ahead.as_millis());
+                let description = format!("{entity} v{version}: recorded {ahead} ms ahead of the fastest clock");
+                self.add(7, description);
+                return;
             }
         }
     }

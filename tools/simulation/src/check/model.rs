@@ -116,7 +116,19 @@ impl State {
         self.version > 0 && bare(&self.attributes) == bare(&after.attributes)
     }
 
+    /// Ends the state that an update does not start from: a deletion and the update after one start from an empty item.
+    fn end(&mut self, update: &Update) {
+        let is_deleted = self
+            .attributes
+            .get("Deleted")
+            .is_some_and(|value| value["BOOL"] == true);
+        if is_deleted || update.members["Deleted"] == true {
+            self.attributes.clear();
+        }
+    }
+
     fn apply(&mut self, update: &Update) {
+        self.end(update);
         for name in OF_UPDATE.iter().chain(&["Deleted"]) {
             self.attributes.remove(*name);
         }
@@ -144,11 +156,19 @@ impl State {
 impl State {
     /// Returns `true` if an update changes members of a map that does not exist.
     pub(super) fn has_no_map_for(&self, update: &Update) -> bool {
-        let mut after = self.attributes.clone();
+        let mut before = self.clone();
+        before.end(update);
+        let mut after = before.attributes;
         let members = update.members.as_object().into_iter().flatten();
         let mut nested = members.filter_map(|(name, value)| Some((name, members_to_update(value)?)));
         nested.any(|(name, members)| !update_members(after.get_mut(name), members))
     }
+}
+
+/// Returns `true` if a record can be the removal of attributes from a tombstone, which creates no version.
+fn is_removal(record: &Value, number: Option<u64>, state: &State) -> bool {
+    let image = &record["dynamodb"]["NewImage"];
+    text(record, "/eventName") == "MODIFY" && image["Deleted"]["BOOL"] == true && number == Some(state.version)
 }
 
 /// Returns the members of `{"$update": {…}}`.
@@ -295,6 +315,11 @@ impl<'a> Check<'a> {
                 continue;
             }
             let plain = plain(image);
+            if is_removal(record, number, &state) && plain == state.attributes {
+                // The same version with fewer attributes of the state that a deletion ended.
+                entity.states.push(state);
+                continue;
+            }
             let is_restored = entity.is_restored(written, number, state.version);
             let Some(number) = number.filter(|_| !is_restored) else {
                 if let Some(number) = number {

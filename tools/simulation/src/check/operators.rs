@@ -134,7 +134,12 @@ mod tests {
         if let Some(image) = image {
             record["dynamodb"]["NewImage"] = image;
         }
-        Written { record, author }
+        Written {
+            record,
+            author,
+            process: None,
+            at: std::time::Duration::from_secs(second),
+        }
     }
 
     fn latest(version: u64, second: u64) -> Written {

@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 use shared::domain::{keys::LATEST_KEY, version::Version};
 
-use super::{Check, text};
+use super::{
+    Check,
+    model::{Entity, Image},
+    text,
+};
 
 impl Check<'_> {
     /// 7: A read as of a time returns the last version that was recorded by then.
-    pub(super) fn check_as_of(&mut self) {
+    pub(super) fn check_as_of(&mut self, entities: &BTreeMap<&str, Entity>) {
         let mut times: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
         let mut latest: HashMap<&str, u64> = HashMap::new();
         for item in &self.evidence.items {
@@ -38,8 +42,18 @@ impl Check<'_> {
             if was_deleted || !is_complete || times.values().any(|time| time.is_empty()) {
                 continue;
             }
-            let versions = times.iter().filter(|(_, time)| **time <= read.time.as_str());
-            let expected = versions.map(|(version, _)| *version).max();
+            // The time of a version of the model, or from the stream, which the model does not know.
+            let images = entities.get(entity).map_or(&[][..], |entity| &entity.images);
+            let time_of = |image: &Image| match image.recorded_at() {
+                "" => times.get(&image.version).copied().unwrap_or_default().to_owned(),
+                time => time.to_owned(),
+            };
+            // The recovery, which follows the reads, can create versions.
+            let read_images = (images.iter()).filter(|image| image.index < self.evidence.recovered_from);
+            let modelled: Vec<_> = read_images.map(|image| (image.version, time_of(image))).collect();
+            let expected = (modelled.iter().rev())
+                .find(|(_, time)| *time <= read.time)
+                .map(|(version, _)| *version);
             if read.version != Ok(expected) {
                 let (time, version) = (&read.time, &read.version);
                 let description = format!("{entity}: the version as of {time} is {version:?} instead of {expected:?}");

@@ -21,17 +21,31 @@ pub(super) fn senders(update: &Update) -> Vec<String> {
     }
 }
 
-/// Returns the attributes of an image without keys and the attributes that no update names.
+/// Attributes of a tombstone that are not state.
+const OF_TOMBSTONE: [&str; 7] = [
+    "Deleted",
+    "RequestId",
+    "RestoredFrom",
+    "Actor",
+    "Reason",
+    "Time",
+    "Timestamp",
+];
+
+/// Returns the attributes of an image without keys and the attributes that no update names. A tombstone of writer-fn has only the
+/// state that its deletion set: other attributes can be removed from it later.
 pub(super) fn plain(image: &Value) -> Map<String, Value> {
     let mut plain = image.as_object().cloned().unwrap_or_default();
     for name in [
         "PK",
         "SK",
         "TTL",
+        "TombstoneStaged",
         "Latest",
         "RecentRequests",
         "RequestsSince",
-        "RequestsCheckpoint",
+        "RequestsDropped",
+        "RequestsAhead",
         "RequestPayload",
         "Sender",
         "RecordedAt",
@@ -39,6 +53,12 @@ pub(super) fn plain(image: &Value) -> Map<String, Value> {
         "RecordedTick",
     ] {
         plain.remove(name);
+    }
+    let state = plain.remove("TombstoneState").unwrap_or_default();
+    if image["Deleted"]["BOOL"] == true {
+        let is_own = image["RecordedVersion"]["N"] == image["Latest"]["N"];
+        plain.retain(|name, _| !is_own || OF_TOMBSTONE.contains(&name.as_str()));
+        plain.extend(state["M"].as_object().cloned().unwrap_or_default());
     }
     plain
 }

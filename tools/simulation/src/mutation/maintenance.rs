@@ -5,7 +5,7 @@ use shared::domain::{keys::LATEST_KEY, purge_marker};
 
 use super::{
     Mutation,
-    expressions::{CONDITION, has, remove, remove_condition, sort_key, weaken, writes},
+    expressions::{CONDITION, has, remove, remove_condition, replace, sort_key, weaken, writes},
 };
 
 pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
@@ -22,6 +22,7 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
             (Mutation::RevivedRequests, LATEST_KEY) if put.pointer("/Item/RecentRequests").is_some() => {
                 put["Item"]["RecentRequests"] = json!({"M": {}});
                 remove(&mut put["Item"], "RequestsSince");
+                remove(&mut put["Item"], "RequestsDropped");
             }
             _ => {}
         }
@@ -47,6 +48,13 @@ fn change_update(mutation: Mutation, update: &mut Value) {
         Mutation::RevivedRequests if raises => {
             update["ExpressionAttributeValues"][":requests"] = json!({"M": {}});
             update["ExpressionAttributeValues"][":since"] = json!({"N": "0"});
+            replace(
+                update,
+                "UpdateExpression",
+                "#dropped = :to",
+                "#dropped = if_not_exists(#none, :since)",
+            );
+            update["ExpressionAttributeNames"]["#none"] = json!("None");
         }
         Mutation::Floor => weaken(update, "#floor < :floor", "#floor >= :floor"),
         Mutation::Pin => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),

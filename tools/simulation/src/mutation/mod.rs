@@ -45,23 +45,29 @@ pub(crate) enum Mutation {
     AttachedRecord,
     /// The old image of a change to an attached table: there is none
     AttachedOldImage,
+    /// The floor of an attached table's history: there is none
+    AttachedFloor,
+    /// The entries by which the late versions of an attached table are found: there are none
+    AttachedLate,
     /// The conditions on the put of a version item, and the rule that a statement does not overwrite
     Condition,
     /// The put into quarantine: the record is stored under another key
     Quarantine,
-    /// The guard of an update that is sent again after a request without a response
+    /// The guard of an update that is sent again: the map may have dropped requests since the latest item was read
     RetryGuard,
     /// The raising of `RequestsSince` when requests are removed from the latest item
     RequestsSince,
+    /// The raising of `RequestsDropped` when requests are removed from the latest item
+    RequestsDropped,
     /// The choice of the requests that leave the latest item: the newest one leaves it, too
     Eviction,
     /// The condition under which an update creates the map of recent requests
     MapCreation,
-    /// The 5 s by which clocks may differ: the earliest time of a delivery is taken as exact
-    ClockTolerance,
+    /// The time at which an update was sent: it is taken for one that was sent 5 s later
+    SentTime,
     /// The condition that a version is later than the one before
     Clock,
-    /// The bounds by which a delayed request fails
+    /// The bounds by which a delayed request fails: the time of a first one, the version that was read before a later one
     Delay,
     /// The condition that an update by time is not older than the latest item
     Ratchet,
@@ -71,6 +77,12 @@ pub(crate) enum Mutation {
     MaximumVersion,
     /// The condition that the latest item has not expired
     Lifetime,
+    /// The condition that the latest item is no tombstone
+    EndedState,
+    /// The condition that the latest item is the tombstone that was read
+    Tombstone,
+    /// The condition that attributes are removed from the tombstone only that ended them
+    Removal,
     /// The condition of a transaction that the latest item is the one that was read
     StaleRead,
     /// The removal of an author that the update does not name
@@ -92,8 +104,12 @@ pub(crate) enum Mutation {
     PurgeMarker,
     /// The purge marker, as redrives and repairs read it: it covers no version
     RedriveMarker,
+    /// The floor, as stream-fn, redrives and repairs read it before they put a version: there is none
+    PrunedFloor,
     /// The latest item, as a redrive reads it: it counts every version
     AboveLatest,
+    /// The id of the table that a layout belongs to: it is the same for all tables
+    CopiedLayout,
     /// The keys that a read leaves unprocessed: there are none
     UnprocessedKeys,
     // Invocations, and times of operators.
@@ -111,6 +127,8 @@ pub(crate) enum Mutation {
     PurgeWait,
     /// The reads of both tables while history is being moved
     MigrationReads,
+    /// The check of the layout by stream-fn
+    StreamLayout,
     /// The wait of a migration before its last pass
     MigrationWait,
     /// The wait of a repair for versions that are not in history yet
@@ -170,9 +188,9 @@ impl Mutation {
     }
 
     /// Changes a request before the database receives it.
-    pub(crate) fn request(self, operation: &str, caller: Option<&Caller>, body: &mut Value) {
+    pub(crate) fn request(self, operation: &str, body: &mut Value) {
         self.change(body, |body| {
-            writes::change(self, operation, caller, body);
+            writes::change(self, operation, body);
             maintenance::change(self, operation, body);
         });
     }
@@ -249,6 +267,14 @@ impl Mutation {
             self.count();
         }
         self != Self::MigrationReads
+    }
+
+    /// Returns `true` if stream-fn checks the layout of the table.
+    pub(crate) fn checks_layout(self) -> bool {
+        if self == Self::StreamLayout {
+            self.count();
+        }
+        self != Self::StreamLayout
     }
 
     /// Returns the wait of a migration before its last pass.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::domain::{
+    attached::item::LATE_PREFIX,
     keys::{FLOOR_KEY, LATEST_KEY},
     purge_marker,
     version::Version,
@@ -13,6 +14,8 @@ use crate::{
     schedule::{HISTORY, TABLE},
 };
 
+/// Id of each table.
+const ANY_TABLE: &str = "any-table";
 /// Time of a purge marker that covers no version.
 const LONG_AGO: &str = "1970-01-01T00:00:00.000000000Z";
 
@@ -36,6 +39,15 @@ pub(super) fn change(
                 .filter(|item| item.get("Stream").is_some())
             {
                 item["RequestId"] = json!({"S": "1"});
+            }
+        }
+        (Mutation::AttachedFloor, "GetItem") if response["Item"]["SK"]["S"] == FLOOR_KEY => {
+            remove(response, "Item");
+        }
+        (Mutation::AttachedLate, "Query") => {
+            if let Some(items) = response.get_mut("Items").and_then(Value::as_array_mut) {
+                let is_entry = |item: &Value| item["SK"]["S"].as_str().is_some_and(|key| key.starts_with(LATE_PREFIX));
+                items.retain(|item| !is_entry(item));
             }
         }
         (Mutation::HistoryWait, "BatchGetItem") if is_writer => {
@@ -75,6 +87,10 @@ pub(super) fn change(
                 latest.entry("Deleted").or_insert_with(|| json!({"BOOL": false}));
             }
         }
+        (Mutation::CopiedLayout, "DescribeTable") => response["Table"]["TableId"] = json!(ANY_TABLE),
+        (Mutation::CopiedLayout, "GetItem") if response["Item"]["TableId"].is_object() => {
+            response["Item"]["TableId"] = json!({"S": ANY_TABLE});
+        }
         (Mutation::PurgeMarker, "BatchGetItem") if caller.is_some_and(Caller::is_stream_function) => {
             if let Some(found) = of_history(response) {
                 found.retain(|item| item["SK"]["S"] != purge_marker::SORT_KEY);
@@ -85,6 +101,11 @@ pub(super) fn change(
             for marker in read_items(response).into_iter().filter(is_marker) {
                 marker["PurgedAt"] = json!({"S": LONG_AGO});
                 marker["RecordedAt"] = json!({"S": LONG_AGO});
+            }
+        }
+        (Mutation::PrunedFloor, "BatchGetItem") => {
+            if let Some(found) = of_history(response) {
+                found.retain(|item| item["SK"]["S"] != FLOOR_KEY);
             }
         }
         (Mutation::AboveLatest, "BatchGetItem")

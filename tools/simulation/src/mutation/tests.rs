@@ -8,7 +8,6 @@ use serde_json::json;
 
 use self::examples::{Example, examples};
 use super::*;
-use crate::caller::Author;
 
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 
@@ -44,8 +43,7 @@ fn each_mutation_changes_the_requests_of_the_product() {
         for example in examples {
             let before = mutation.changes();
             match example {
-                Example::Request(file, after) => assert_request(mutation, file, false, after),
-                Example::RequestAfterFault(file, after) => assert_request(mutation, file, true, after),
+                Example::Request(file, after) => assert_request(mutation, file, after),
                 Example::DelayedRequest(file, after) => {
                     let (operation, original) = snapshot(file);
                     let mut body = original.clone();
@@ -83,7 +81,9 @@ fn each_mutation_changes_the_requests_of_the_product() {
                         mutation.lag(time),
                     ];
                     let changed = times.iter().filter(|changed| **changed != time).count();
-                    assert_eq!(changed + usize::from(!mutation.reads_both_tables()), 1, "{name}");
+                    let switches = [mutation.reads_both_tables(), mutation.checks_layout()];
+                    let disabled = switches.iter().filter(|is_enabled| !**is_enabled).count();
+                    assert_eq!(changed + disabled, 1, "{name}");
                 }
             }
             assert!(mutation.changes() > before, "{name} does not count its change");
@@ -91,14 +91,10 @@ fn each_mutation_changes_the_requests_of_the_product() {
     }
 }
 
-fn assert_request(mutation: Mutation, file: &str, had_fault: bool, after: &str) {
+fn assert_request(mutation: Mutation, file: &str, after: &str) {
     let (operation, original) = snapshot(file);
-    let caller = Caller::new(Author::StreamFunction);
-    if had_fault {
-        caller.set_fault();
-    }
     let mut body = original.clone();
-    mutation.request(&operation, Some(&caller), &mut body);
+    mutation.request(&operation, &mut body);
     match mutation.puts(&operation, &body) {
         Some(puts) => assert!(json!(puts).to_string().contains(after)),
         None if ["v0", "v00", "v7", "PurgedAt", "request#request-1"].contains(&after) => {
@@ -118,10 +114,9 @@ fn assert_contains_only_after(name: &str, before: &Value, after: &Value, text: &
 
 #[test]
 fn a_mutation_leaves_other_requests_as_they_are() {
-    let caller = Caller::new(Author::StreamFunction);
     for (mutation, file) in [
         (Mutation::Guard, "put_version"),
-        (Mutation::RetryGuard, "guard_since"),
+        (Mutation::RetryGuard, "guard_sent"),
         (Mutation::Condition, "revive_latest"),
         (Mutation::Revive, "put_version"),
         (Mutation::Raise, "write_version"),
@@ -132,7 +127,7 @@ fn a_mutation_leaves_other_requests_as_they_are() {
     ] {
         let (operation, original) = snapshot(file);
         let mut body = original.clone();
-        mutation.request(&operation, Some(&caller), &mut body);
+        mutation.request(&operation, &mut body);
         assert_eq!(body, original, "{}: {file}", mutation.name());
     }
 }
@@ -140,7 +135,7 @@ fn a_mutation_leaves_other_requests_as_they_are() {
 #[test]
 fn a_removed_entry_is_the_newest_one_too() {
     let (operation, mut body) = snapshot("recent_requests_replace");
-    Mutation::Eviction.request(&operation, None, &mut body);
+    Mutation::Eviction.request(&operation, &mut body);
     assert!(!body["UpdateExpression"].as_str().unwrap().contains(":entry"));
     // DynamoDB rejects a value that no expression uses.
     assert!(body["ExpressionAttributeValues"].get(":entry").is_none());

@@ -7,28 +7,30 @@ use super::{
     Mutation,
     expressions::{CONDITION, has, remove, remove_condition, replace, sort_key, weaken, writes},
 };
-use crate::{
-    caller::{Caller, lock},
-    requests::put_of,
-};
+use crate::requests::put_of;
 
 const UPDATE: &str = "UpdateExpression";
+/// Removal of the oldest request from the map.
+const OLDEST: &str = "#recent.#f0";
 const ANY_LATEST: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
 /// Replaces conditions on `Latest`: it holds for all latest items.
 const IS_ANY_LATEST: &str = "attribute_exists(#latest) OR attribute_not_exists(#latest)";
 /// Guard of an update that may have been sent before.
-const GUARD: &str = "#since <= :sent";
+const GUARD: &str = "#since < :sent";
+/// Guard of an update after an item was read.
+const BASE: &str = "#dropped <= :base";
 /// Condition that the version is later than the one before.
 const LATER: &str = "#recorded < :recorded";
-/// Condition that the version before is recent.
-const RECENT: &str = "#recorded < :end";
-/// Assumed difference between clocks in milliseconds, as in ADR 20.
-const CLOCK_DIFFERENCE: i64 = 5000;
+/// Milliseconds by which a message looks younger.
+const YOUNGER: i64 = 5000;
+/// Condition of an update that follows a deletion.
+const TOMBSTONE: &str = "(#deleted = :deleted AND #latest = :tombstone)";
+/// Condition of a request that removes ended attributes of a tombstone.
+const REMOVAL: &str = "#latest = :latest AND #deleted = :deleted";
 
-pub(super) fn change(mutation: Mutation, operation: &str, caller: Option<&Caller>, body: &mut Value) {
-    let had_fault = caller.is_some_and(|caller| *lock(&caller.had_fault));
+pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
     for update in writes("Update", operation, body) {
-        change_update(mutation, operation, had_fault, update);
+        change_update(mutation, operation, update);
     }
     for put in writes("Put", operation, body) {
         let is_mutated = match mutation {
@@ -48,16 +50,15 @@ pub(super) fn change(mutation: Mutation, operation: &str, caller: Option<&Caller
     }
 }
 
-fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &mut Value) {
+fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
     let is_single = operation == "UpdateItem";
     match mutation {
         Mutation::Guard if is_single => {
             weaken(update, "#request <> :request", "#request = :request");
             replace(update, CONDITION, "attribute_not_exists(#recent.#hash)", ANY_LATEST);
         }
-        Mutation::RetryGuard if had_fault => weaken(update, GUARD, "#since > :sent"),
-        // An update that removes requests has the condition that `RequestsSince` does not decrease. It becomes 0.
-        Mutation::RequestsSince if has(update, CONDITION, "#since <= :since") => {
+        Mutation::RetryGuard => weaken(update, BASE, "#dropped > :base"),
+        Mutation::RequestsSince if has(update, UPDATE, OLDEST) => {
             replace(
                 update,
                 UPDATE,
@@ -65,7 +66,15 @@ fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &
                 "#since = if_not_exists(#since, :zero)",
             );
         }
-        Mutation::Eviction if has(update, CONDITION, ":f0") => {
+        Mutation::RequestsDropped if has(update, UPDATE, OLDEST) => {
+            replace(
+                update,
+                UPDATE,
+                "#dropped = :dropped",
+                "#dropped = if_not_exists(#dropped, :zero)",
+            );
+        }
+        Mutation::Eviction if has(update, UPDATE, OLDEST) => {
             let entry = "#recent.#hash = if_not_exists(#latest, :zero) + :entry,";
             if has(update, UPDATE, entry) {
                 replace(update, UPDATE, entry, "");
@@ -77,11 +86,11 @@ fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &
             weaken(update, "attribute_not_exists(#recent)", "attribute_exists(#recent)");
             weaken(update, "#latest = :read", IS_ANY_LATEST);
         }
-        Mutation::ClockTolerance if !had_fault && has(update, CONDITION, GUARD) => {
+        Mutation::SentTime if has(update, CONDITION, GUARD) => {
             if let Some(sent) = update.pointer_mut("/ExpressionAttributeValues/:sent/N")
                 && let Some(millis) = sent.as_str().and_then(|millis| millis.parse::<i64>().ok())
             {
-                *sent = json!((millis + CLOCK_DIFFERENCE).to_string());
+                *sent = json!((millis + YOUNGER).to_string());
             }
         }
         Mutation::Fingerprint => {
@@ -107,6 +116,9 @@ fn change_update(mutation: Mutation, operation: &str, had_fault: bool, update: &
         }
         Mutation::MaximumVersion => weaken(update, "NOT #latest >= :max", "#latest >= :max"),
         Mutation::Lifetime => weaken(update, "NOT #ttl <= :now", "#ttl <= :now"),
+        Mutation::EndedState => weaken(update, "#deleted <> :deleted", "#deleted = :deleted"),
+        Mutation::Tombstone => weaken(update, TOMBSTONE, &format!("NOT ({TOMBSTONE})")),
+        Mutation::Removal => weaken(update, REMOVAL, &format!("NOT ({REMOVAL})")),
         Mutation::StaleRead if !is_single => {
             weaken(update, "#latest = :read", IS_ANY_LATEST);
             let rest = " AND (attribute_not_exists(#request)";
@@ -150,7 +162,7 @@ fn any_latest_exists(update: &mut Value) {
 pub(super) fn change_delayed(mutation: Mutation, operation: &str, body: &mut Value) {
     if mutation == Mutation::Delay && operation == "UpdateItem" {
         weaken(body, LATER, "#recorded >= :recorded");
-        weaken(body, RECENT, "#recorded >= :end");
+        weaken(body, BASE, "#dropped > :base");
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod audit;
 pub(crate) mod backfill;
+pub(crate) mod copy;
 pub(crate) mod desk;
 mod migrate;
 mod pin;

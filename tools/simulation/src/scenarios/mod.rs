@@ -3,6 +3,7 @@
 //! Unlike schedules they are not random. Each prints its figures as one JSON object, and fails if a guarantee is violated.
 
 mod endpoint;
+pub(crate) mod interleavings;
 pub(crate) mod outages;
 mod senders;
 mod settings;

@@ -16,7 +16,7 @@ use local::mapping::{
     Clock as _, Counters, Environment, InvocationOutcome, Invoker, Mapping, destination::Destination,
     failure::Document, position::InMemory,
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, domain::keys::LATEST_KEY};
 use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep, timeout};
@@ -113,7 +113,7 @@ impl Invoker for StreamFunction {
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
         let response = async {
-            let event = RawValue::from_string(payload.clone()).ok()?;
+            let event = payload.clone();
             let handle = self.writer.handle(&event, "lambda", Deadline::after(self.limit));
             let response = timeout(self.limit, handle).await.ok()?.ok()?;
             serde_json::to_value(response).ok()
@@ -165,7 +165,9 @@ async fn outage(stack: &Stack, lasts: Duration, fails: Fails) -> Result<Outcome,
         };
         client_with(&Endpoint(Arc::new(access)), stack.client())
     };
-    let writer = Writer::new(client(Fails::Writer), &stack.config).with_clock(clock.shifted(0));
+    let writer = Writer::new(client(Fails::Writer), &stack.config)
+        .with_checked_layout()
+        .with_clock(clock.shifted(0));
     let log = Arc::<Mutex<Log>>::default();
     let bucket = Bucket::default();
     let mapping = Mapping::<Outages> {
@@ -173,7 +175,9 @@ async fn outage(stack: &Stack, lasts: Duration, fails: Fails) -> Result<Outcome,
         identity: identity(),
         source: Stream(Arc::clone(&table)),
         invoker: StreamFunction {
-            writer: HistoryWriter::new(client(Fails::Stream), &stack.config).with_clock(clock.shifted(0)),
+            writer: HistoryWriter::new(client(Fails::Stream), &stack.config)
+                .with_checked_layout()
+                .with_clock(clock.shifted(0)),
             clock,
             limit: stack.stream_timeout,
             log: Arc::clone(&log),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use local::mapping::Clock as _;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::{clock::Deadline, domain::time::EpochMillis};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use writer_fn::{Writer, request::Carrier};
@@ -106,7 +106,7 @@ impl Senders<'_> {
 
     /// Returns the response of writer-fn, `None` after an error or a timeout.
     async fn invoke(&self, carrier: &Carrier, event: &Value) -> Option<Value> {
-        let event = RawValue::from_string(event.to_string()).ok()?;
+        let event = event.to_string();
         let limit = self.stack.writer_timeout;
         let handle = self.writer.handle_from(carrier, Some(&event), Deadline::after(limit));
         let response = timeout(limit, handle).await.ok()?.ok()?;

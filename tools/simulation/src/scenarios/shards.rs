@@ -30,7 +30,7 @@ use local::mapping::{
     position::{InMemory, Position},
     source::{Page, Shard, Source, SourceError},
 };
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 use tokio::{
@@ -240,7 +240,7 @@ impl Invoker for StreamFunction {
             }
         }
         let response = async {
-            let event = RawValue::from_string(payload).ok()?;
+            let event = payload;
             let handle = self.writer.handle(&event, "lambda", Deadline::after(self.limit));
             let response = timeout(self.limit, handle).await.ok()?.ok()?;
             serde_json::to_value(response).ok()
@@ -319,7 +319,9 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
         identity: identity(),
         source: Shards(Arc::clone(&world)),
         invoker: StreamFunction {
-            writer: HistoryWriter::new(client, &stack.config).with_clock(clock.shifted(0)),
+            writer: HistoryWriter::new(client, &stack.config)
+                .with_checked_layout()
+                .with_clock(clock.shifted(0)),
             world: Arc::clone(&world),
             limit: stack.stream_timeout,
         },

@@ -56,7 +56,8 @@ fn change(number: u64, from: &str, to: &str) -> Change {
     }
 }
 
-/// Versions, the newest first: `v2:7#old=a` is version 2, from record 7's old image, with state a; `+` marks a late one.
+/// Versions, the newest first: `v2:7#old=a` is version 2, from record 7's old image, with state a; `+` marks a late one, and `*` is a
+/// state that is not known.
 fn tail(versions: &[&str], is_complete: bool) -> Tail {
     let version = |text: &&str| {
         let is_late = text.ends_with('+');
@@ -66,13 +67,20 @@ fn tail(versions: &[&str], is_complete: bool) -> Tail {
             version: Version::new(version.parse().unwrap()).unwrap(),
             place: Place::parse(STREAM, id),
             is_late,
-            backfilled_at: None,
-            state: (state != "-").then(|| item(state)),
+            recorded_at: None,
+            is_backfilled: false,
+            state: match state {
+                "-" => KnownState::Deleted,
+                "*" => KnownState::Unknown,
+                state => KnownState::Item(item(state)),
+            },
         }
     };
     Tail {
         versions: versions.iter().map(version).collect(),
         is_complete,
+        is_consistent: true,
+        floor: Some(Version::FIRST),
     }
 }
 
@@ -124,6 +132,12 @@ fn new_changes() {
         ("a", "-", vec!["v1:7#old=a"], "Record 7=-"),
         // Late versions do not count.
         ("a", "b", vec!["v2:3=z+", "v1:5=a"], "Record 7=b"),
+        // The last state is not known.
+        ("a", "b", vec!["v1:5=*"], "Record 7=b"),
+        ("a", "-", vec!["v1:5=*"], "Record 7=-"),
+        ("a", "ax", vec!["v1:5=*"], "Unchanged"),
+        ("-", "b", vec!["v1:5=*"], "Missed 7#old=-, Record 7=b"),
+        ("?", "a", vec!["v1:5=*"], "Record 7=a"),
         // No old images.
         ("?", "ax", vec!["v1:5=a"], "Unchanged"),
         ("?", "b", vec!["v1:5=a"], "Record 7=b"),
@@ -213,6 +227,9 @@ fn an_item_is_compared_with_the_last_version_in_order() {
         (&["v1:7=a"], "-", Agreement::Differs),
         (&["v2:8=-", "v1:7=a"], "-", Agreement::Same),
         (&["v2:8=-", "v1:7=a"], "a", Agreement::Differs),
+        // Nothing shows that another state is not the omitted one.
+        (&["v1:7=*"], "a", Agreement::Same),
+        (&["v1:7=*"], "-", Agreement::Differs),
         // A late version is older than the one before it.
         (&["v2:6=b+", "v1:7=a"], "a", Agreement::Same),
         (&["v2:6=b+", "v1:7=a"], "b", Agreement::Differs),
@@ -230,8 +247,9 @@ fn backfilled(state: &str) -> Recorded {
         version: Version::FIRST,
         place: None,
         is_late: false,
-        backfilled_at: Some(RecordedAt::since_epoch(Duration::from_secs(1000))),
-        state: Some(item(state)),
+        recorded_at: Some(RecordedAt::since_epoch(Duration::from_secs(1000))),
+        is_backfilled: true,
+        state: KnownState::Item(item(state)),
     }
 }
 
@@ -247,6 +265,8 @@ fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
     let baseline = Tail {
         versions: vec![backfilled("s")],
         is_complete: true,
+        is_consistent: true,
+        floor: None,
     };
     for (second, from, to, expected) in [
         // Before the backfill, up to the tolerance of the clocks.
@@ -286,4 +306,153 @@ fn such_a_change_makes_no_version_when_it_comes_again_later() {
     // A change after the backfill that was not delivered.
     assert_eq!(decided(&at_second(1002, change(8, "s", "b")), &later), "Late 8=b");
     assert_eq!(decided(&at_second(2000, change(8, "b", "c")), &later), "Late 8=c");
+}
+
+#[test]
+fn a_change_is_dropped_only_after_a_consistent_read() {
+    let mut tail = tail(&["v2:9=c", "v1:5=a"], true);
+    for (number, from, to, dropped) in [
+        (10, "c", "cx", "Unchanged"),
+        (10, "?", "c", "Unchanged"),
+        (7, "b", "bx", "Unchanged"),
+        (5, "-", "a", "AlreadyRecorded"),
+    ] {
+        let change = change(number, from, to);
+        tail.is_consistent = true;
+        assert_eq!(decided(&change, &tail), dropped);
+        tail.is_consistent = false;
+        let expected = match dropped {
+            "Unchanged" => "ReadConsistently",
+            // The version itself was read.
+            other => other,
+        };
+        assert_eq!(decided(&change, &tail), expected);
+    }
+    // An insert fails if there is a newer version.
+    assert_eq!(decided(&change(10, "c", "d"), &tail), "Record 10=d");
+}
+
+#[test]
+fn a_record_before_the_kept_versions_is_pruned() {
+    let floor = |floor: u64, versions: &[&str]| Tail {
+        floor: Version::new(floor),
+        ..tail(versions, true)
+    };
+    let pinned = ["v7:9=d", "v6:8=c", "v2:5=b"];
+    for (number, kept, expected) in [
+        (10, floor(6, &pinned), "Record 10=z"),
+        (9, floor(6, &pinned), "AlreadyRecorded"),
+        // Between the versions that are kept, and before them.
+        (8, floor(7, &pinned), "AlreadyRecorded"),
+        (7, floor(6, &pinned), "Pruned"),
+        (6, floor(6, &pinned), "Pruned"),
+        (5, floor(6, &pinned), "AlreadyRecorded"),
+        (4, floor(6, &pinned), "Pruned"),
+        (4, floor(6, &pinned[..2]), "Pruned"),
+        (7, floor(1, &["v2:8=c", "v1:6=b"]), "Late 7=z"),
+        (5, floor(1, &["v2:8=c", "v1:6=b"]), "Late 5=z"),
+        (7, floor(3, &["v4:8=c", "v3:6=b"]), "Late 7=z"),
+        (5, floor(3, &["v4:8=c", "v3:6=b"]), "Pruned"),
+        // A late version above the floor says nothing about what was pruned before it.
+        (4, floor(3, &["v5:3=x+", "v4:8=c", "v3:6=b"]), "Pruned"),
+    ] {
+        let change = change(number, "z", "z");
+        let change = Change {
+            old: Some(item("d")),
+            ..change
+        };
+        assert_eq!(decided(&change, &kept), expected, "{number} {kept:?}");
+        if expected.starts_with("Late") || expected == "Pruned" {
+            let unread = Tail { floor: None, ..kept };
+            assert_eq!(decided(&change, &unread), "ReadFloor", "{number}");
+        }
+    }
+}
+
+#[test]
+fn times_do_not_decrease_along_the_places() {
+    let second = |second: u64| RecordedAt::since_epoch(Duration::from_secs(second));
+    let timed = |versions: &[(&str, u64)]| {
+        let texts: Vec<_> = versions.iter().map(|(text, _)| *text).collect();
+        let mut tail = tail(&texts, true);
+        for (version, (_, at)) in tail.versions.iter_mut().zip(versions) {
+            version.recorded_at = Some(second(*at));
+        }
+        tail
+    };
+    let times = |change: &Change, tail: &Tail| match decide(&table(), change, tail) {
+        Decision::Append(states) => {
+            let seconds = |state: &State| state.recorded_at.unwrap().to_duration().as_secs();
+            states.iter().map(seconds).collect::<Vec<_>>()
+        }
+        decision => panic!("{decision:?}"),
+    };
+    for (number, from, at, versions, expected) in [
+        (7, "a", 100, vec![("v1:5=a", 90)], vec![100]),
+        (7, "b", 100, vec![("v1:5=a", 90)], vec![100, 100]),
+        // The clock of the stream was set back.
+        (7, "b", 80, vec![("v1:5=a", 90)], vec![90, 90]),
+        // A late version is between its neighbors by place, also late ones.
+        (7, "b", 95, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
+        (7, "b", 80, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![90]),
+        (7, "b", 120, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![99]),
+        (
+            7,
+            "b",
+            91,
+            vec![("v3:6=x+", 93), ("v2:9=c", 99), ("v1:5=a", 90)],
+            vec![93],
+        ),
+        (
+            7,
+            "b",
+            98,
+            vec![("v3:8=x+", 95), ("v2:9=c", 99), ("v1:5=a", 90)],
+            vec![95],
+        ),
+    ] {
+        let change = at_second(at, change(number, from, "z"));
+        assert_eq!(
+            times(&change, &timed(&versions)),
+            expected,
+            "{number} {at} {versions:?}"
+        );
+    }
+    // Without a time of its own, a record has that of the version before.
+    assert_eq!(times(&change(7, "a", "z"), &timed(&[("v1:5=a", 90)])), [90]);
+    // The clock of a backfill can be ahead.
+    let baseline = Tail {
+        versions: vec![backfilled("s")],
+        ..tail(&[], true)
+    };
+    assert_eq!(times(&at_second(900, change(7, "s", "b")), &baseline), [900]);
+}
+
+#[test]
+fn a_late_state_names_the_versions_around_it() {
+    let around =
+        |number: u64, versions: &[&str]| match decide(&table(), &change(number, "y", "z"), &tail(versions, true)) {
+            Decision::Append(states) => {
+                let around = states[0].around.unwrap();
+                (around.after.map(Version::get), around.in_order.get())
+            }
+            decision => panic!("{decision:?}"),
+        };
+    let history = ["v5:6=x+", "v4:9=d", "v3:8#old=c", "v2:5=b", "v1:1#old=a"];
+    assert_eq!(around(7, &history), (Some(5), 4));
+    assert_eq!(around(8, &history), (Some(3), 4));
+    assert_eq!(around(2, &history), (Some(1), 4));
+    assert_eq!(around(2, &["v1:5=b"]), (None, 1));
+}
+
+#[test]
+fn a_large_old_image_is_looked_for_beyond_the_version() {
+    let mut change = change(7, "b", "c");
+    let old = change.old.as_mut().unwrap();
+    old.insert("text".to_owned(), AttributeValue::S("x".repeat(NEARLY_TOO_LARGE)));
+    assert_eq!(decided(&change, &tail(&["v3:7=c"], false)), "ReadMore");
+    let all = tail(&["v3:7=c", "v2:7#old=*", "v1:5=a"], false);
+    assert_eq!(decided(&change, &all), "AlreadyRecorded");
+    assert!(all.is_omitted(&change.place));
+    assert!(!tail(&["v3:7=c", "v2:6=*"], false).is_omitted(&change.place));
 }

@@ -32,11 +32,16 @@ fn table() -> AttachedTable {
 fn state(image: Value) -> State {
     State {
         place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
-        created_micros: Some(1_795_328_688_000_000),
+        recorded_at: Some(RecordedAt::of_stream_record(
+            1_795_328_688_000_000,
+            Version::new(12).unwrap(),
+        )),
         image: item(image),
         is_deleted: false,
         deleted_by: None,
         origin: StateOrigin::Record,
+        around: None,
+        omission: None,
     }
 }
 
@@ -93,21 +98,21 @@ fn a_state_is_stored_with_its_record_around_the_image() {
         assert_eq!(stored_json(12, deleted), expected);
     }
     let untimed = State {
-        created_micros: None,
+        recorded_at: None,
         ..state(json!({"id": {"S": "a"}}))
     };
     assert!(stored_json(1, untimed).get("RecordedAt").is_none());
 }
 
 #[test]
-fn a_deep_image_is_text() {
+fn a_deep_image_is_compressed() {
     let nested = |levels: usize| (1..levels).fold(json!({"S": "x"}), |inner, _| json!({"L": [inner]}));
-    for (levels, name) in [(31, "Image"), (32, "ImageJson")] {
+    for (levels, name) in [(31, "Image"), (32, "ImageDeflate")] {
         let image = json!({"id": {"S": "a"}, "deep": nested(levels), "no": {"N": "1.50"}});
         let stored = stored_json(1, state(image.clone()));
         assert!(stored.get(name).is_some(), "{levels}");
         let recorded = Recorded::of(item(stored.clone())).unwrap();
-        assert_eq!(recorded.state, Some(item(image.clone())));
+        assert!(recorded.state == KnownState::Item(item(image.clone())));
         let flat = serde_json::to_value(flat(item(stored))).unwrap();
         assert_eq!((&flat["deep"], &flat["no"]), (&image["deep"], &image["no"]));
     }
@@ -120,10 +125,10 @@ fn a_compressed_state_is_read_as_it_was() {
     let of = |state| stored(&table(), &entity, Version::FIRST, state, Compression::Deflate).unwrap();
     let stored = of(state(image.clone()));
     assert!(stored.contains_key("ImageDeflate") && !stored.contains_key("Image"));
-    assert_eq!(Recorded::of(stored.clone()).unwrap().state, Some(item(image.clone())));
+    assert!(Recorded::of(stored.clone()).unwrap().state == KnownState::Item(item(image.clone())));
     let flat = flat(stored);
     assert_eq!(flat["item:ImageDeflate"], s("of the user"));
-    assert_eq!(Recorded::of_flat(flat).unwrap().state, Some(item(image)));
+    assert!(Recorded::of_flat(flat).unwrap().state == KnownState::Item(item(image)));
     assert!(of(state(json!({"id": {"S": "a"}}))).contains_key("Image"));
 }
 
@@ -140,7 +145,7 @@ fn attributes_of_the_user_are_never_ours() {
     let stored = item(stored_json(3, state(image.clone())));
     let recorded = Recorded::of(stored.clone()).unwrap();
     assert_eq!((recorded.version.get(), recorded.is_late), (3, false));
-    assert_eq!(recorded.state, Some(item(image.clone())));
+    assert!(recorded.state == KnownState::Item(item(image.clone())));
     let flat = flat(stored);
     assert!(!is_deleted(&flat) && !marks::is_marked(&flat) && !marks::is_pinned(&flat));
     for name in names {
@@ -172,7 +177,7 @@ fn the_latest_item_is_a_version_with_a_number() {
     let version = crate::domain::version_item::latest_of(&latest).unwrap();
     assert_eq!(version.get(), 5);
     let view = VersionView::new(EntityId::new("E").unwrap(), version, latest);
-    assert_eq!(view.recorded_at.unwrap().to_string(), "2026-11-22T06:24:48.000003000Z");
+    assert_eq!(view.recorded_at.unwrap().to_string(), "2026-11-22T06:24:48.000012000Z");
     assert_eq!(view.attributes["item:TTL"], AttributeValue::N("1".to_owned()));
 }
 
@@ -185,7 +190,7 @@ fn an_item_of_another_program_has_no_place() {
         let other =
             item(json!({"PK": {"S": "E"}, "SK": {"S": "v0000000001"}, "RequestId": request_id, "Stream": stream}));
         let recorded = Recorded::of(other.clone()).unwrap();
-        assert_eq!((recorded.place, recorded.state), (None, Some(Item::default())));
+        assert!(recorded.place.is_none() && recorded.state == KnownState::Item(Item::default()));
         assert_eq!(flat(other.clone()), other);
     }
     assert!(Recorded::of(item(json!({"PK": {"S": "E"}, "SK": {"S": "floor"}}))).is_none());
@@ -223,9 +228,98 @@ fn a_baseline_of_a_backfill_has_no_place() {
         version: Version::FIRST,
         place: None,
         is_late: false,
-        backfilled_at: Some(read_at),
-        state: Some(image),
+        recorded_at: Some(read_at),
+        is_backfilled: true,
+        state: KnownState::Item(image),
     };
     assert_eq!(Recorded::of(stored.clone()), Some(expected.clone()));
     assert_eq!(Recorded::of_flat(flat(stored)), Some(expected));
+}
+
+#[test]
+fn a_late_version_is_found_by_its_time_and_place() {
+    let entity = EntityId::new("E").unwrap();
+    let version = |number: u64| Version::new(number).unwrap();
+    let late = |place: &str, second: i64| State {
+        place: Place::parse("2026-11-22T06:24:48.123", place).unwrap(),
+        recorded_at: Some(RecordedAt::of_stream_record(second * 1_000_000, version(4))),
+        origin: StateOrigin::Late,
+        around: Some(Around {
+            after: Some(version(2)),
+            in_order: version(3),
+            in_order_at: Some(RecordedAt::since_epoch(std::time::Duration::from_secs(9))),
+        }),
+        ..state(json!({"id": {"S": "a"}}))
+    };
+    let key = |state: &State| {
+        let entry = late_entry(&entity, version(4), state).unwrap();
+        assert!(late_entry_of(&entry) == Some((version(4), state.place.clone())));
+        crate::domain::keys::sort_key_of(&entry).unwrap().to_owned()
+    };
+    let ascending = [
+        late("99", 1),
+        late("7", 2),
+        late("12", 2),
+        late(&"9".repeat(40), 2),
+        late("1", 3),
+    ];
+    assert!(ascending.iter().map(key).is_sorted_by(|a, b| a < b));
+    let (from, to) = late_entries_until(ascending[2].recorded_at.unwrap());
+    let is_until = ascending.each_ref().map(|state| (&from..=&to).contains(&&key(state)));
+    assert_eq!(is_until, [true, true, true, true, false]);
+    // Only late versions with a time have one.
+    assert!(late_entry(&entity, version(4), &state(json!({}))).is_none());
+    let untimed = State {
+        recorded_at: None,
+        ..late("7", 2)
+    };
+    assert!(late_entry(&entity, version(4), &untimed).is_none());
+    // A probe that meets it divides the history at the version in order.
+    let stored = item(stored_json(4, late("7", 2)));
+    assert_eq!(late_key_of(&stored), Some(key(&late("7", 2))));
+    assert_eq!(late_key_of(&item(stored_json(4, state(json!({}))))), None);
+    let (divides, at) = dividing(version(4), &flat(stored.clone()));
+    assert_eq!(
+        (divides.get(), at.unwrap().to_string().as_str()),
+        (3, "1970-01-01T00:00:09.000000000Z")
+    );
+    assert_eq!(
+        dividing(version(4), &flat(item(stored_json(4, state(json!({}))))))
+            .0
+            .get(),
+        4
+    );
+    let mut flat = flat(stored);
+    let change = StreamChange::take(&mut flat).unwrap();
+    assert_eq!(change.after.map(Version::get), Some(2));
+    assert!(
+        !["After", "InOrder", "InOrderAt"]
+            .iter()
+            .any(|name| flat.contains_key(*name))
+    );
+}
+
+#[test]
+fn an_omitted_state_leaves_the_key() {
+    let mut large = state(json!({"id": {"S": "a"}, "rev": {"S": "r7"}, "text": {"S": "xyz"}}));
+    let bytes = size::of_item(&large.image);
+    assert!(large.omit(&table(), OmissionReason::TooLarge));
+    assert!(!large.omit(&table(), OmissionReason::Rejected));
+    let stored = stored_json(12, large);
+    assert_eq!(stored["Image"], json!({"M": {"id": {"S": "a"}}}));
+    assert_eq!(
+        stored["Omitted"],
+        json!({"M": {"Bytes": {"N": bytes.to_string()}, "Reason": {"S": "TooLarge"}}})
+    );
+    let stored = item(stored);
+    assert!(Recorded::of(stored.clone()).unwrap().state == KnownState::Unknown);
+    let view = VersionView::of_attached(EntityId::new("E").unwrap(), Version::new(12).unwrap(), flat(stored));
+    assert!(view.is_omitted());
+    assert_eq!(
+        view.record_json()["Omitted"],
+        json!({"Bytes": bytes, "Reason": "TooLarge"})
+    );
+    assert_eq!(view.attributes.keys().collect::<Vec<_>>(), ["id"]);
+    // A key only is complete.
+    assert!(!state(json!({"id": {"S": "a"}})).omit(&table(), OmissionReason::TooLarge));
 }

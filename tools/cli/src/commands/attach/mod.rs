@@ -21,6 +21,7 @@ use shared::{
         Store, client::error::ErrorKind, maintain::enable_stream::EnableStreamError,
         read::attachable_table::AttachableTable,
     },
+    json,
 };
 
 use crate::{
@@ -155,9 +156,8 @@ impl Attach {
     }
 
     fn options(&self) -> Result<Options, CliError> {
-        let filter = self.filter.as_deref().map(serde_json::from_str).transpose();
-        // The message of the parser contains no part of the text.
-        let filter: Option<Value> = filter.map_err(|error| CliError::usage("--filter", error))?;
+        let filter = self.filter.as_deref().map(json::parse).transpose();
+        let filter = filter.map_err(|error| CliError::usage("--filter", error))?;
         Ok(Options {
             history_table: self.history_table.clone(),
             version_attribute: self.version_attribute.clone(),

@@ -211,9 +211,10 @@ impl Selection {
         }
         let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
         // A late version never was the state of the item, so it is neither a change of the version before it, nor is the next
-        // one a change of it.
-        let is_late = view.is_late() || previous.is_some_and(VersionView::is_late);
-        let compared = if !is_late && (previous.is_some() || view.version == Version::FIRST) {
+        // one a change of it. An omitted state is not known.
+        let is_incomparable = |view: &VersionView| view.is_late() || view.is_omitted();
+        let is_incomparable = is_incomparable(&view) || previous.is_some_and(is_incomparable);
+        let compared = if !is_incomparable && (previous.is_some() || view.version == Version::FIRST) {
             Compared::With(Comparison::new(previous, &view))
         } else {
             Compared::Unknown

@@ -3,9 +3,10 @@
 use std::{fmt, path::PathBuf};
 
 use operations::progress::Progress as _;
-use serde_json::{Deserializer, Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, names, update::ID},
+    json::{self, InvalidJson, Reader},
     patterns::time_series::{LoadError, State, StateTime, TimeSeries},
 };
 
@@ -107,35 +108,42 @@ fn parse(text: &str) -> Result<Parsed, String> {
 
 /// Returns the objects of the text with the offset of each. Those after a syntax error are unknown.
 fn objects<'a>(text: &'a str, errors: &mut Vec<(Position, String)>) -> Vec<(usize, &'a str)> {
-    let mut found: Vec<&RawValue> = Vec::new();
+    let mut found = Vec::new();
+    let mut reader = Reader::new(text);
     let parsed = if text.trim_start().starts_with('[') {
-        serde_json::from_str(text).map(|array| found = array)
+        elements(&mut reader, &mut found)
     } else {
-        let mut objects = Deserializer::from_str(text).into_iter();
-        objects.try_for_each(|object| object.map(|object| found.push(object)))
+        lines(&mut reader, &mut found)
     };
-    if let Err(error) = parsed {
-        let position = Position {
-            line: error.line(),
-            column: error.column(),
-        };
-        errors.push((position, without_position(&error)));
+    if let Err(InvalidJson { reason, line, column }) = parsed {
+        errors.push((Position { line, column }, reason.to_string()));
     }
-    let start = text.as_ptr().addr();
-    let offset = |object: &&'a RawValue| (object.get().as_ptr().addr() - start, object.get());
-    found.iter().map(offset).collect()
+    found
 }
 
-/// Returns the message of a syntax error, which ends with its position otherwise.
-fn without_position(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let message = text.rsplit_once(" at line ").map(|(message, _)| message.to_owned());
-    message.unwrap_or(text)
+fn elements<'a>(reader: &mut Reader<'a>, found: &mut Vec<(usize, &'a str)>) -> Result<(), InvalidJson> {
+    reader.begin_list()?;
+    while reader.next_element()? {
+        found.push(object(reader)?);
+    }
+    reader.end()
+}
+
+fn lines<'a>(reader: &mut Reader<'a>, found: &mut Vec<(usize, &'a str)>) -> Result<(), InvalidJson> {
+    while reader.end().is_err() {
+        found.push(object(reader)?);
+    }
+    Ok(())
+}
+
+fn object<'a>(reader: &mut Reader<'a>) -> Result<(usize, &'a str), InvalidJson> {
+    let text = reader.skip()?;
+    Ok((reader.position() - text.len(), text))
 }
 
 /// Parses one state: with `ID` and `Time`, as `state list` prints it, or with the keys of its item.
 fn state(object: &str) -> Result<(EntityId, State), String> {
-    let value = serde_json::from_str(object).map_err(|error| without_position(&error))?;
+    let value = json::parse(object).map_err(|error| error.reason.to_string())?;
     let Value::Object(mut members) = value else {
         return Err("it is not a JSON object".to_owned());
     };

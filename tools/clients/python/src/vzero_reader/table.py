@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import times
 from .errors import EntityNotFound, InvalidLatest, LimitReached, UnknownTime, VersionNotFound, VersionPruned
 from .layout import CONFIG, FLOOR_KEY, LATEST_KEY, MAX_VERSION, Item, Layout, is_expired, number, text
-from .version import Version, flat
+from .version import IMAGE_DEFLATE, Version, flat, joined, part_keys
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -334,8 +334,17 @@ class Table:
         return self.layout.history or self.name
 
     def _flat(self, item: Item, table: str) -> Item:
-        is_version = table != self.name and self.layout.version_of(text(item, "SK") or "") is not None
-        return flat(item) if is_version else item
+        """Converts a version item to a flat one. Beside the latest items, it has an image only if it is compressed."""
+        is_version = self.layout.version_of(text(item, "SK") or "") is not None
+        if not is_version or (table == self.name and IMAGE_DEFLATE not in item):
+            return item
+        keys = part_keys(item)
+        if keys:
+            further = [self._stored_item(table, text(item, "PK") or "", key) for key in keys]
+            if None in further:
+                return item
+            item = joined(item, [part for part in further if part is not None])
+        return flat(item)
 
     def _get(self, entity: str, sort_key: str) -> Item | None:
         """Reads an item of history."""
@@ -345,10 +354,14 @@ class Table:
         return item
 
     def _get_from(self, table: str, entity: str, sort_key: str) -> Item | None:
-        key = {"PK": {"S": entity}, "SK": {"S": sort_key}}
-        output = self._client.get_item(TableName=table, Key=key, ConsistentRead=self._consistent)
-        item: Item | None = output.get("Item")
+        item = self._stored_item(table, entity, sort_key, self._consistent)
         return item if item is None or sort_key == CONFIG[1] else self._flat(item, table)
+
+    def _stored_item(self, table: str, entity: str, sort_key: str, consistent: bool = True) -> Item | None:
+        key = {"PK": {"S": entity}, "SK": {"S": sort_key}}
+        output = self._client.get_item(TableName=table, Key=key, ConsistentRead=consistent)
+        item: Item | None = output.get("Item")
+        return item
 
 
 def _counter(entity: str, latest: Item) -> int:

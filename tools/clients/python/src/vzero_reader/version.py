@@ -14,12 +14,13 @@ from . import times
 from .errors import UnknownTime
 from .layout import Item, number, text
 
-IMAGE, IMAGE_JSON, IMAGE_DEFLATE = "Image", "ImageJson", "ImageDeflate"
+IMAGE, IMAGE_DEFLATE, PARTS = "Image", "ImageDeflate", "Parts"
 # Maximum length in bytes of the JSON of a compressed version.
-_MAX_JSON = 16 * 2**20
+_MAX_JSON = 24 * 2**20
 # Attributes of the latest item only.
 _OF_LATEST = {
-    "Latest", "RecentRequests", "RequestsSince", "RequestsCheckpoint", "RecordedVersion", "RecordedTick", "TTL",
+    "Latest", "RecentRequests", "RequestsSince", "RequestsDropped", "RequestsAhead", "RecordedVersion", "RecordedTick", "TTL",
+    "TombstoneState", "TombstoneStaged",
 }  # fmt: skip
 # Attributes that belong to one version.
 _OF_VERSION = {
@@ -28,6 +29,8 @@ _OF_VERSION = {
 BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
     "PK", "SK", "RecordedAt", "RecordedBy", "Deleted", "TombstoneExpires", "Pinned",
 }  # fmt: skip
+# Attributes of a latest item that is a tombstone and are not state. Its state is in `TombstoneState`.
+_OF_TOMBSTONE = BOOKKEEPING | {"Time", "Timestamp"}
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,11 @@ def _of_latest(item: Item, version: int) -> Item:
         # Another program incremented `Latest`, and left the record of an older version.
         left_out |= _OF_VERSION
     own = {name: of for name, of in item.items() if name not in left_out}
+    if item.get("Deleted") == {"BOOL": True}:
+        if recorded_version == version:
+            # What is left of the state before the deletion, and not removed yet.
+            own = {name: of for name, of in own.items() if name in _OF_TOMBSTONE}
+        own |= item.get("TombstoneState", {}).get("M", {})
     nanos = times.parse(text(item, "RecordedAt") or "")
     if recorded_version == version and nanos is not None:
         tick = _whole(number(item, "RecordedTick")) or 0
@@ -101,9 +109,21 @@ def _whole(number: Decimal | None) -> int | None:
     return int(number) if number is not None and number >= 0 and number == int(number) else None
 
 
+def part_keys(item: Item) -> list[str]:
+    """Returns the sort keys of the further parts of a stored version item, none if it is not in parts."""
+    parts = number(item, PARTS) if "B" in item.get(IMAGE_DEFLATE, {}) else None
+    return [f"part#{text(item, 'SK')}#{part}" for part in range(2, int(parts or 0) + 1)]
+
+
+def joined(item: Item, further: list[Item]) -> Item:
+    """Adds the further parts, in their order, to a stored version item."""
+    image = b"".join(part[IMAGE_DEFLATE]["B"] for part in [item, *further])
+    return {**{name: of for name, of in item.items() if name != PARTS}, IMAGE_DEFLATE: {"B": image}}
+
+
 def flat(item: Item) -> Item:
-    """Converts a version item of a history table, whose attributes are in one of the three images, to a flat one."""
-    names = [name for name in (IMAGE, IMAGE_JSON, IMAGE_DEFLATE) if name in item]
+    """Converts a version item, whose attributes are in one of the two images, to a flat one."""
+    names = [name for name in (IMAGE, IMAGE_DEFLATE) if name in item]
     if len(names) != 1:
         return item
     [name] = names
@@ -122,12 +142,9 @@ def _image(name: str, of: Any) -> Mapping[str, Any] | None:
     if name == IMAGE:
         image = of.get("M")
         return image
-    if name == IMAGE_DEFLATE:
-        if "B" not in of:
-            return None
-        image = json.loads(_inflated(of["B"]))
-    else:
-        image = json.loads(of.get("S", ""))
+    if "B" not in of:
+        return None
+    image = json.loads(_inflated(of["B"]))
     # In a text, binary values are base64, which boto3 decodes only in responses.
     return None if image is None else {key: _decoded(member) for key, member in image.items()}
 

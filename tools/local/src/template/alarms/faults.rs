@@ -174,7 +174,7 @@ pub(super) const FAULTS: &[Fault] = &[
         adds: |_| vec![(Of::Writer, "Errors", 1)],
     },
     Fault {
-        name: "stream-fn does not start, is killed, or times out",
+        name: "stream-fn does not start, is killed, or times out, or does not have the layout of the table",
         alarm: "StreamErrorsAlarm",
         minutes: 7,
         silences: PROGRESS,

@@ -106,7 +106,7 @@ async fn records_of_an_attached_table_are_whole() {
         expected["dynamodb"]["ApproximateCreationDateTime"],
     ) = (json!("arn"), json!(1_795_328_688));
     expected["userIdentity"] = json!({"type": "Service", "principalId": "dynamodb.amazonaws.com"});
-    let found: Value = serde_json::from_str(fetched.records[0].get()).unwrap();
+    let found: Value = serde_json::from_str(&fetched.records[0]).unwrap();
     assert_eq!(found, expected);
 }
 

@@ -1,8 +1,12 @@
 //! Situations for which a guard exists, and which random steps seldom create: few updates at chosen times.
 
+mod deletions;
 mod functions;
+mod layouts;
 mod migration;
 mod operators;
+mod pruned;
+mod writers;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -16,7 +20,16 @@ pub(super) type Situation = fn(&mut Rng, &mut Schedule);
 pub(super) fn pick(rng: &mut Rng) -> Situation {
     super::pick(
         rng,
-        &[functions::SITUATIONS, operators::SITUATIONS, migration::SITUATIONS].concat(),
+        &[
+            functions::SITUATIONS,
+            deletions::SITUATIONS,
+            operators::SITUATIONS,
+            migration::SITUATIONS,
+            layouts::SITUATIONS,
+            pruned::SITUATIONS,
+            writers::SITUATIONS,
+        ]
+        .concat(),
     )
 }
 
@@ -50,6 +63,7 @@ impl Schedule {
             entity: entity.to_owned(),
             members,
             origin,
+            sent_offset: 0,
         });
         number
     }

@@ -11,8 +11,6 @@ use crate::caller::Author;
 pub(super) enum Example {
     /// A request with the operation in the snapshot, and text that it contains only afterwards.
     Request(&'static str, &'static str),
-    /// As [`Self::Request`], from an invocation that had a fault.
-    RequestAfterFault(&'static str, &'static str),
     /// As [`Self::Request`], after its sender stopped waiting for it.
     DelayedRequest(&'static str, &'static str),
     /// The request of a snapshot, and its response, which a function receives.
@@ -47,7 +45,7 @@ impl Sender {
 /// Returns what each mutation must change. A new mutation needs an example.
 #[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
-    use Example::{Batch, DelayedRequest, Event, Failures, Record, Request, RequestAfterFault, Response, Time};
+    use Example::{Batch, DelayedRequest, Event, Failures, Record, Request, Response, Time};
     use Mutation as M;
     let version =
         json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}});
@@ -59,6 +57,16 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::AttachedOldImage => vec![Record(
             json!({"dynamodb": {"Keys": {"id": {"S": "i"}}, "OldImage": {"id": {"S": "i"}}}}),
+        )],
+        M::AttachedFloor => vec![Response(
+            Sender::Stream,
+            "get_item",
+            json!({"Item": {"SK": {"S": "floor"}, "Floor": {"N": "2"}}}),
+        )],
+        M::AttachedLate => vec![Response(
+            Sender::Stream,
+            "attached_tail",
+            json!({"Items": [{"SK": {"S": "late#2026"}}]}),
         )],
         M::Guard => vec![
             Request("write_stream", "#request = :request)"),
@@ -74,10 +82,14 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Request("write_transaction", "v7"),
         ],
         M::Quarantine => vec![Request("quarantine", "lost#")],
-        M::RetryGuard => vec![RequestAfterFault("guard_since", "(#since <= :sent OR #since > :sent)")],
         M::RequestsSince => vec![Request(
             "recent_requests_replace",
             "#since = if_not_exists(#since, :zero)",
+        )],
+        M::RetryGuard => vec![Request("guard_base", "(#dropped <= :base OR #dropped > :base)")],
+        M::RequestsDropped => vec![Request(
+            "recent_requests_replace",
+            "#dropped = if_not_exists(#dropped, :zero)",
         )],
         M::Eviction => vec![Request("recent_requests_replace", "REMOVE #recent.#f0")],
         M::MapCreation => vec![
@@ -90,14 +102,14 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
                 "(attribute_not_exists(#recent) OR attribute_exists(#recent))",
             ),
         ],
-        M::ClockTolerance => vec![Request("guard_since", "")],
+        M::SentTime => vec![Request("guard_sent", "\"5007\"")],
         M::Clock => vec![Request(
             "write_version",
             "(#recorded < :recorded OR #recorded >= :recorded)",
         )],
         M::Delay => vec![
             DelayedRequest("write_version", "(#recorded < :recorded OR #recorded >= :recorded)"),
-            DelayedRequest("write_version_tick", "(#recorded < :end OR #recorded >= :end)"),
+            DelayedRequest("guard_base", "(#dropped <= :base OR #dropped > :base)"),
         ],
         M::Ratchet => vec![
             Request(
@@ -118,6 +130,12 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         ],
         M::MaximumVersion => vec![Request("write_version", "(NOT #latest >= :max OR #latest >= :max)")],
         M::Lifetime => vec![Request("write_version", "(NOT #ttl <= :now OR #ttl <= :now)")],
+        M::EndedState => vec![Request(
+            "write_version",
+            "(#deleted <> :deleted OR #deleted = :deleted)",
+        )],
+        M::Tombstone => vec![Request("write_version_after_deletion", "OR NOT ((#deleted = :deleted")],
+        M::Removal => vec![Request("remove_ended_state", "OR NOT (#latest = :latest AND")],
         M::StaleRead => vec![
             Request("write_transaction", "(#latest = :read OR "),
             Request(
@@ -154,7 +172,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::Fingerprint => vec![
             Request("write_version", "{\"N\":\"1\"}"),
-            Request("recent_requests_create", "\"M\":{\"GfEGS2Gd\":{\"N\":\"1\"}}"),
+            Request("recent_requests_create", "\"M\":{\"GfEGS2G\":{\"N\":\"1\"}}"),
             Response(
                 Sender::Writer,
                 "batch_get_items",
@@ -176,10 +194,20 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Response(Sender::Operator, "purge_markers", marker()),
             Request("purge_marker_raised", "PurgedAt"),
         ],
+        M::PrunedFloor => vec![Response(
+            Sender::Operator,
+            "purge_markers",
+            json!({"Responses": {"Table": [{"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": "3"}}]}}),
+        )],
         M::AboveLatest => vec![Response(
             Sender::Operator,
             "counted_versions",
             json!({"Responses": {"Table": []}}),
+        )],
+        M::CopiedLayout => vec![Response(
+            Sender::Operator,
+            "describe_table",
+            json!({"Table": {"TableId": "id"}}),
         )],
         M::UnprocessedKeys => vec![Response(
             Sender::Operator,
@@ -196,7 +224,9 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::PartialFailures => vec![Failures(Mutation::stream_response)],
         M::MessageFailures => vec![Failures(Mutation::writer_response)],
-        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads => vec![Time],
+        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads | M::StreamLayout => {
+            vec![Time]
+        }
         M::Filter => vec![Record(json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}}))],
         M::OwnVersion => vec![Record(json!({
             "dynamodb": {"NewImage": {"Latest": {"N": "2"}, "RecordedVersion": {"N": "1"}}},

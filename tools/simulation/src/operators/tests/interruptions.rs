@@ -202,13 +202,22 @@ fn table(world: &World) -> Vec<Value> {
             "RecordedAt",
             "RecordedTick",
             "RequestsSince",
-            "RequestsCheckpoint",
+            "RequestsDropped",
+            "RequestsAhead",
             "PurgedAt",
             "TTL",
         ] {
             if let Some(value) = item.get_mut(name) {
                 *value = json!("a time");
             }
+        }
+        // The last digits of an entry are the time at which the request was sent.
+        let requests = item.pointer_mut("/RecentRequests/M").and_then(Value::as_object_mut);
+        for (_, request) in requests.into_iter().flatten() {
+            let number = request["N"].as_str().unwrap_or_default();
+            let (version, fraction) = number.split_once('.').unwrap_or((number, ""));
+            let check = fraction.get(..5).unwrap_or(fraction);
+            *request = json!({"N": format!("{version}.{check}")});
         }
     }
     items

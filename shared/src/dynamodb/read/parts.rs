@@ -1,0 +1,57 @@
+//! Further parts of [versions in parts](crate::domain::layout): `GetItem` of each, after a read that returned the version item.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::{
+    domain::{Item, keys::partition_key_of, layout, marks::is_expired},
+    dynamodb::{Store, client::error::ServiceError, read::get_item},
+};
+
+impl Store {
+    /// Converts items of a table to ones whose attributes are flat, in their order. The parts of versions are read consistently and
+    /// joined: few versions of nearly 400 KB have some, so nearly all reads need no further request.
+    ///
+    /// A version without all of its parts stays as it is: it is being purged or moved, or has expired.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub(crate) async fn flat_all(
+        &self,
+        items: impl Iterator<Item = HashMap<String, AttributeValue>>,
+        table: &str,
+    ) -> Result<Vec<Item>, ServiceError> {
+        let mut items: Vec<_> = items.map(Item::from).collect();
+        let now = self.clock.now();
+        for item in &mut items {
+            let is_version = self.digits.version_of_item(item).is_some() && !is_expired(item, now);
+            let keys = if is_version {
+                layout::part_keys(item)
+            } else {
+                Vec::new()
+            };
+            if !keys.is_empty() {
+                // Boxed, to keep the future of a read small.
+                Box::pin(self.join(item, keys, table)).await?;
+            }
+        }
+        Ok(items.into_iter().map(|item| self.flat(item, table)).collect())
+    }
+
+    /// Joins a version item with the parts that have these sort keys, if they exist.
+    async fn join(&self, item: &mut Item, keys: Vec<String>, table: &str) -> Result<(), ServiceError> {
+        let mut further = Vec::with_capacity(keys.len());
+        for key in keys {
+            // Writers and readers of every kind may use this operation.
+            let request = get_item::request(partition_key_of(item).unwrap_or_default(), &key, true, table);
+            let output = request.send_with(&self.client).await;
+            let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+            let Some(part) = output.item else { return Ok(()) };
+            further.push(Item::from(part));
+        }
+        layout::join(item, further);
+        Ok(())
+    }
+}

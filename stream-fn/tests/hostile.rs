@@ -1,0 +1,143 @@
+//! Records that must not harm the others of their batch.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{clock, clock::Deadline, config::Config, domain::attached::AttachedTable};
+use stream_fn::HistoryWriter;
+use testkit::{
+    hostile::{NUMBER, RAW_VALUE, overflow},
+    replay,
+    scripted::{Reply, Scripted},
+};
+
+const DEFINITION: &str = r#"{
+    "TableName": "Orders",
+    "KeySchema": [{"AttributeName": "$serde_json::private::RawValue", "KeyType": "HASH"}],
+    "AttributeDefinitions": [{"AttributeName": "$serde_json::private::RawValue", "AttributeType": "S"}]
+}"#;
+
+fn record(number: u64, keys: &Value, attributes: &Value) -> Value {
+    let mut image = keys.clone();
+    for (name, value) in attributes.as_object().unwrap() {
+        image[name] = value.clone();
+    }
+    let change = json!({
+        "Keys": keys, "NewImage": image, "SequenceNumber": number.to_string(),
+        "ApproximateCreationDateTime": clock::since_epoch().as_secs(),
+    });
+    let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
+    json!({"eventName": "INSERT", "eventSourceARN": arn, "dynamodb": change})
+}
+
+fn latest(number: u64, attributes: &Value) -> Value {
+    let mut record = record(
+        number,
+        &json!({"PK": {"S": format!("E{number}")}, "SK": {"S": "v0"}}),
+        attributes,
+    );
+    record["dynamodb"]["NewImage"]["Latest"] = json!({"N": "1"});
+    record
+}
+
+/// Returns the sequence numbers of the failed records, and the bodies of the answered requests. Panics before a request with this text.
+async fn handle(config: &Config, event: &str, panics_for: &'static str) -> (Vec<String>, Vec<String>) {
+    let http = Scripted::new(move |operation, body| {
+        let text = body.to_string();
+        assert!(panics_for.is_empty() || !text.contains(panics_for), "a defect");
+        let count = body["Statements"].as_array().map_or(0, Vec::len);
+        Reply::now(match operation {
+            "Query" => json!({"Items": [], "Count": 0}),
+            "BatchExecuteStatement" => json!({"Responses": vec![json!({}); count]}),
+            _ => json!({}),
+        })
+    });
+    let writer = HistoryWriter::new(replay::client(http.clone()), config);
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let response = writer.handle(event, "lambda", deadline).await.unwrap();
+    let failures = response.batch_item_failures.into_iter();
+    let failed = failures.map(|failure| failure.item_identifier.unwrap()).collect();
+    let sent = http.answered().into_iter().map(|(_, body)| body.to_string()).collect();
+    (failed, sent)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_fails_only_its_own_record() {
+    let mut records: Vec<_> = (1..=60)
+        .map(|number| latest(number, &json!({"A": {"S": "a"}})))
+        .collect();
+    records[29] = latest(30, &json!({"A": {"S": "defect"}}));
+    let event = json!({"Records": records}).to_string();
+    let (failed, sent) = handle(&replay::settings(), &event, "defect").await;
+    assert_eq!(failed, ["30"]);
+    let is_sent = |number: usize| sent.iter().any(|body| body.contains(&format!("\"E{number}\"")));
+    assert!((1..=60).all(|number| is_sent(number) == (number != 30)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reserved_names_are_data_at_each_position() {
+    let attributes = |name: &str| {
+        json!({
+            name: {"S": "[1"},
+            "M": {"M": {name: {"S": "{\"x\": 1}"}}},
+            "N": {"L": [{"M": {name: {"M": {name: {"N": "1"}}}}}]},
+            "Set": {"SS": [name]},
+        })
+    };
+    for name in [RAW_VALUE, NUMBER] {
+        let mut record = latest(1, &attributes(name));
+        record["dynamodb"]["Keys"][name] = json!({"S": "[1"});
+        record["userIdentity"] = json!({name: "1"});
+        record[name] = json!("[1");
+        // A document that overflows the stack of a parser, in a member that is not read, and in one that is.
+        let event = json!({"Records": [record], name: "1"}).to_string();
+        let deep = overflow(120, 60);
+        let event = event.replacen('{', &format!("{{\"other\": {deep}, "), 1);
+        let malformed = format!(r#"{{"dynamodb": {{"SequenceNumber": "2", "Keys": {deep}}}}}"#);
+        let event = event.replacen("\"Records\":[", &format!("\"Records\":[{malformed}, "), 1);
+        let (failed, sent) = handle(&replay::settings(), &event, "").await;
+        assert_eq!(failed, ["2"]);
+        assert_eq!(sent.len(), 1);
+        for text in [
+            format!(r#""{name}":{{"S":"[1"}}"#),
+            format!(r#"{{"M":{{"{name}":{{"S":"{{\"x\": 1}}"}}}}}}"#),
+            format!(r#"{{"M":{{"{name}":{{"M":{{"{name}":{{"N":"1"}}}}}}}}}}"#),
+            format!(r#"{{"SS":["{name}"]}}"#),
+        ] {
+            assert!(sent[0].contains(&text), "{text} in {}", sent[0]);
+        }
+    }
+}
+
+/// Also if it is the name of the key itself.
+#[tokio::test(start_paused = true)]
+async fn an_attached_table_can_have_reserved_names() {
+    let config = Config {
+        attached: Some(AttachedTable::parse(DEFINITION).unwrap()),
+        ..replay::settings()
+    };
+    let key = |id: &str| json!({RAW_VALUE: {"S": id}});
+    let attributes = json!({NUMBER: {"S": "x"}, "M": {"M": {RAW_VALUE: {"S": "[1"}}}});
+    let records = [
+        record(1, &key("a"), &attributes),
+        record(2, &key("defect"), &attributes),
+        record(3, &key("c"), &attributes),
+    ];
+    let event = json!({"Records": records}).to_string();
+    let (failed, sent) = handle(&config, &event, "").await;
+    assert_eq!(failed, [""; 0]);
+    assert!(
+        sent.iter()
+            .any(|body| body.contains(r#"{"$serde_json::private::RawValue":{"S":"[1"}}"#)),
+        "{sent:?}"
+    );
+    // Items are read one by one: the reads of others are not affected.
+    let (failed, sent) = handle(&config, &event, "defect").await;
+    assert_eq!(failed, ["2"]);
+    assert!(
+        sent.iter()
+            .any(|body| body.contains("Statement") && body.contains("NewImage") || body.contains("[1"))
+    );
+}

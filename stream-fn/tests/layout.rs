@@ -1,0 +1,115 @@
+//! stream-fn processes no record before it has checked the layout of the table, with replayed responses.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use lambda_runtime::Diagnostic;
+use serde_json::{Value, json};
+use shared::{clock::Deadline, dynamodb::HistoryTable};
+use stream_fn::HistoryWriter;
+use testkit::replay::{self, Replay};
+
+fn config(attributes: &Value) -> Value {
+    let mut item = json!({
+        "PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "1"},
+        "TableId": {"S": "id"}, "TableName": {"S": "Original"},
+    });
+    let attributes = attributes.as_object().unwrap().clone();
+    item.as_object_mut().unwrap().extend(attributes);
+    json!({"Item": item})
+}
+
+fn described() -> Value {
+    json!({"Table": {"TableName": "Table", "TableId": "id"}})
+}
+
+fn writer(replay: &Replay, history: Option<&str>) -> HistoryWriter {
+    let mut settings = replay::settings();
+    settings.history = history.map(|name| HistoryTable {
+        name: name.to_owned(),
+        is_migrating: true,
+    });
+    HistoryWriter::new(replay.client(), &settings)
+}
+
+async fn handle(writer: &HistoryWriter) -> Result<usize, Diagnostic> {
+    let keys = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}});
+    let mut image = keys.clone();
+    image["Latest"] = json!({"N": "1"});
+    let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
+    let event = json!({"Records": [{"eventName": "INSERT", "dynamodb": change}]});
+    let event = event.to_string();
+    let response = writer
+        .handle(&event, "lambda", Deadline::after(Duration::from_secs(60)))
+        .await;
+    response
+        .map(|response| response.batch_item_failures.len())
+        .map_err(Diagnostic::from)
+}
+
+/// The purge marker is read, because the record has no time.
+const PROCESSED: [&str; 2] = ["BatchGetItem", "PutItem"];
+
+#[tokio::test(start_paused = true)]
+async fn the_layout_is_checked_once() {
+    let markers = json!({"Responses": {}, "UnprocessedKeys": {}});
+    let replay = Replay::new([
+        config(&json!({})),
+        described(),
+        markers.clone(),
+        json!({}),
+        markers,
+        json!({}),
+    ]);
+    let writer = writer(&replay, None);
+    for _ in 0..2 {
+        assert_eq!(handle(&writer).await.unwrap(), 0);
+    }
+    let expected = [&["GetItem", "DescribeTable"][..], &PROCESSED, &PROCESSED].concat();
+    assert_eq!(replay.operations(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_record_is_processed_without_a_successful_check() {
+    let error = |code: &str| json!({"__type": code});
+    let own = |name: &str| config(&json!({"HistoryTable": {"S": name}}));
+    let migrating = config(&json!({"HistoryTable": {"S": "History"}, "Migrating": {"BOOL": true}}));
+    let wide = config(&json!({"VersionDigits": {"N": "10"}}));
+    let copied = config(&json!({"TableId": {"S": "of-the-original"}}));
+    for (stored, history, message) in [
+        (json!({}), Some("History"), "has no layout yet"),
+        (wide, None, "have 10 digits, not 1"),
+        (own("History"), None, "in the table History, not in Table"),
+        (own("History"), Some("Other"), "in the table History, not in Other"),
+        (migrating, Some("Other"), "in the table History, not in Other"),
+        (
+            config(&json!({})),
+            Some("History"),
+            "in the table Table, not in History",
+        ),
+        (copied, None, "is a copy of Original"),
+        (config(&json!({"TableId": {"N": "1"}})), None, "cannot be read"),
+        (
+            error("AccessDeniedException"),
+            None,
+            "GetItem failed with AccessDeniedException",
+        ),
+    ] {
+        let correct = match history {
+            Some(history) => own(history),
+            None => config(&json!({})),
+        };
+        let markers = json!({"Responses": {}, "UnprocessedKeys": {}});
+        let replay = Replay::new([stored, described(), correct, described(), markers, json!({})]);
+        let writer = writer(&replay, history);
+        let refused = handle(&writer).await.unwrap_err();
+        assert_eq!(refused.error_type, "Layout");
+        assert!(refused.error_message.contains(message), "{}", refused.error_message);
+        assert_eq!(replay.operations(), ["GetItem", "DescribeTable"], "{message}");
+        // The invocation is retried, also in the same process, and the layout is that of the function now.
+        let processed = handle(&writer).await;
+        assert!(processed.is_ok(), "{message}: {processed:?}");
+        assert_eq!(replay.operations().len(), 6, "{message}");
+    }
+}

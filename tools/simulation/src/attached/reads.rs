@@ -1,0 +1,151 @@
+//! Reads of the history of an attached table, compared with the records of its stream, and a redelivery behind a prune.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        Item, attached::key, entity::EntityId, prune::Keep, recorded_at::RecordedAt, version::Version,
+        view::VersionView,
+    },
+    dynamodb::{
+        Store,
+        maintain::rate_limit::RateLimiter,
+        read::{history::HistoryQuery, versions::ReadError},
+    },
+};
+
+use super::check::{IGNORED, KEY};
+use crate::{check::Violation, connector::Connector, schedule::HISTORY, stream::Written};
+
+/// Maximum number of newest versions that the prune keeps.
+const MAX_KEPT: u64 = 5;
+
+/// Checks the reads of all items whose records are all in history.
+pub(super) async fn check(store: &Store, records: &[Written]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (item, changes) in changes(records) {
+        let checked = match entity(store, &item) {
+            Some(entity) => of_item(store, &entity, &changes, &mut violations).await,
+            None => Ok(()),
+        };
+        if let Err(error) = checked {
+            violations.push(Violation {
+                guarantee: 1,
+                description: format!("{item}: {error}"),
+            });
+        }
+    }
+    violations
+}
+
+async fn of_item(
+    store: &Store,
+    entity: &EntityId,
+    changes: &[(i64, Option<Item>)],
+    violations: &mut Vec<Violation>,
+) -> Result<(), ReadError> {
+    let mut add = |guarantee, description| violations.push(Violation { guarantee, description });
+    let Some(history) = store.history(entity, HistoryQuery::default()).await? else {
+        return Ok(());
+    };
+    let history = history.collect().await?;
+    for view in &history {
+        let single = store.version(entity, view.version, true).await?;
+        if single.as_ref() != Some(view) {
+            add(2, format!("{} {} has two states", entity.as_str(), view.version));
+        }
+    }
+    let latest = store.latest(entity, true).await?.map(|latest| latest.to_json());
+    let last = history.iter().find(|view| !view.is_late()).map(VersionView::to_json);
+    if latest != last {
+        add(2, format!("{}: the latest version has two states", entity.as_str()));
+    }
+    let seconds: BTreeSet<_> = changes.iter().flat_map(|(second, _)| [second - 1, *second]).collect();
+    for second in seconds {
+        let end = RecordedAt::of_stream_record(second * 1_000_000 + 999_999, Version::FIRST);
+        let found = store.as_of(entity, end, false).await?;
+        let expected = changes.iter().take_while(|(created, _)| *created <= second).last();
+        let is_same = match (&found, expected) {
+            (None, None) => true,
+            (Some(found), Some((_, state))) => is_state(found, state.as_ref()),
+            _ => false,
+        };
+        if !is_same {
+            let version = found.map(|found| found.version);
+            add(
+                7,
+                format!(
+                    "{}: the state at second {second} is not that of {version:?}",
+                    entity.as_str()
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Returns `true` if a version shows this state, `None` if the item was deleted.
+fn is_state(view: &VersionView, state: Option<&Item>) -> bool {
+    let compared = |item: &Item| {
+        let mut item = serde_json::to_value(item).unwrap_or_default();
+        if let Some(members) = item.as_object_mut() {
+            members.remove(IGNORED);
+        }
+        item
+    };
+    match state {
+        None => view.deleted,
+        Some(_) if view.is_omitted() => true,
+        Some(state) => !view.deleted && compared(state) == compared(&view.attributes),
+    }
+}
+
+/// Prunes each history, deletes what expired, and returns the items of the history table afterwards.
+pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), ReadError> {
+    for item in changes(records).into_keys() {
+        let Some(entity) = entity(store, &item) else { continue };
+        let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
+        let plan = store
+            .plan_prune(&entity, keep, false, &RateLimiter::unlimited())
+            .await?;
+        let Some(plan) = plan.filter(|plan| plan.floor > plan.before) else {
+            continue;
+        };
+        store.raise_floor(&entity, plan.floor).await?;
+        for version in (1..plan.floor.get()).filter_map(Version::new) {
+            let key = json!({
+                "PK": {"S": entity.as_str()}, "SK": {"S": store.digits().version_key(version)},
+            });
+            // As DynamoDB deletes an item that has expired.
+            let _ = connector.send("DeleteItem", json!({"TableName": HISTORY, "Key": key}));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the second of each change, and the state after it, by item.
+fn changes(records: &[Written]) -> BTreeMap<String, Vec<(i64, Option<Item>)>> {
+    let mut items: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for record in records.iter().map(|written| &written.record) {
+        let text = record
+            .pointer(&format!("/dynamodb/Keys/{KEY}/S"))
+            .and_then(Value::as_str);
+        let created = record["dynamodb"]["ApproximateCreationDateTime"].as_f64();
+        if let (Some(item), Some(created)) = (text, created) {
+            let image = record["dynamodb"].get("NewImage").filter(|image| !image.is_null());
+            let image = image.and_then(|image| serde_json::from_value(image.clone()).ok());
+            #[allow(clippy::cast_possible_truncation, reason = "a time in seconds")]
+            items
+                .entry(item.to_owned())
+                .or_default()
+                .push((created.floor() as i64, image));
+        }
+    }
+    items
+}
+
+fn entity(store: &Store, item: &str) -> Option<EntityId> {
+    let attributes: Item = serde_json::from_value(json!({KEY: {"S": item}})).ok()?;
+    key::of_item(store.attached_table()?, &attributes).ok()
+}

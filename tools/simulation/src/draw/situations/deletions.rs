@@ -1,0 +1,80 @@
+//! Situations of deleted entities, which are updated again.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use super::Situation;
+use crate::{
+    draw::pick,
+    schedule::{Fault, FaultKind, Origin, Point, Schedule, StepKind},
+};
+
+const SECOND: u64 = 1000;
+/// Number of updates that set attributes, and of attributes that each sets. One expression cannot remove them all.
+const UPDATES: u64 = 4;
+const ATTRIBUTES: u64 = 230;
+
+pub(super) const SITUATIONS: &[Situation] = &[many_attributes, deleted_again];
+
+fn name(update: u64, attribute: u64) -> String {
+    format!("N{update}-{attribute}")
+}
+
+/// An entity with more attributes than one request can remove is deleted, and updates follow. The removal is interrupted, or is executed
+/// late.
+fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
+    pick(rng, &["stream", "inline"]).clone_into(&mut schedule.settings.write_mode);
+    schedule.settings.skip_unchanged = false;
+    schedule.settings.window = Some(pick(rng, &[4, 10]));
+    for update in 0..UPDATES {
+        let members = (0..ATTRIBUTES).map(|attribute| (name(update, attribute), json!(attribute)));
+        let update_index = schedule.update("e0", Origin::Client, Value::Object(members.collect()));
+        schedule.step(SECOND * update, 0, StepKind::Direct { update: update_index });
+    }
+    let deleted = SECOND * UPDATES;
+    let deletion = schedule.update("e0", Origin::Client, json!({"Deleted": true}));
+    schedule.step(deleted, 0, StepKind::Direct { update: deletion });
+    let kind = pick(
+        rng,
+        &[
+            FaultKind::KilledBefore,
+            FaultKind::KilledBefore,
+            FaultKind::Delayed,
+            FaultKind::Delayed,
+            FaultKind::Hang,
+            FaultKind::ResponseDropped,
+        ],
+    );
+    // The first update creates the item with its second request, and the request before the removal is the deletion.
+    let (on, nth) = (Point::Bump, u32::try_from(UPDATES).unwrap_or_default() + 2);
+    schedule.faults.push(Fault {
+        on,
+        nth,
+        times: 1,
+        kind,
+    });
+    // Each sets an attribute that the deletion ended.
+    let after = deleted + rng.u64(..300);
+    for source in 1..=2 {
+        let attribute = name(rng.u64(..UPDATES), rng.u64(ATTRIBUTES - 5..ATTRIBUTES));
+        let update = schedule.update("e0", Origin::Client, json!({attribute: format!("new-{source}")}));
+        schedule.step(after + rng.u64(..3), source, StepKind::Direct { update });
+    }
+    let update = schedule.update("e0", Origin::Client, json!({"A": 1}));
+    schedule.step(after + 30 * SECOND, 1, StepKind::Direct { update });
+}
+
+/// Deletions and updates of an entity, from several senders.
+fn deleted_again(rng: &mut Rng, schedule: &mut Schedule) {
+    let senders = 3;
+    for number in 0..12 {
+        let members = match rng.u8(..3) {
+            0 => json!({"Deleted": true}),
+            1 => json!({"Deleted": true, "B": number}),
+            _ => json!({(pick(rng, &["A", "B", "C"])): number}),
+        };
+        let update = schedule.update("e0", pick(rng, &[Origin::Client, Origin::TimedClient]), members);
+        let at = 50 * rng.u64(..8);
+        schedule.step(at, rng.u8(..senders), StepKind::Direct { update });
+    }
+}

@@ -1,0 +1,110 @@
+//! The writer checks the layout of its table before its first write, with replayed responses.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+use std::time::Duration;
+
+use lambda_runtime::Diagnostic;
+use serde_json::{Value, json};
+use shared::clock::Deadline;
+use testkit::replay::{self, Replay};
+use writer_fn::Writer;
+
+fn config(table_id: &str) -> Value {
+    json!({"Item": {
+        "PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": "1"},
+        "TableId": {"S": table_id}, "TableName": {"S": "Original"},
+    }})
+}
+
+fn described(table_id: &str) -> Value {
+    json!({"Table": {"TableName": "Table", "TableId": table_id}})
+}
+
+async fn handle(writer: &Writer, event: &Value) -> Result<Value, Diagnostic> {
+    let event = event.to_string();
+    let response = writer
+        .handle(&event, "r", Deadline::after(Duration::from_secs(30)))
+        .await;
+    response
+        .map(|response| serde_json::to_value(response).unwrap())
+        .map_err(Diagnostic::from)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_layout_is_checked_once() {
+    let written = json!({"Attributes": {"Latest": {"N": "7"}}});
+    let replay = Replay::new([config("id"), described("id"), written.clone(), written]);
+    let writer = Writer::new(replay.client(), &replay::settings());
+    for _ in 0..2 {
+        let written = handle(&writer, &json!({"ID": "E", "A": 1})).await.unwrap();
+        assert_eq!(written["Version"], 7);
+    }
+    assert_eq!(
+        replay.operations(),
+        ["GetItem", "DescribeTable", "UpdateItem", "UpdateItem"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_writer_stores_the_layout_before_its_first_write() {
+    let written = json!({"Attributes": {"Latest": {"N": "1"}}});
+    let replay = Replay::new([json!({}), described("id"), json!({}), written]);
+    let writer = Writer::new(replay.client(), &replay::settings());
+    handle(&writer, &json!({"ID": "E", "A": 1})).await.unwrap();
+    assert_eq!(
+        replay.operations(),
+        ["GetItem", "DescribeTable", "UpdateItem", "UpdateItem"]
+    );
+    let claim = &replay.bodies()[2];
+    assert_eq!(claim["Key"]["PK"]["S"], "#vzero");
+    assert_eq!(claim["ExpressionAttributeValues"][":id"]["S"], "id");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_without_a_successful_check() {
+    let error = |code: &str| json!({"__type": code});
+    let mut replicated = described("id");
+    replicated["Table"]["Replicas"] = json!([{"RegionName": "eu-west-1"}]);
+    for (responses, error_type, message) in [
+        (
+            vec![config("original"), described("id")],
+            "Layout",
+            "is a copy of Original",
+        ),
+        (vec![config("id"), replicated], "Layout", "is a global table"),
+        (
+            vec![config("id"), error("AccessDeniedException")],
+            "Internal",
+            "DescribeTable failed with AccessDeniedException",
+        ),
+        (
+            vec![error("AccessDeniedException"), described("id")],
+            "Internal",
+            "GetItem failed with AccessDeniedException",
+        ),
+        (
+            [vec![config("id")], vec![error("ThrottlingException"); 3]].concat(),
+            "Throttled",
+            "DescribeTable failed with ThrottlingException",
+        ),
+    ] {
+        for event in [
+            json!({"ID": "E", "A": 1}),
+            json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"E\"}"}]}),
+        ] {
+            let replay = Replay::new(responses.iter().cloned().chain([
+                config("id"),
+                described("id"),
+                json!({"Attributes": {"Latest": {"N": "1"}}}),
+            ]));
+            let writer = Writer::new(replay.client(), &replay::settings());
+            let refused = handle(&writer, &event).await.unwrap_err();
+            assert_eq!(refused.error_type, error_type, "{refused:?}");
+            assert!(refused.error_message.contains(message), "{refused:?}");
+            assert_eq!(replay.requests().len(), responses.len(), "{message}");
+            // The next invocation of the process checks again.
+            handle(&writer, &event).await.unwrap();
+        }
+    }
+}
