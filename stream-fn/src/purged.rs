@@ -80,12 +80,11 @@ pub(crate) async fn outcomes(
                 (Ok(removed), entity) => (removed, entity),
                 (Err(failed), _) => return Some(not_read(failed.clone())),
             };
-            match &record.content {
-                Ok(Content::Version(version)) => removed_version(store, removed, version, deadline).await,
-                _ => {
-                    let marker = removed.marker(entity)?;
-                    marker.covers_record(record.created).then_some(Outcome::Purged)
-                }
+            if let Ok(Content::Version(version)) = &record.content {
+                removed_version(store, removed, version, deadline).await
+            } else {
+                let marker = removed.marker(entity)?;
+                marker.covers_record(record.created).then_some(Outcome::Purged)
             }
         })
         .collect()

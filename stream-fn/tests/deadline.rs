@@ -299,15 +299,26 @@ async fn only_transient_errors_are_retried() {
 async fn a_rejected_statement_fails_no_other_statement() {
     let done = || json!({});
     let rejected = || json!({"__type": "ValidationException", "message": "secret"});
-    // One statement is rejected.
-    let (failed, sent) = handle_three(vec![batch_response(&["", "ValidationError", ""]), rejected()]).await;
+    // One statement is rejected. A version that is rejected is put again in its compact form.
+    let (failed, sent) = handle_three(vec![
+        batch_response(&["", "ValidationError", ""]),
+        rejected(),
+        rejected(),
+    ])
+    .await;
     assert_eq!(failed, ["2"]);
-    assert_eq!(sent, requests(&[(BATCH, "123"), ("PutItem", "2")]));
+    assert_eq!(sent, requests(&[(BATCH, "123"), ("PutItem", "2"), ("PutItem", "2")]));
     // The whole request is rejected.
-    let (failed, sent) = handle_three(vec![rejected(), done(), rejected(), done()]).await;
+    let (failed, sent) = handle_three(vec![rejected(), done(), rejected(), rejected(), done()]).await;
     assert_eq!(failed, ["2"]);
     assert_eq!(
         sent,
-        requests(&[(BATCH, "123"), ("PutItem", "1"), ("PutItem", "2"), ("PutItem", "3")])
+        requests(&[
+            (BATCH, "123"),
+            ("PutItem", "1"),
+            ("PutItem", "2"),
+            ("PutItem", "2"),
+            ("PutItem", "3"),
+        ])
     );
 }

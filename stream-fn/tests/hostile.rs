@@ -54,7 +54,7 @@ async fn handle(config: &Config, event: &str, panics_for: &'static str) -> (Vec<
             _ => json!({}),
         })
     });
-    let writer = HistoryWriter::new(replay::client(http.clone()), config);
+    let writer = HistoryWriter::new(replay::client(http.clone()), config).with_checked_layout();
     let deadline = Deadline::after(Duration::from_secs(60));
     let response = writer.handle(event, "lambda", deadline).await.unwrap();
     let failures = response.batch_item_failures.into_iter();

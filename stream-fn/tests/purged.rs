@@ -124,7 +124,7 @@ async fn a_late_version_below_the_floor_is_not_put_again() {
             .chain(found)
             .chain([json!({})])
             .collect();
-        let (failed, requests) = handle(&[late.clone()], &responses).await;
+        let (failed, requests) = handle(std::slice::from_ref(&late), &responses).await;
         assert_eq!((failed.len(), operations(&requests)), (0, expected));
     }
     // A different item is a conflict, and not lost.

@@ -47,14 +47,15 @@ async fn a_record_that_can_never_become_a_version_does_not_fail() {
     let malformed = json!({"S": "7"});
     let too_large =
         json!({"__type": "ValidationException", "message": "Item size has exceeded the maximum allowed size"});
-    for (latest, put, kind, version) in [
-        (&seven, Some(conflict()), "Conflict", json!({"N": "7"})),
-        (&seven, Some(too_large), "Rejected", json!({"N": "7"})),
-        (&malformed, None, "Malformed", Value::Null),
+    for (latest, puts, kind, version) in [
+        (&seven, vec![conflict()], "Conflict", json!({"N": "7"})),
+        // The second put is that of the compact form.
+        (&seven, vec![too_large; 2], "Rejected", json!({"N": "7"})),
+        (&malformed, vec![], "Malformed", Value::Null),
     ] {
         // The second time, an earlier delivery of the record is in quarantine.
         for quarantined in [json!({}), cancelled("ConditionalCheckFailed")] {
-            let replay = Replay::new(put.clone().into_iter().chain([quarantined]));
+            let replay = Replay::new(puts.clone().into_iter().chain([quarantined]));
             let writer = HistoryWriter::new(replay.client(), &replay::settings()).with_checked_layout();
             let record = record("42", latest);
             assert_eq!(

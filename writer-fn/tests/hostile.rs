@@ -26,7 +26,7 @@ async fn handle(messages: &[Value], panics_for: &'static str) -> (Vec<String>, V
         );
         Reply::now(json!({"Attributes": {"Latest": {"N": "1"}}}))
     });
-    let writer = Writer::new(replay::client(http.clone()), &replay::settings());
+    let writer = Writer::new(replay::client(http.clone()), &replay::settings()).with_checked_layout();
     let event = json!({"Records": messages}).to_string();
     let deadline = Deadline::after(Duration::from_secs(30));
     let response = writer.handle(&event, "lambda", deadline).await.unwrap();

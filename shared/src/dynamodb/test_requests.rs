@@ -348,40 +348,6 @@ async fn forms_of_an_update() {
         };
         insta::assert_json_snapshot!(name, updated(&update, &guarded).await);
     }
-    let expired = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "TTL": {"N": "100"}, "Deleted": {"BOOL": true},
-        "State": {"S": "BAD"}, "Note": {"S": "n"}, "Actor": {"S": "amy"},
-    }));
-    let revived = Form {
-        lifetime: Lifetime::fitting(&update, now(), Some(&expired)),
-        ..form(recent_requests.clone())
-    };
-    insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
-    let tombstone = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Deleted": {"BOOL": true}, "Note": {"S": "n"},
-        "RecordedVersion": {"N": "6"}, "Actor": {"S": "amy"}, "TombstoneState": {"M": {"Why": {"S": "sold"}}},
-    }));
-    let after_deletion = Form {
-        lifetime: Lifetime::fitting(&update, now(), Some(&tombstone)),
-        ..form(recent_requests.clone())
-    };
-    insta::assert_json_snapshot!("write_version_after_deletion", updated(&update, &after_deletion).await);
-    let live = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "State": {"S": "OK"}, "Note": {"S": "n"},
-    }));
-    let json = json!({"ID": "Equipment#1", "Deleted": true, "Actor": "amy", "Why": "sold", "Note": null});
-    let deletion = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let deleting = Form {
-        lifetime: Lifetime::fitting(&deletion, now(), Some(&live)),
-        ..form(RecentRequests::assumed(&deletion, window, now()))
-    };
-    insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
-    let ended = ["Note".to_owned(), "State".to_owned()];
-    let removal = ended_state::request(&deletion.entity, Version::new(7).unwrap(), &ended, "Table");
-    insta::assert_json_snapshot!(
-        "remove_ended_state",
-        sent(async |client| removal.send_with(&client).await).await
-    );
     let by_time = item(json!({"Latest": {"N": "6"}, "Time": {"S": "2020-11-01T20:04:00"}}));
     let json = json!({"ID": "Equipment#1", "Time": "2020-11-01T20:05:00"});
     let timed = Update::parse(json, "request-1", Ordering::Time).unwrap();
@@ -417,6 +383,48 @@ async fn forms_of_an_update() {
             sent(async |client| store(client).write(&update, options).await).await
         );
     }
+}
+
+#[tokio::test]
+async fn forms_before_and_after_a_deletion() {
+    let json = json!({"ID": "Equipment#1", "State": "OK"});
+    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let window = Window::new(3).unwrap();
+    let recent_requests = RecentRequests::assumed(&update, window, now());
+    let expired = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "TTL": {"N": "100"}, "Deleted": {"BOOL": true},
+        "State": {"S": "BAD"}, "Note": {"S": "n"}, "Actor": {"S": "amy"},
+    }));
+    let revived = Form {
+        lifetime: Lifetime::fitting(&update, now(), Some(&expired)),
+        ..form(recent_requests.clone())
+    };
+    insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
+    let tombstone = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Deleted": {"BOOL": true}, "Note": {"S": "n"},
+        "RecordedVersion": {"N": "6"}, "Actor": {"S": "amy"}, "TombstoneState": {"M": {"Why": {"S": "sold"}}},
+    }));
+    let after_deletion = Form {
+        lifetime: Lifetime::fitting(&update, now(), Some(&tombstone)),
+        ..form(recent_requests)
+    };
+    insta::assert_json_snapshot!("write_version_after_deletion", updated(&update, &after_deletion).await);
+    let live = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "State": {"S": "OK"}, "Note": {"S": "n"},
+    }));
+    let json = json!({"ID": "Equipment#1", "Deleted": true, "Actor": "amy", "Why": "sold", "Note": null});
+    let deletion = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
+    let deleting = Form {
+        lifetime: Lifetime::fitting(&deletion, now(), Some(&live)),
+        ..form(RecentRequests::assumed(&deletion, window, now()))
+    };
+    insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
+    let ended = ["Note".to_owned(), "State".to_owned()];
+    let removal = ended_state::request(&deletion.entity, Version::new(7).unwrap(), &ended, "Table");
+    insta::assert_json_snapshot!(
+        "remove_ended_state",
+        sent(async |client| removal.send_with(&client).await).await
+    );
 }
 
 #[tokio::test]

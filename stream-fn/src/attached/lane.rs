@@ -207,7 +207,7 @@ impl Lane {
     }
 
     async fn read(&self, tail: &mut Tail, batch: Batch<'_>) -> Result<(), RecordFailure> {
-        let read = batch.store.extend_tail(&self.entity, tail, self.consistent);
+        let read = Box::pin(batch.store.extend_tail(&self.entity, tail, self.consistent));
         within(batch.deadline, read).await
     }
 

@@ -49,12 +49,12 @@ impl CliError {
     /// Returns 2 for usage, 3 for not found, 4 for a conflict or findings, 5 for a service or the network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Layout(error) => layout_exit_code(error),
-            Self::Usage(_) | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => 2,
+            Self::Layout(error) | Self::Adopt(AdoptError::Layout(error)) => layout_exit_code(error),
+            Self::Usage(_)
+            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. })
+            | Self::Adopt(AdoptError::NotNamed(_)) => 2,
             Self::Explained { exit_code, .. } => *exit_code,
-            Self::Adopt(AdoptError::NotNamed(_)) => 2,
             Self::Adopt(AdoptError::Service(_) | AdoptError::Create(_)) => 5,
-            Self::Adopt(AdoptError::Layout(error)) => layout_exit_code(error),
             Self::NotFound(_) => 3,
             Self::Conflict(_) | Self::Adopt(_) => 4,
             Self::Operation(error) => match error.kind() {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::VersionDigits, version::Version},
@@ -97,11 +97,16 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
 
 /// Puts versions into the table of latest items, one of which is in the history table too, but without its mark.
 async fn leave_history_behind(client: &Client, digits: u8) {
-    let layout = json!({
-        "PK": {"S": "#vzero"}, "SK": {"S": "config"}, "VersionDigits": {"N": digits.to_string()},
-        "HistoryTable": {"S": HISTORY}, "Migrating": {"BOOL": true},
-    });
-    database::put_item(client, LATEST, layout).await;
+    client
+        .update_item()
+        .table_name(LATEST)
+        .key("PK", AttributeValue::S("#vzero".to_owned()))
+        .key("SK", AttributeValue::S("config".to_owned()))
+        .update_expression("SET Migrating = :true")
+        .expression_attribute_values(":true", AttributeValue::Bool(true))
+        .send()
+        .await
+        .unwrap();
     for version in [1, 2] {
         let key = VersionDigits::new(digits)
             .unwrap()

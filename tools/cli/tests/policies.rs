@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &[&str]); 7] = [
             "put E --set A=3 --mode transaction",
             "put E --set A=3 --mode inline --idempotency ledger",
             "put E --set A=3 --skip-unchanged",
-            "restore E 1 --mode inline",
+            "restore E 2 --mode inline",
             "delete E --mode inline",
             "undelete E --mode inline",
             "metadata E --set Name=x",

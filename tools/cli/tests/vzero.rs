@@ -281,7 +281,7 @@ fn each_failure_has_its_exit_code_and_one_line() {
         (
             &["put", "E", "--set-json", "A=oops"],
             2,
-            "error: A: expected value at line 1 column 1",
+            "error: A: expected a value at line 1 column 1",
         ),
         (
             &["put", "E", "--set-json", r#"A={"$odd": 1}"#],

@@ -49,13 +49,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
 
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let store = app.store();
-    let latest = match store.attached_table() {
+    let latest = if store.attached_table().is_some() {
         // The newest version can be late, and never was the latest.
-        Some(_) => store.latest(entity, app.consistent()).await?,
-        None => {
-            let newest = store.newest(entity, app.consistent()).await?;
-            newest.map(|(version, item)| store.view(entity, version, item))
-        }
+        store.latest(entity, app.consistent()).await?
+    } else {
+        let newest = store.newest(entity, app.consistent()).await?;
+        newest.map(|(version, item)| store.view(entity, version, item))
     };
     let latest = latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
     with_time(app, latest).await

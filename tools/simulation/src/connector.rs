@@ -374,14 +374,11 @@ impl Connector {
 
 /// Returns the fault of a request, if it is lost: each request and each response with this probability.
 fn loss(rng: &mut Rng, percent: u8) -> Option<FaultKind> {
-    let is_lost = |rng: &mut Rng| rng.u8(..100) < percent;
-    if is_lost(rng) {
-        Some([FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed][rng.usize(..3)])
-    } else if is_lost(rng) {
-        Some([FaultKind::ResponseDropped, FaultKind::TimeOut][rng.usize(..2)])
-    } else {
-        None
-    }
+    const OF_REQUEST: &[FaultKind] = &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed];
+    const OF_RESPONSE: &[FaultKind] = &[FaultKind::ResponseDropped, FaultKind::TimeOut];
+    [OF_REQUEST, OF_RESPONSE]
+        .into_iter()
+        .find_map(|faults| (rng.u8(..100) < percent).then(|| faults[rng.usize(..faults.len())]))
 }
 
 /// Notes which items of its sender a fault hinders.

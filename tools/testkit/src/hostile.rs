@@ -16,3 +16,12 @@ pub fn overflow(lists: usize, objects: usize) -> String {
         format!("{begin}{{\"{RAW_VALUE}\":\"{text}\"}}{end}")
     })
 }
+
+/// Returns bytes that no compression makes smaller, in base64.
+pub fn incompressible(bytes: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut rng = fastrand::Rng::with_seed(1);
+    (0..bytes / 3 * 4)
+        .map(|_| char::from(DIGITS[rng.usize(..64)]))
+        .collect()
+}

@@ -50,14 +50,13 @@ impl Store {
         let (mut found, mut pruned) = (None, None);
         let mut probed = Some((newest, item));
         while low < high {
-            let (version, item) = match probed.take() {
-                Some((version, item)) => (version, Some(item)),
-                None => {
-                    let Some(middle) = Version::new(low + (high - low) / 2) else {
-                        break;
-                    };
-                    (middle, self.version_item(entity, middle, consistent).await?)
-                }
+            let (version, item) = if let Some((version, item)) = probed.take() {
+                (version, Some(item))
+            } else {
+                let Some(middle) = Version::new(low + (high - low) / 2) else {
+                    break;
+                };
+                (middle, self.version_item(entity, middle, consistent).await?)
             };
             let Some(item) = item else {
                 let floor = self.floor(entity, consistent).await?;

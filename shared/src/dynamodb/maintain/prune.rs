@@ -126,9 +126,8 @@ impl Store {
     /// Marks a version with all its items. Returns `false` if the condition does not hold.
     async fn mark(&self, entity: &EntityId, version: Version, mark: Mark) -> Result<bool, ServiceError> {
         let request = mark_request(entity, version, mark, self.history_table(), self.digits);
-        let error = match request.send_with(&self.client).await {
-            Ok(_) => return Ok(true),
-            Err(error) => error,
+        let Err(error) = request.send_with(&self.client).await else {
+            return Ok(true);
         };
         let stored = match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(failure)) => failure.item().cloned(),
@@ -195,14 +194,13 @@ pub fn mark_request(
     digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
     let expression = expression(mark);
-    let request = of_version(entity, version, table, digits)
+    of_version(entity, version, table, digits)
         .update_expression(expression.update)
         .condition_expression(format!("{} AND attribute_not_exists(#parts)", expression.condition))
         .expression_attribute_names("#ttl", names::TTL)
         .expression_attribute_names("#parts", names::PARTS)
         .set_expression_attribute_values(Some(expression.values))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    request
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
 /// Builds the request that marks a stored version and its further parts. They expire at the same time.

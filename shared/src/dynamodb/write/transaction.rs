@@ -90,22 +90,8 @@ impl Store {
                     Earlier::NotApplied(newest) => stored = newest,
                 }
             }
-            let refusal = self.refusal(update, stored.as_ref(), options);
-            if let (Err(WriteError::NoMap { .. }), Some(_)) = (&refusal, retention)
-                && let Some(version) = self.version_in_ledger(update).await?
-            {
-                return self.duplicate(update, version, stored, options).await;
-            }
-            if let Some(refusal) = refusal? {
-                // An update that was applied before can violate the rules now. The ledger detects it.
-                let applied = match retention {
-                    Some(_) => self.version_in_ledger(update).await?,
-                    None => None,
-                };
-                return match applied {
-                    Some(version) => self.duplicate(update, version, stored, options).await,
-                    None => self.settle(update, refusal, stored, options).await,
-                };
+            if let Some(outcome) = self.refused(update, stored.as_ref(), options).await? {
+                return Ok(outcome);
             }
             if retention.is_none() {
                 // A transaction that counts as lost may have been applied, or may still be applied.
@@ -168,6 +154,27 @@ impl Store {
             }
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
+    }
+
+    /// Returns the outcome of an update that is not applied, or that was applied before and violates the rules now: the ledger
+    /// detects it.
+    async fn refused(
+        &self,
+        update: &Update,
+        stored: Option<&Item>,
+        options: WriteOptions,
+    ) -> Result<Option<WriteOutcome>, WriteError> {
+        let refusal = self.refusal(update, stored, options);
+        let is_refused = matches!(&refusal, Ok(Some(_)) | Err(WriteError::NoMap { .. }));
+        if let (true, Idempotency::Ledger(_)) = (is_refused, options.idempotency)
+            && let Some(version) = self.version_in_ledger(update).await?
+        {
+            return Ok(Some(self.duplicate(update, version, stored.cloned(), options).await?));
+        }
+        match refusal? {
+            Some(refusal) => Ok(Some(self.settle(update, refusal, stored.cloned(), options).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Returns the outcome of an update that is not applied.

@@ -64,7 +64,7 @@ impl Table {
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
         if let Self::Adopt { history_table } = self {
             let adopted = store.adopt_table(history_table.as_deref(), digits).await?;
-            return Ok(output.object(&shown_adopted(name, &adopted))?);
+            return output.object(&shown_adopted(name, &adopted));
         }
         let outcome = store.create_table(&settings).await?;
         let state = store.table_state().await?;

@@ -4,6 +4,7 @@ use serde_json::json;
 use testkit::{
     attached::{Orders, state},
     command::members,
+    hostile::incompressible,
 };
 
 use crate::orders;
@@ -131,7 +132,7 @@ fn items_that_the_filter_excludes_get_none() {
 #[test]
 fn an_item_that_does_not_fit_into_a_version_is_refused() {
     let orders = orders();
-    orders.put(1, &json!({"long": {"S": "x".repeat(409_600 - 60)}}));
+    orders.put(1, &json!({"long": {"B": incompressible(409_600 - 60)}}));
     orders.put(2, &state("a"));
     let lines = orders.lines(&["backfill", "--yes"], 4);
     assert_eq!(lines[0]["Key"], json!({"customer": "c", "no": 1}));

@@ -65,6 +65,7 @@ fn put(table: &Table, id: &str, text: &str) {
         json!({"Latest": {"N": "4"}, "S": {"S": format!("{text}4")}, "Deleted": {"BOOL": true}}),
     );
     item("v4", json!({"S": {"S": format!("{text}4")}, "Deleted": {"BOOL": true}}));
+    item("v3", json!({"S": {"S": format!("{text}3")}}));
     item("v2", json!({"S": {"S": format!("{text}2")}, "Extra": {"S": text}}));
     item("v1", json!({}));
     table.put(json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, text: {"S": text}, "Tags": {"SS": [text]}}));
@@ -145,6 +146,7 @@ fn paths(id: &str) -> Vec<String> {
         "/version?id={}&version=4",
         "/version?id={}&version=1",
         "/version?id={}&version=3",
+        "/version?id={}&version=5",
         "/version?id={}&version={}",
         "/version?id={}&version=1&done={}",
         "/compare?id={}&from=1&to=2",

@@ -23,13 +23,12 @@ fn claim(table: &Table, store: &Store) -> Result<bool, LayoutError> {
 
 /// Returns a store with a history table, also if other tests have it in the table itself.
 fn with_history(table: &Table, name: &str) -> Store {
-    let store = match table.store.has_own_history() {
-        true => table.store.clone(),
-        false => {
-            let create = testkit::table::create_history(&table.client, name);
-            table.runtime.block_on(create).unwrap();
-            of(table, &table.name, Some(name))
-        }
+    let store = if table.store.has_own_history() {
+        table.store.clone()
+    } else {
+        let create = testkit::table::create_history(&table.client, name);
+        table.runtime.block_on(create).unwrap();
+        of(table, &table.name, Some(name))
     };
     assert_eq!(claim(table, &store), Ok(false));
     store

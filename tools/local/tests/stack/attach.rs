@@ -131,7 +131,7 @@ fn an_invalid_definition_is_an_error_that_names_the_mistake() {
     let mut filter = definition();
     filter["Filter"] = json!({"customerId": [{"suffixx": "c"}]});
     for (content, message) in [
-        ("{".to_owned(), "it is not JSON: line 1, column 1"),
+        ("{".to_owned(), "it is not JSON: line 1, column 2"),
         (
             without_type.to_string(),
             "AttributeDefinitions has no type of the key attribute orderNo",

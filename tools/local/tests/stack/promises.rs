@@ -2,7 +2,6 @@
 
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::{domain::keys::VersionDigits, dynamodb::Store};
 
 use crate::support::{
     documents, eventually, invoke, item, settled, start, start_with, start_without_stream_fn, table, template, write,
@@ -402,10 +401,9 @@ async fn every_write_mode_produces_the_same_table() {
 #[tokio::test]
 async fn a_writer_with_a_different_width_writes_nothing() {
     let stack = start().await;
-    let wide = VersionDigits::new(10).unwrap();
-    let client = aws_sdk_dynamodb::Client::new(&stack.config);
-    let other = Store::new(client, stack.table.clone(), wide);
-    other.claim_layout().await.unwrap();
+    let mut config = item(&stack, "#vzero", "config").await;
+    config["VersionDigits"] = json!({"N": "10"});
+    stack.put(config).await;
     assert_eq!(write(&stack, json!({"ID": "E"})).await.0, "Layout");
     let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
     assert!(logs.contains("have 10 digits, not 1"), "{logs}");

@@ -126,7 +126,7 @@ impl<'a> Check<'a> {
     /// earlier one.
     fn is_remembered(&self, update: &Update, entity: &Entity) -> bool {
         // A purge that was interrupted can have removed a part, and the markers of a ledger expire.
-        let forgets = matches!(self.schedule.settings.window, None if self.has_expired_markers());
+        let forgets = self.schedule.settings.window.is_none() && self.has_expired_markers();
         entity.era == 0 && !forgets && !self.can_fail(update) && self.is_traceable(update)
     }
 

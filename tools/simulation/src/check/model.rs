@@ -350,14 +350,7 @@ impl<'a> Check<'a> {
                 version = number;
             }
             if by_operator {
-                if number < state.version {
-                    let before = state.version;
-                    self.add(
-                        2,
-                        format!("{name}: an operator has set v0 back from version {before} to {number}"),
-                    );
-                }
-                self.check_counter(name, entity, written, number);
+                self.check_counter(name, entity, written, (state.version, number));
             } else if Version::new(number).is_none() {
                 self.add(2, format!("{name}: v0 has the number {number}, which is no version"));
             }
@@ -403,8 +396,14 @@ impl<'a> Check<'a> {
         entities
     }
 
-    /// 6: A repair continues the counter above all versions, also above those that are not in history for less than its lag.
-    fn check_counter(&mut self, name: &str, entity: &Entity, written: &Written, number: u64) {
+    /// 2, 6: A repair raises the counter above all versions, also above those that are not in history for less than its lag.
+    fn check_counter(&mut self, name: &str, entity: &Entity, written: &Written, (before, number): (u64, u64)) {
+        if number < before {
+            self.add(
+                2,
+                format!("{name}: an operator has set v0 back from version {before} to {number}"),
+            );
+        }
         let image = &written.record["dynamodb"]["NewImage"];
         let item = version_item(image, &self.key(number), true);
         let lag = |image: &Image| Some(created(&written.record)?.saturating_sub(image.created?));

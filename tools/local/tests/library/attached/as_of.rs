@@ -158,7 +158,7 @@ async fn a_read_at_a_time_finds_the_last_state_by_place() {
         let versions = seen(&orders, &entity).await;
         assert!(versions.is_sorted_by_key(|version| version.at), "{case}: {versions:?}");
         one_state(&store, &entity).await;
-        let model = |at: RecordedAt| versions.iter().filter(|version| version.at <= at).next_back();
+        let model = |at: RecordedAt| versions.iter().rfind(|version| version.at <= at);
         let mut times: Vec<_> = versions.iter().map(|version| version.at).collect();
         times.extend((-5..40).map(second));
         for at in &times {

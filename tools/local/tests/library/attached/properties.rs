@@ -269,7 +269,7 @@ fn records_that_were_left_out_are_late() {
             let writer = HistoryWriter::from_store(orders.store());
             let late = select(false);
             for _ in 0..2 {
-                let raw: Vec<_> = late.iter().map(|record| record.to_string()).collect();
+                let raw: Vec<_> = late.iter().map(ToString::to_string).collect();
                 let processed = writer
                     .process(raw.iter().map(AsRef::as_ref).collect(), deadline())
                     .await;

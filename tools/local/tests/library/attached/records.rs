@@ -12,7 +12,10 @@ use shared::{
     },
     dynamodb::read::history::HistoryQuery,
 };
-use testkit::database::{update, write};
+use testkit::{
+    database::{update, write},
+    hostile::incompressible,
+};
 
 use super::{Change, HISTORY, Orders, State, handle, keys, record};
 
@@ -62,15 +65,6 @@ async fn one_request_inserts_a_version_of_each_of_25_items() {
     // One that is delivered again needs a read.
     assert_eq!(handle(&writer, &records(&update)[..1]).await, [""; 0]);
     assert_eq!(orders.database.consumed(), [("Query", 0.5)]);
-}
-
-/// Returns bytes that no compression makes smaller, in base64.
-fn incompressible(bytes: usize) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut rng = fastrand::Rng::with_seed(1);
-    (0..bytes / 3 * 4)
-        .map(|_| char::from(DIGITS[rng.usize(..64)]))
-        .collect()
 }
 
 #[tokio::test]
