@@ -67,7 +67,14 @@ fn time(second: u64) -> String {
 fn v0(latest: u64, second: u64) -> Value {
     json!({"Item": {
         "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RecordedAt": {"S": time(second)},
+        "Incarnation": {"S": "current"},
     }})
+}
+
+/// Returns versions that history has, each with its incarnation.
+fn history(versions: &[(&str, &str)]) -> Value {
+    let item = |(key, incarnation): &(&str, &str)| json!({"PK": {"S": "E"}, "SK": {"S": key}, "Incarnation": {"S": incarnation}});
+    json!({"Items": versions.iter().map(item).collect::<Vec<_>>()})
 }
 
 fn none() -> Value {
@@ -89,7 +96,7 @@ fn condition_failed() -> Value {
 
 /// Returns the responses until the marker is written.
 fn until_marked(latest: Value) -> Vec<Value> {
-    vec![latest, markers(&[]), json!({})]
+    vec![latest, history(&[]), markers(&[]), json!({})]
 }
 
 /// Returns the responses to the last check.
@@ -116,6 +123,7 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
         purged.operations(),
         [
             "GetItem",
+            "Query",
             "BatchGetItem",
             "PutItem",
             "Query",
@@ -129,26 +137,44 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
         ]
     );
     assert_eq!(purged.waited, (Some(DEFAULT_WAIT), DEFAULT_WAIT));
-    let marker = &purged.requests[2].1["Item"];
+    let marker = &purged.requests[3].1["Item"];
     assert_eq!(marker["PurgedAt"]["S"], time(NOW));
-    assert_eq!(marker["RecordedAt"]["S"], time(NOW - 5));
+    assert_eq!(marker["Purged"], json!({"M": {"current": {"N": "2"}}}));
     assert_eq!(marker.as_object().unwrap().len(), 4, "{marker}");
     assert!(!marker["PK"].to_string().contains("\"E\""), "{marker}");
 }
 
+/// Its versions are told from those of a later entity by their incarnation, and not by their times.
 #[tokio::test(start_paused = true)]
-async fn the_wait_is_longer_if_a_writer_s_clock_is_ahead() {
-    let before = v0(1, NOW + 600);
+async fn a_time_far_ahead_prolongs_no_wait() {
+    let before = v0(1, NOW + 31_536_000);
     let responses = [
         until_marked(before.clone()),
-        vec![keys(&["v0"]), before, keys(&["v0"]), json!({})],
+        vec![keys(&["v0"]), before.clone(), keys(&["v0"]), json!({})],
         gone(),
     ];
-    let waited = Duration::from_secs(690);
-    assert_eq!(purge(DEFAULT_WAIT, &responses).await.waited, (Some(waited), waited));
-    let responses = [until_marked(v0(1, NOW + 600)), vec![keys(&["v0"]), json!({})], gone()];
+    let waited = (Some(DEFAULT_WAIT), DEFAULT_WAIT);
+    assert_eq!(purge(DEFAULT_WAIT, &responses).await.waited, waited);
+    let responses = [until_marked(before), vec![keys(&["v0"]), json!({})], gone()];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.waited), (Ok(()), (None, ZERO)));
+}
+
+/// Another program overwrote the latest item, and an update began a new incarnation.
+#[tokio::test(start_paused = true)]
+async fn all_incarnations_that_history_has_are_purged() {
+    let versions = history(&[("v1", "first"), ("v10", "current"), ("v2", "first")]);
+    let responses = [
+        vec![v0(11, NOW), versions, markers(&[]), json!({})],
+        vec![keys(&["v0"]), json!({})],
+        gone(),
+    ];
+    let purged = purge(ZERO, &responses).await;
+    assert_eq!(purged.done, Ok(()));
+    assert_eq!(
+        purged.requests[3].1["Item"]["Purged"],
+        json!({"M": {"first": {"N": "2"}, "current": {"N": "11"}}})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,13 +188,13 @@ async fn nothing_is_deleted_before_the_marker_is_written() {
         // Other purges change it at the same time.
         vec![[markers(&[]), condition_failed()]; 9].concat(),
     ] {
-        let purged = purge(ZERO, &[vec![v0(2, NOW)], marker]).await;
+        let purged = purge(ZERO, &[vec![v0(2, NOW), history(&[])], marker]).await;
         let unavailable = |error: &PurgeError| match error {
             PurgeError::Service(error) => error.kind == ErrorKind::Unavailable,
             PurgeError::WrittenAgain => false,
         };
         assert!(purged.done.as_ref().is_err_and(unavailable), "{:?}", purged.done);
-        let is_read_or_put = |operation: &&str| ["GetItem", "BatchGetItem", "PutItem"].contains(operation);
+        let is_read_or_put = |operation: &&str| ["GetItem", "Query", "BatchGetItem", "PutItem"].contains(operation);
         assert!(
             purged.operations().iter().all(is_read_or_put),
             "{:?}",
@@ -186,20 +212,23 @@ fn hash_of_e() -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_times_of_a_marker_never_decrease() {
-    let marker = |purged: u64, recorded: u64| {
+async fn what_a_marker_covers_never_decreases() {
+    let marker = |purged: u64, versions: Value| {
         json!({
             "PK": {"S": hash_of_e()}, "SK": {"S": "purged"},
-            "PurgedAt": {"S": time(purged)}, "RecordedAt": {"S": time(recorded)},
+            "PurgedAt": {"S": time(purged)}, "Purged": {"M": versions},
         })
     };
+    let current = |version: &str| json!({"current": {"N": version}});
+    let both = json!({"before": {"N": "7"}, "current": {"N": "1"}});
     for (stored, expected) in [
-        (marker(NOW - 9, NOW - 9), marker(NOW, NOW - 5)),
-        (marker(NOW + 9, NOW - 9), marker(NOW + 9, NOW - 5)),
-        (marker(NOW - 9, NOW - 1), marker(NOW, NOW - 1)),
+        (marker(NOW - 9, json!({})), marker(NOW, current("1"))),
+        (marker(NOW + 9, current("1")), marker(NOW + 9, current("1"))),
+        (marker(NOW - 9, current("3")), marker(NOW, current("3"))),
+        (marker(NOW - 9, json!({"before": {"N": "7"}})), marker(NOW, both)),
     ] {
         let responses = [
-            vec![v0(1, NOW - 5)],
+            vec![v0(1, NOW - 5), history(&[])],
             // Another purge writes the marker in between.
             vec![
                 markers(&[]),
@@ -212,13 +241,10 @@ async fn the_times_of_a_marker_never_decrease() {
         ];
         let purged = purge(ZERO, &responses).await;
         assert_eq!(purged.done, Ok(()));
-        let put = &purged.requests[4].1;
+        let put = &purged.requests[5].1;
         assert_eq!(put["Item"], expected);
-        assert_eq!(
-            put["ConditionExpression"],
-            "#purged = :purged AND #recorded = :recorded"
-        );
-        assert_eq!(put["ExpressionAttributeValues"][":recorded"], stored["RecordedAt"]);
+        assert_eq!(put["ConditionExpression"], "#at = :at AND #purged = :purged");
+        assert_eq!(put["ExpressionAttributeValues"][":purged"], stored["Purged"]);
     }
 }
 
@@ -283,7 +309,7 @@ async fn a_purge_that_is_given_up_deletes_no_later_version() {
     ];
     let purged = purge(DEFAULT_WAIT, &responses).await;
     assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 2]));
-    let deletions = &purged.requests[4].1["RequestItems"]["Table"];
+    let deletions = &purged.requests[5].1["RequestItems"]["Table"];
     let keys: Vec<_> = (deletions.as_array().unwrap().iter())
         .map(|deletion| deletion["DeleteRequest"]["Key"]["SK"]["S"].as_str().unwrap())
         .collect();
@@ -323,10 +349,14 @@ async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_latest_item_every_version_up_to_now_is_purged() {
-    let responses = [until_marked(none()), vec![keys(&["v7"]), json!({})], gone()];
+async fn without_a_latest_item_history_tells_the_incarnations() {
+    let before = vec![none(), history(&[("v7", "current")]), markers(&[]), json!({})];
+    let responses = [before, vec![keys(&["v7"]), json!({})], gone()];
     let purged = purge(ZERO, &responses).await;
     assert_eq!((&purged.done, purged.deleted), (&Ok(()), [0, 1]));
-    assert_eq!(purged.requests[2].1["Item"]["RecordedAt"]["S"], time(NOW + 10));
+    assert_eq!(
+        purged.requests[3].1["Item"]["Purged"],
+        json!({"M": {"current": {"N": "7"}}})
+    );
     assert!(!purged.operations().contains(&"DeleteItem"));
 }

@@ -6,7 +6,7 @@
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::version_item::VersionItem,
+    domain::{recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::{
         Store,
         put::put_versions::{BatchOutcome, batches},
@@ -39,10 +39,16 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
             .collect(),
     };
     let processed = records.into_iter().zip(outcomes).map(|(record, outcome)| {
+        let mut ahead = None;
         let (request, outcome) = match record.content {
             Ok(Content::Skipped) => (None, Outcome::Skipped),
             Ok(Content::Version(version)) => {
                 let outcome = outcome.unwrap_or(RecordFailure::NotReached.into());
+                let created = record.created.map(RecordedAt::from_millis);
+                let recorded = RecordedAt::of(version.item()).zip(created);
+                ahead = recorded
+                    .filter(|(recorded, created)| recorded.is_ahead_of(*created))
+                    .map(|_| version.version());
                 (version.request_id(), outcome.with_version(version))
             }
             Err(failure) => (None, outcome.unwrap_or(failure.into())),
@@ -52,6 +58,7 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
             created: record.created,
             entity: record.entity,
             request,
+            ahead,
             outcome,
         }
     });

@@ -3,7 +3,8 @@
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
     domain::{
-        entity::EntityId, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version_item::VersionItem,
+        entity::EntityId, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version::Version,
+        version_item::VersionItem,
     },
     dynamodb::put::put_version::{PutError, PutOutcome},
 };
@@ -24,6 +25,8 @@ pub struct ProcessedRecord {
     pub entity: Option<EntityId>,
     /// Request that created the version.
     pub request: Option<RequestId>,
+    /// Version whose time is far ahead of the record's: another program wrote it, or the clock of a writer is wrong.
+    pub ahead: Option<Version>,
     /// Outcome of the record.
     pub outcome: Outcome,
 }
@@ -99,6 +102,17 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
         let entity = record.entity.as_ref().map(|entity| entity.in_logs(log_keys));
         let request = record.request.as_ref().map(RequestId::in_logs);
         let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
+        if let (Some(version), Outcome::Recorded) = (record.ahead, &record.outcome) {
+            // As for quarantine.
+            tracing::error!(
+                sequence_number,
+                entity,
+                request,
+                version = version.get(),
+                outcome = "RecordedAhead",
+                "record"
+            );
+        }
         match record.outcome {
             Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped | Outcome::Purged | Outcome::Pruned => {}
             // The highest level, so that every `LogLevel` logs it: the alarm counts these lines.

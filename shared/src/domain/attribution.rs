@@ -41,12 +41,14 @@ pub const OF_LATEST: [&str; 10] = [
 ];
 
 /// Attributes of latest items and version items that are neither state nor listed above.
-const OF_ITEM: [&str; 6] = [
+const OF_ITEM: [&str; 8] = [
     names::PK,
     names::SK,
     names::DELETED,
+    names::INCARNATION,
     names::RECORDED_AT,
     names::RECORDED_BY,
+    names::RECORDED_SINCE,
     names::TOMBSTONE_EXPIRES,
 ];
 

@@ -12,7 +12,9 @@ use super::{
     marks::{is_marked, is_pinned},
     names,
     number::Decimal,
-    quarantine, tombstone,
+    quarantine,
+    recorded_at::RecordedAt,
+    tombstone,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -163,6 +165,9 @@ impl Collection {
                 }
             }
             Some(Ok(number)) => {
+                let recorded = self.latest.as_ref().and_then(RecordedAt::of_latest);
+                let now = RecordedAt::since_epoch(now);
+                found.ahead = recorded.filter(|recorded| recorded.is_ahead_of(now)).map(|_| number);
                 found.missing = versions.gaps(floor, number.get());
                 found.strays = number
                     .get()
@@ -212,6 +217,8 @@ pub struct Discrepancies {
     pub latest_differs: Option<Version>,
     /// Reason why the latest item has no valid version.
     pub no_version: Option<InvalidImage>,
+    /// Latest version, if its time is far ahead of the clock.
+    pub ahead: Option<Version>,
     /// Number of records in quarantine.
     pub quarantined: u64,
 }
@@ -238,6 +245,7 @@ impl Discrepancies {
             self.no_version.map(|why| Finding::NoVersion { why }),
             self.uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
             self.latest_differs.map(|version| Finding::LatestDiffers { version }),
+            self.ahead.map(|version| Finding::Ahead { version }),
             (self.quarantined > 0).then_some(Finding::Quarantined {
                 records: self.quarantined,
             }),
@@ -274,6 +282,11 @@ pub enum Finding {
     },
     /// The item of the latest version differs from the latest item.
     LatestDiffers {
+        /// Latest version.
+        version: Version,
+    },
+    /// The time of the latest item is far ahead of the clock, and so will be those of its next versions.
+    Ahead {
         /// Latest version.
         version: Version,
     },
@@ -349,6 +362,7 @@ impl Finding {
             Self::Gap { .. } => "Gap",
             Self::Stray { .. } => "Stray",
             Self::LatestDiffers { .. } => "LatestDiffers",
+            Self::Ahead { .. } => "Ahead",
             Self::Lagging { .. } => "Lagging",
             Self::NoVersion { .. } => "NoVersion",
             Self::Orphan { .. } => "Orphan",
@@ -394,7 +408,10 @@ impl Finding {
             Self::Late { versions } | Self::Missed { versions } | Self::Omitted { versions } => {
                 json!({"ID": id, "Finding": finding, "Versions": versions})
             }
-            Self::LatestDiffers { version } | Self::Differs { version } | Self::Unordered { version } => {
+            Self::LatestDiffers { version }
+            | Self::Ahead { version }
+            | Self::Differs { version }
+            | Self::Unordered { version } => {
                 json!({"ID": id, "Finding": finding, "Version": version})
             }
             Self::Lagging { through, latest } => {

@@ -7,6 +7,7 @@ use super::{
     AttributeValue, Item,
     attributes::{same_item, text},
     attribution::{self, Writer},
+    incarnation::Incarnation,
     keys::LATEST_KEY,
     marks::is_expired,
     names,
@@ -190,6 +191,12 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
     if let Some(version) = update.restored_from {
         item.insert(names::RESTORED_FROM.to_owned(), number(version.get()));
     }
+    let incarnation = stored.and_then(Incarnation::of);
+    let incarnation = incarnation.unwrap_or_else(|| Incarnation::begun_by(&update.request_id, stamp));
+    item.insert(names::INCARNATION.to_owned(), incarnation.value());
+    if let Some(since) = stored.and_then(|stored| stored.get(names::RECORDED_SINCE)) {
+        item.insert(names::RECORDED_SINCE.to_owned(), since.clone());
+    }
     item.insert(names::PK.to_owned(), s(update.entity.as_str()));
     item.insert(names::SK.to_owned(), s(LATEST_KEY));
     item.insert(names::REQUEST_ID.to_owned(), s(update.request_id.as_str()));
@@ -230,7 +237,9 @@ pub fn is_unchanged(before: &Item, after: &Item) -> bool {
         if let Ok(version) = latest_of(&item) {
             attribution::resolve_tombstone(&mut item, version);
         }
-        let of_request = attribution::OF_REQUEST.into_iter().chain([names::RECORDED_AT]);
+        let of_request = attribution::OF_REQUEST
+            .into_iter()
+            .chain([names::RECORDED_AT, names::INCARNATION]);
         for name in attribution::OF_WRITER
             .into_iter()
             .chain(of_request)

@@ -11,6 +11,7 @@ pub mod compression;
 pub mod decision;
 pub mod entity;
 pub mod event_pattern;
+pub mod incarnation;
 pub mod keys;
 pub mod layout;
 pub mod ledger;
@@ -90,6 +91,12 @@ pub mod names {
     pub const RECORDED_TICK: &str = "RecordedTick";
     /// Version to which the `RecordedAt` of the latest item belongs. If it is not `Latest`, another program wrote the item.
     pub const RECORDED_VERSION: &str = "RecordedVersion";
+    /// First version of the latest sequence of times, after a repair of a `RecordedAt` that was far ahead. Absent before.
+    pub const RECORDED_SINCE: &str = "RecordedSince";
+    /// Token of the latest item's [incarnation](super::incarnation), on each of its versions.
+    pub const INCARNATION: &str = "Incarnation";
+    /// Last purged version of each incarnation, on a [purge marker](super::purge_marker).
+    pub const PURGED: &str = "Purged";
     /// Hash of the update that created a version.
     pub const REQUEST_PAYLOAD: &str = "RequestPayload";
     /// Time in epoch milliseconds: the latest item's recent requests have each request that was sent later.

@@ -1,19 +1,25 @@
 //! Purge marker: which versions of an entity were purged, so that a late stream record does not bring one back.
 //!
 //! ```text
-//! PK #vzero#purged#<SHA-256 of the partition key>   SK purged   PurgedAt   RecordedAt
+//! PK #vzero#purged#<SHA-256 of the partition key>   SK purged   PurgedAt   Purged {incarnation: last purged version, …}
 //! ```
 //!
 //! The marker is not an item of the entity, and does not contain its partition key, because that can be personal data
-//! itself. It separates the purged versions from those of a later entity with the same key. The time of a writer decides,
-//! because it strictly increases within an entity and a purge deletes the latest item only if this time has not changed.
-//! A version of another program has the time of its stream record, which is compared with the time of the purge.
+//! itself. It separates the purged versions from those of a later entity with the same key: those have another
+//! [incarnation](super::incarnation). Versions above the last purged one are of an update after the purge began, which is then
+//! given up.
+//!
+//! A version without an incarnation is of another program, or of an attached table: its time, from its stream record, is
+//! compared with the time of the purge. So is every version if no incarnation is known.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use super::{
-    AttributeValue, Item, attributes::text, names, recorded_at::RecordedAt, time::EpochMillis,
-    version_item::VersionItem,
+    AttributeValue, Item, attributes::text, incarnation::Incarnation, names, number::Decimal, recorded_at::RecordedAt,
+    time::EpochMillis, version::Version, version_item::VersionItem,
 };
 
 /// Sort key of a purge marker.
@@ -21,54 +27,78 @@ pub const SORT_KEY: &str = "purged";
 /// Bound of the difference between the clock of the purge, those of writers, and the stream's times in whole seconds.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 
-/// Times up to which the versions of an entity were purged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Versions of an entity that were purged.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PurgeMarker {
     /// Time of the purge, by the clock of the operator.
     pub purged_at: RecordedAt,
-    /// Time of the last purged version, by the clock of its writer.
-    pub recorded_at: RecordedAt,
+    /// Last purged version of each incarnation.
+    pub incarnations: BTreeMap<Incarnation, Version>,
 }
 
 impl PurgeMarker {
-    /// Returns the marker of a purge that begins now. Without a latest item, or if that has no time, the last version is not
-    /// known: every version up to now is purged.
-    pub fn new(latest: Option<&Item>, now: RecordedAt) -> Self {
-        let recorded_at = latest.and_then(RecordedAt::of_latest);
+    /// Returns the marker of a purge that begins now, of an entity that nothing is known of.
+    pub fn new(now: RecordedAt) -> Self {
         Self {
             purged_at: now,
-            recorded_at: recorded_at.unwrap_or_else(|| now.after(CLOCK_TOLERANCE)),
+            incarnations: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a version that is purged, and all earlier ones of its incarnation. `item` is a latest item or version item.
+    pub fn add(&mut self, item: &Item, version: Version) {
+        if let Some(incarnation) = Incarnation::of(item) {
+            let last = self.incarnations.entry(incarnation).or_insert(version);
+            *last = version.max(*last);
         }
     }
 
     /// Returns the marker in an item, `None` if it is not a valid marker.
     pub fn of(item: &Item) -> Option<Self> {
+        let AttributeValue::M(purged) = item.get(names::PURGED)? else {
+            return None;
+        };
+        let last = |(incarnation, last): (&String, &AttributeValue)| match last {
+            AttributeValue::N(last) => {
+                let last = Version::new(Decimal::parse(last).ok()?.to_u64()?)?;
+                Some((Incarnation::from(incarnation.as_str()), last))
+            }
+            _ => None,
+        };
         Some(Self {
             purged_at: RecordedAt::parse(text(item, names::PURGED_AT)?).ok()?,
-            recorded_at: RecordedAt::of(item)?,
+            incarnations: purged.iter().map(last).collect::<Option<_>>()?,
         })
     }
 
     /// Returns the attributes of the marker's item, without its keys.
-    pub fn attributes(self) -> [(&'static str, AttributeValue); 2] {
+    pub fn attributes(&self) -> [(&'static str, AttributeValue); 2] {
+        let last = |(incarnation, last): (&Incarnation, &Version)| {
+            let last = AttributeValue::N(last.to_string());
+            (incarnation.as_str().to_owned(), last)
+        };
+        let purged: HashMap<_, _> = self.incarnations.iter().map(last).collect();
         [
             (names::PURGED_AT, self.purged_at.value()),
-            (names::RECORDED_AT, self.recorded_at.value()),
+            (names::PURGED, AttributeValue::M(purged)),
         ]
     }
 
     /// Returns the marker of both purges: an entity can be purged again.
     #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            purged_at: self.purged_at.max(other.purged_at),
-            recorded_at: self.recorded_at.max(other.recorded_at),
+    pub fn max(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.purged_at = both.purged_at.max(other.purged_at);
+        for (incarnation, version) in &other.incarnations {
+            let last = both.incarnations.entry(incarnation.clone()).or_insert(*version);
+            *last = (*last).max(*version);
         }
+        both
     }
 
-    /// Returns `true` if the version was purged. A version without any time counts as purged: it cannot be shown to be later.
+    /// Returns `true` if the version was purged.
     pub fn covers(&self, version: &VersionItem) -> bool {
-        self.covers_item(version.item())
+        self.covers_item(version.item(), version.version())
     }
 
     /// Returns `true` if a stream record without a valid version was written before the purge: it was purged too. A record
@@ -77,14 +107,18 @@ impl PurgeMarker {
         created.is_none_or(|created| created <= self.purged_at.after(CLOCK_TOLERANCE).floor_millis())
     }
 
-    /// Returns `true` if the stored version item was purged, see [`Self::covers`].
-    pub fn covers_item(&self, item: &Item) -> bool {
-        let Some(recorded) = RecordedAt::of(item) else {
-            return true;
-        };
-        match item.contains_key(names::RECORDED_BY) {
-            true => recorded <= self.purged_at.after(CLOCK_TOLERANCE),
-            false => recorded <= self.recorded_at,
+    /// Returns `true` if the stored version item was purged, see [`Self::covers`]. One with neither incarnation nor time counts as
+    /// purged: it cannot be shown to be later.
+    pub fn covers_item(&self, item: &Item, version: Version) -> bool {
+        match Incarnation::of(item) {
+            Some(incarnation) if !self.incarnations.is_empty() => {
+                let last = self.incarnations.get(&incarnation);
+                last.is_some_and(|last| version <= *last)
+            }
+            _ => {
+                let recorded = RecordedAt::of(item);
+                recorded.is_none_or(|recorded| recorded <= self.purged_at.after(CLOCK_TOLERANCE))
+            }
         }
     }
 }
@@ -104,75 +138,86 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// Returns a version that writer-fn recorded at this second, or that another program wrote.
-    fn version(recorded: Option<u64>, created: Option<i64>) -> VersionItem {
-        let mut image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}});
-        if let Some(second) = recorded {
+    fn number(number: u64) -> Version {
+        Version::new(number).unwrap()
+    }
+
+    /// Returns a version of an incarnation that writer-fn recorded at this second, or that another program wrote.
+    fn version(latest: u64, own: Option<(&str, u64)>, created: Option<i64>) -> VersionItem {
+        let mut image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}});
+        if let Some((incarnation, second)) = own {
             image["RecordedAt"] = json!({"S": at(second).to_string()});
-            image["RecordedVersion"] = json!({"N": "7"});
+            image["RecordedVersion"] = image["Latest"].clone();
+            image["Incarnation"] = json!({"S": incarnation});
         }
         let made = VersionItem::from_image(item(image), VersionDigits::default()).unwrap();
         made.with_stream_time(created.map(|second| second * 1_000_000))
     }
 
+    fn marker(incarnations: &[(&str, u64)]) -> PurgeMarker {
+        let mut marker = PurgeMarker::new(at(1000));
+        for (incarnation, last) in incarnations {
+            marker.add(&item(json!({"Incarnation": {"S": incarnation}})), number(*last));
+        }
+        marker
+    }
+
     #[test]
-    fn the_time_of_the_writer_decides() {
-        let latest = item(json!({
-            "RecordedAt": {"S": at(100).to_string()}, "RecordedVersion": {"N": "7"}, "Latest": {"N": "7"},
-        }));
-        let marker = PurgeMarker::new(Some(&latest), at(1000));
-        assert_eq!((marker.purged_at, marker.recorded_at), (at(1000), at(100)));
-        for (recorded, covered) in [(1, true), (100, true), (101, false), (1000, false), (2000, false)] {
-            // The time of the record makes no difference.
+    fn the_incarnation_decides() {
+        let marker = marker(&[("a", 7), ("a", 5), ("b", 2)]);
+        // No time makes a difference, in the past or far ahead.
+        for recorded in [1, 1000, 1_000_000_000] {
             for created in [None, Some(0), Some(5000)] {
-                assert_eq!(marker.covers(&version(Some(recorded), created)), covered, "{recorded}");
+                for (incarnation, latest, covered) in [
+                    ("a", 1, true),
+                    ("a", 7, true),
+                    ("a", 8, false),
+                    ("b", 2, true),
+                    ("b", 3, false),
+                    ("c", 1, false),
+                ] {
+                    let version = version(latest, Some((incarnation, recorded)), created);
+                    assert_eq!(marker.covers(&version), covered, "{incarnation} {latest}");
+                }
             }
         }
-        // Ticks are part of the time.
-        let mut ticked = latest.clone();
-        ticked.insert("RecordedTick".to_owned(), AttributeValue::N("3".to_owned()));
-        let marker = PurgeMarker::new(Some(&ticked), at(1000));
-        assert_eq!(marker.recorded_at, at(100).after_ticks(3));
     }
 
     #[test]
-    fn a_version_of_another_program_is_compared_with_the_time_of_the_purge() {
-        let latest = item(json!({"RecordedAt": {"S": at(100).to_string()}, "RecordedVersion": {"N": "1"}}));
-        let marker = PurgeMarker::new(Some(&latest), at(1000));
-        // Later than the last version of writer-fn, and written before the purge. Clocks differ.
+    fn a_version_without_incarnation_is_compared_with_the_time_of_the_purge() {
+        let marker = marker(&[("a", 7)]);
         for (created, covered) in [(50, true), (500, true), (1005, true), (1009, true), (1011, false)] {
-            assert_eq!(marker.covers(&version(None, Some(created))), covered, "{created}");
+            assert_eq!(marker.covers(&version(7, None, Some(created))), covered, "{created}");
         }
-        assert!(marker.covers(&version(None, None)));
+        assert!(marker.covers(&version(7, None, None)));
     }
 
     #[test]
-    fn without_a_latest_item_every_version_up_to_now_is_purged() {
-        for latest in [None, Some(item(json!({"Latest": {"N": "7"}})))] {
-            let marker = PurgeMarker::new(latest.as_ref(), at(1000));
-            assert!(marker.covers(&version(Some(1005), None)));
-            assert!(!marker.covers(&version(Some(1011), None)));
-        }
+    fn if_no_incarnation_is_known_every_version_up_to_now_is_purged() {
+        let marker = marker(&[]);
+        assert!(marker.covers(&version(7, Some(("a", 1005)), None)));
+        assert!(!marker.covers(&version(7, Some(("a", 1011)), None)));
     }
 
     #[test]
     fn a_marker_is_read_as_it_was_written_and_never_decreases() {
-        let marker = PurgeMarker {
-            purged_at: at(1000),
-            recorded_at: at(900).after_ticks(2),
+        let stored = |marker: &PurgeMarker| {
+            let attributes = marker.attributes().map(|(name, value)| (name.to_owned(), value));
+            Item::from(HashMap::from(attributes))
         };
-        let stored = marker.attributes().map(|(name, value)| (name.to_owned(), value));
-        let stored = Item::from(std::collections::HashMap::from(stored));
-        assert_eq!(PurgeMarker::of(&stored), Some(marker));
+        let (one, none) = (marker(&[("a", 7), ("b", 2)]), marker(&[]));
+        for marker in [&one, &none] {
+            assert_eq!(PurgeMarker::of(&stored(marker)).as_ref(), Some(marker));
+        }
         assert_eq!(PurgeMarker::of(&Item::default()), None);
-        let other = PurgeMarker {
+        let later = PurgeMarker {
             purged_at: at(2000),
-            recorded_at: at(800),
+            ..marker(&[("a", 3), ("c", 1)])
         };
         let both = PurgeMarker {
             purged_at: at(2000),
-            recorded_at: at(900).after_ticks(2),
+            ..marker(&[("a", 7), ("b", 2), ("c", 1)])
         };
-        assert_eq!((marker.max(other), other.max(marker)), (both, both));
+        assert_eq!((one.max(&later), later.max(&one)), (both.clone(), both));
     }
 }

@@ -26,6 +26,10 @@ use super::{
 /// Number of nanoseconds of a tick's range: a time of the clock is a multiple of it.
 const NANOS_PER_MICRO: i128 = 1_000;
 
+/// Maximum time by which a version's time is ahead of the clock. A later one is wrong: another program wrote it, or a writer's
+/// clock was wrong.
+pub const MAX_AHEAD: Duration = Duration::from_secs(15 * 60);
+
 /// Time at which a version was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordedAt(Timestamp);
@@ -130,6 +134,11 @@ impl RecordedAt {
     pub fn after(self, duration: Duration) -> Self {
         let nanos = i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
         Self::from_nanos(self.0.as_nanosecond().saturating_add(nanos))
+    }
+
+    /// Returns `true` if the time is more than [`MAX_AHEAD`] after the time of a clock.
+    pub fn is_ahead_of(self, now: Self) -> bool {
+        self > now.after(MAX_AHEAD)
     }
 
     /// Returns the time in milliseconds, rounded down.

@@ -58,6 +58,14 @@ pub enum Step {
         /// Record to delete.
         record: QuarantinedRecord,
     },
+    /// Begins a new sequence of times: the time of the latest item is far ahead. The latest item becomes the next version, with
+    /// the same state.
+    Retime {
+        /// Number of the latest item.
+        from: Version,
+        /// New number.
+        to: Version,
+    },
     /// Continues the counter above the floor, see [`recount`].
     Recount {
         /// Number of the latest item.
@@ -154,6 +162,7 @@ pub fn plan(
             Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => plan.left.push(*finding),
             // Each record in quarantine needs its own step, or cannot be repaired.
             Finding::LatestDiffers { .. }
+            | Finding::Ahead { .. }
             | Finding::Lagging { .. }
             | Finding::BelowFloor { .. }
             | Finding::Quarantined { .. }
@@ -206,6 +215,14 @@ pub fn plan(
             });
         }
         _ => {}
+    }
+    // Another step that numbers the latest item begins a new sequence of times too.
+    let is_ahead = findings.iter().any(|finding| matches!(finding, Finding::Ahead { .. }));
+    if is_ahead
+        && !plan.steps.iter().any(Step::is_numbering)
+        && let Some((from, to)) = number.and_then(|from| Some((from, Version::new(from.get() + 1)?)))
+    {
+        plan.steps.push(Step::Retime { from, to });
     }
     plan
 }

@@ -65,6 +65,14 @@ impl Stamp {
         }
     }
 
+    /// Returns the time in the request: that of the version, or the earliest one of the latest item.
+    pub fn clock(&self) -> RecordedAt {
+        match self {
+            Self::At(time) => *time,
+            Self::Tick { from } => *from,
+        }
+    }
+
     /// Returns the time of the version, if the latest item is still the stored one.
     pub fn time(&self, stored: Option<&Item>) -> RecordedAt {
         match self {

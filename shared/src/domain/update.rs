@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::{
     AttributeValue, attributes, attribution,
     entity::EntityId,
+    incarnation::Incarnation,
     names,
     number::Decimal,
     payload::{Payload, PayloadText},
@@ -37,12 +38,14 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](super::marks).
-pub const RESERVED: [&str; 19] = [
+pub const RESERVED: [&str; 21] = [
     names::PK,
     names::SK,
     names::LATEST,
+    names::INCARNATION,
     names::RECORDED_AT,
     names::RECORDED_BY,
+    names::RECORDED_SINCE,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::REQUEST_PAYLOAD,
@@ -69,8 +72,9 @@ const SET_BYTES: usize = 19;
 /// Bytes that DynamoDB adds to the name of each attribute that an update removes.
 const REMOVE_BYTES: usize = 1;
 
-/// Size of `RecordedAt` and `RequestPayload`, with their names.
-const RECORD_BYTES: usize = names::RECORDED_AT.len() + 30 + names::REQUEST_PAYLOAD.len() + 11;
+/// Size of `RecordedAt`, `RequestPayload` and `Incarnation`, with their names.
+const RECORD_BYTES: usize =
+    names::RECORDED_AT.len() + 30 + names::REQUEST_PAYLOAD.len() + 11 + names::INCARNATION.len() + Incarnation::BYTES;
 
 /// Update of one entity. Every rule that does not depend on stored data has been checked.
 #[derive(Clone, PartialEq)]

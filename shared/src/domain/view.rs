@@ -52,10 +52,11 @@ pub struct VersionView {
 }
 
 /// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
-pub const BOOKKEEPING: [&str; 21] = [
+pub const BOOKKEEPING: [&str; 23] = [
     names::PK,
     names::SK,
     names::LATEST,
+    names::INCARNATION,
     names::REQUEST_ID,
     names::REQUEST_PAYLOAD,
     names::RECENT_REQUESTS,
@@ -64,6 +65,7 @@ pub const BOOKKEEPING: [&str; 21] = [
     names::REQUESTS_AHEAD,
     names::RECORDED_AT,
     names::RECORDED_BY,
+    names::RECORDED_SINCE,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::ACTOR,

@@ -259,11 +259,16 @@ async fn pruning() {
         let delete = purge::latest_request(&equipment(), &item(seen), "Table");
         insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
     }
-    let marker = PurgeMarker::new(None, now());
-    let raised = marker.max(PurgeMarker::new(None, now().after(Duration::from_secs(60))));
+    let marker = PurgeMarker::new(now());
+    let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
+    later.add(
+        &item(json!({"Incarnation": {"S": "q83Hx0Tf"}})),
+        Version::new(7).unwrap(),
+    );
+    let raised = marker.max(&later);
     for (name, marker, seen) in [
-        ("purge_marker", marker, None),
-        ("purge_marker_raised", raised, Some(marker)),
+        ("purge_marker", &marker, None),
+        ("purge_marker_raised", &raised, Some(&marker)),
     ] {
         let put = purge_marker::request(&equipment(), marker, seen, "Table");
         insta::assert_json_snapshot!(name, sent(async |client| put.send_with(&client).await).await);
@@ -670,7 +675,12 @@ async fn repair() {
         requests,
         since: EpochMillis::new(7),
         recorded: Some(now()),
+        begins_times: false,
         is_stale: true,
+    };
+    let retimed = Raised {
+        begins_times: true,
+        ..raised.clone()
     };
     let kept = Raised {
         recorded: None,
@@ -685,6 +695,7 @@ async fn repair() {
         ("raise_latest", raised),
         ("raise_latest_to_same", kept),
         ("raise_latest_adopted", adopted),
+        ("raise_latest_retimed", retimed),
     ] {
         let raise = raise_latest::request(&equipment(), raised, "Table");
         insta::assert_json_snapshot!(name, sent(async |client| raise.send_with(&client).await).await);

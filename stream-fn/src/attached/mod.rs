@@ -79,6 +79,7 @@ pub(crate) async fn write(
             created: header.created_micros.map(created_millis),
             entity: header.entity,
             request: None,
+            ahead: None,
             outcome: match (header.content, outcome) {
                 (_, Some(outcome)) => outcome,
                 (Err(failure), None) => failure.into(),

@@ -71,7 +71,7 @@ pub const TTL_REASON: &str = "TTL";
 /// Prefix of an attribute of the user whose name is one of ours.
 const PREFIX: &str = "item:";
 /// Names that have a meaning in the items of the library.
-const OURS: [&str; 36] = [
+const OURS: [&str; 39] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -92,8 +92,11 @@ const OURS: [&str; 36] = [
     names::RESTORED_FROM,
     names::RECORDED_AT,
     names::RECORDED_BY,
+    names::RECORDED_SINCE,
     names::RECORDED_TICK,
     names::RECORDED_VERSION,
+    names::INCARNATION,
+    names::PURGED,
     names::PURGED_AT,
     layout::IMAGE,
     layout::IMAGE_DEFLATE,

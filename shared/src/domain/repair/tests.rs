@@ -49,6 +49,7 @@ fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive
         Step::Adopt { to } => format!("adopt {to}"),
         Step::Move { version, .. } => format!("move {version}"),
         Step::Release { version, .. } => format!("release {}", version.version()),
+        Step::Retime { from, to } => format!("retime {from} to {to}"),
         Step::Recount { to, .. } => format!("recount {to}"),
         Step::Revive { version, .. } => format!("revive {version}"),
     };

@@ -37,8 +37,8 @@ impl Store {
         on_wait: impl FnOnce(Duration),
         deleted: &mut ItemCounts,
     ) -> Result<(), ServiceError> {
-        let marker = PurgeMarker::new(None, self.now());
-        self.mark_purged(entity, marker).await?;
+        let marker = PurgeMarker::new(self.now());
+        self.mark_purged(entity, &marker).await?;
         let end = Instant::now() + wait;
         self.delete_others(entity, None, deleted).await?;
         if wait.is_zero() {
@@ -46,14 +46,14 @@ impl Store {
         }
         on_wait(end.saturating_duration_since(Instant::now()));
         tokio::time::sleep_until(end).await;
-        self.delete_covered(entity, marker, deleted).await
+        self.delete_covered(entity, &marker, deleted).await
     }
 
     /// Deletes the versions from before a purge. If later ones exist, history begins with them.
     async fn delete_covered(
         &self,
         entity: &EntityId,
-        marker: PurgeMarker,
+        marker: &PurgeMarker,
         deleted: &mut ItemCounts,
     ) -> Result<(), ServiceError> {
         let (mut covered, mut late, mut later) = (Vec::new(), Vec::new(), VersionSet::default());
@@ -65,7 +65,7 @@ impl Store {
                 let Some(version) = self.digits.version_of_item(&item) else {
                     continue;
                 };
-                match marker.covers_item(&item) {
+                match marker.covers_item(&item, version) {
                     true => {
                         covered.extend(sort_key_of(&item).map(str::to_owned));
                         late.extend(late_key_of(&item));

@@ -30,13 +30,13 @@ use crate::{
         keys::{ItemKind, LATEST_KEY},
         names,
         purge_marker::PurgeMarker,
-        recorded_at::RecordedAt,
         version::Version,
         version_item::latest_of,
     },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
+        read::query_items::Range,
         s,
     },
 };
@@ -55,6 +55,9 @@ const MAX_CHECKS: u32 = 5;
 const MAX_EMPTY_RESPONSES: u32 = 6;
 /// Wait before unprocessed deletions are requested again; it doubles.
 const INITIAL_WAIT: Duration = Duration::from_millis(50);
+
+/// Attributes of a latest item that tell its version from any other, also of a later entity with the same key.
+const OF_VERSION: [&str; 3] = [names::LATEST, names::RECORDED_AT, names::INCARNATION];
 
 /// Number of items of each kind.
 pub type ItemCounts = BTreeMap<ItemKind, u64>;
@@ -91,14 +94,14 @@ impl Store {
             return Ok(Box::pin(self.purge_attached(entity, wait, on_wait, deleted)).await?);
         }
         let latest = self.get(entity, LATEST_KEY, true).await?;
-        let now = self.now();
-        self.mark_purged(entity, PurgeMarker::new(latest.as_ref(), now)).await?;
+        let marker = self.new_marker(entity, latest.as_ref()).await?;
+        self.mark_purged(entity, &marker).await?;
         let marked = Instant::now();
         // Versions of an update after the marker stay: if there is one, the purge is given up.
         let purged = latest.as_ref().and_then(|latest| latest_of(latest).ok());
         self.delete_others(entity, purged, deleted).await?;
         if !wait.is_zero() {
-            let end = marked + wait + ahead(latest.as_ref(), now);
+            let end = marked + wait;
             on_wait(end.saturating_duration_since(Instant::now()));
             tokio::time::sleep_until(end).await;
             // The versions that arrived may belong to an update after the marker.
@@ -122,6 +125,28 @@ impl Store {
             }
         }
         Err(PurgeError::WrittenAgain)
+    }
+
+    /// Returns the marker of a purge of the latest item and all versions that history has. Several incarnations are known if another
+    /// program has deleted or overwritten the latest item.
+    async fn new_marker(&self, entity: &EntityId, latest: Option<&Item>) -> Result<PurgeMarker, ServiceError> {
+        let mut marker = PurgeMarker::new(self.now());
+        if let Some((latest, version)) = latest.and_then(|latest| Some((latest, latest_of(latest).ok()?))) {
+            marker.add(latest, version);
+        }
+        let (range, mut cursor) = (Range::all_versions(None), None);
+        loop {
+            let (items, next) = self.query_page(entity, &range, cursor).await?;
+            for item in items {
+                if let Some(version) = self.digits.version_of_item(&item) {
+                    marker.add(&item, version);
+                }
+            }
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(marker);
+            }
+        }
     }
 
     /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
@@ -227,7 +252,7 @@ pub fn latest_request(entity: &EntityId, seen: &Item, table: &str) -> DeleteItem
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(LATEST_KEY));
     let mut conditions = Vec::new();
-    for (placeholder, name) in [("latest", names::LATEST), ("recorded", names::RECORDED_AT)] {
+    for (placeholder, name) in ["latest", "recorded", "incarnation"].into_iter().zip(OF_VERSION) {
         request = request.expression_attribute_names(format!("#{placeholder}"), name);
         if let Some(value) = seen.get(name) {
             conditions.push(format!("#{placeholder} = :{placeholder}"));
@@ -241,15 +266,8 @@ pub fn latest_request(entity: &EntityId, seen: &Item, table: &str) -> DeleteItem
 
 /// Returns `true` if there is no latest item, or if it is the same version as before. An expired one can be deleted meanwhile.
 fn is_unchanged(before: Option<&Item>, now: Option<&Item>) -> bool {
-    let version = |latest: &Item| [names::LATEST, names::RECORDED_AT].map(|name| latest.get(name).cloned());
+    let version = |latest: &Item| OF_VERSION.map(|name| latest.get(name).cloned());
     now.is_none_or(|now| before.is_some_and(|before| version(before) == version(now)))
-}
-
-/// Returns how far the time of the latest item is ahead of the operator's clock. Versions of a later entity must have later
-/// times.
-fn ahead(latest: Option<&Item>, now: RecordedAt) -> Duration {
-    let recorded = latest.and_then(RecordedAt::of_latest).unwrap_or(now);
-    recorded.to_duration().saturating_sub(now.to_duration())
 }
 
 /// Reason why an entity was not purged.

@@ -1,5 +1,5 @@
-//! Writes a purge marker: `PutItem` on condition that the marker has not changed since it was read. Its times never
-//! decrease.
+//! Writes a purge marker: `PutItem` on condition that the marker has not changed since it was read. What it covers never
+//! decreases.
 
 use aws_sdk_dynamodb::operation::put_item::{PutItemError, builders::PutItemInputBuilder};
 
@@ -22,11 +22,12 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails, or if the existing item is not a valid marker.
-    pub(crate) async fn mark_purged(&self, entity: &EntityId, marker: PurgeMarker) -> Result<(), ServiceError> {
+    pub(crate) async fn mark_purged(&self, entity: &EntityId, marker: &PurgeMarker) -> Result<(), ServiceError> {
         for _ in 0..MAX_ATTEMPTS {
-            let seen = self.purge_markers([entity]).await?.of(entity).copied();
-            let raised = seen.map_or(marker, |seen| seen.max(marker));
-            let request = request(entity, raised, seen, self.history_table());
+            let markers = self.purge_markers([entity]).await?;
+            let seen = markers.of(entity);
+            let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
+            let request = request(entity, &raised, seen, self.history_table());
             match request.send_with(&self.client).await {
                 Ok(_) => return Ok(()),
                 Err(error) => match error.as_service_error() {
@@ -42,7 +43,12 @@ impl Store {
 }
 
 /// Builds the request. `seen` is the existing marker.
-pub fn request(entity: &EntityId, marker: PurgeMarker, seen: Option<PurgeMarker>, table: &str) -> PutItemInputBuilder {
+pub fn request(
+    entity: &EntityId,
+    marker: &PurgeMarker,
+    seen: Option<&PurgeMarker>,
+    table: &str,
+) -> PutItemInputBuilder {
     let mut request = PutItemInputBuilder::default()
         .table_name(table)
         .item(names::PK, s(entity.of_purge_marker().as_str()))
@@ -55,10 +61,12 @@ pub fn request(entity: &EntityId, marker: PurgeMarker, seen: Option<PurgeMarker>
             .condition_expression("attribute_not_exists(#pk)")
             .expression_attribute_names("#pk", names::PK);
     };
+    let [at, purged] = seen.attributes();
+    request = request.condition_expression("#at = :at AND #purged = :purged");
+    for (placeholder, (name, value)) in [("at", at), ("purged", purged)] {
+        request = request
+            .expression_attribute_names(format!("#{placeholder}"), name)
+            .expression_attribute_values(format!(":{placeholder}"), value.into());
+    }
     request
-        .condition_expression("#purged = :purged AND #recorded = :recorded")
-        .expression_attribute_names("#purged", names::PURGED_AT)
-        .expression_attribute_names("#recorded", names::RECORDED_AT)
-        .expression_attribute_values(":purged", seen.purged_at.value().into())
-        .expression_attribute_values(":recorded", seen.recorded_at.value().into())
 }

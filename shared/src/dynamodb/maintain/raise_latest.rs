@@ -17,6 +17,7 @@ use crate::{
         names,
         recent_requests::{self, Entry, SentCode, Window},
         recorded_at::RecordedAt,
+        sent_at::{MAX_CLOCK_DIFFERENCE, MAX_DELAY, after},
         time::EpochMillis,
         version::Version,
         version_item::latest_of,
@@ -25,6 +26,8 @@ use crate::{
 };
 
 const OPERATION: &str = "UpdateItem";
+/// `Reason` of a version that begins a new sequence of times.
+const REASON_AHEAD: &str = "RecordedAt of the version before was ahead of the clock";
 
 impl Store {
     /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`, or
@@ -34,6 +37,9 @@ impl Store {
     /// Recent requests are stored with the versions that they created. If the number of such a version belongs to another one in
     /// history, because the counter was set back, its request is stored with the new version. All requests up to the new version
     /// count as dropped.
+    ///
+    /// If the time of the latest item is far ahead of the clock, the new version begins a new sequence of times, which
+    /// [`RECORDED_SINCE`](names::RECORDED_SINCE) marks.
     ///
     /// # Errors
     ///
@@ -81,21 +87,31 @@ impl Store {
         let is_stale = stored.as_ref().is_some_and(
             |stored| matches!(Writer::of(stored, from.unwrap_or(to)), Writer::Stale(version) if version != to),
         );
-        // Neither time decreases.
         let known = stored.as_ref().and_then(RecordedAt::of_latest).max(newest);
-        let now = known.map_or(self.now(), |known| known.next_micro().max(self.now()));
+        let now = self.now();
+        let is_ahead = known.is_some_and(|known| known.is_ahead_of(now));
+        let recorded = match known {
+            // A new sequence of times begins. A first attempt of another writer can still be on its way, with a time by its clock.
+            _ if is_ahead => now.after(2 * MAX_CLOCK_DIFFERENCE),
+            // The time does not decrease.
+            Some(known) => known.next_micro().max(now),
+            None => now,
+        };
+        // Nor does this one, unless it was taken from a time far ahead: a claimed time can be later than the clock.
         let since = stored.as_ref().and_then(recent_requests::since);
+        let since = since.map(|since| since.min(after(recorded.next_milli(), MAX_DELAY)));
         let raised = Raised {
             from,
             to,
             requests: entries,
-            since: since.map_or(now.next_milli(), |since| since.max(now.next_milli())),
+            since: since.map_or(recorded.next_milli(), |since| since.max(recorded.next_milli())),
             // A version that history has keeps its time.
             recorded: match self.version_item(entity, to, true).await? {
                 Some(_) => None,
-                None => Some(now),
+                None => Some(recorded),
             },
-            is_stale,
+            begins_times: is_ahead,
+            is_stale: is_stale || (is_ahead && from.is_some_and(|from| from < to)),
         };
         self.check_writable("UpdateItem")?;
         let request = request(entity, raised, &self.table);
@@ -144,6 +160,8 @@ pub struct Raised {
     pub since: EpochMillis,
     /// Time of the new version. `None` to keep the time of the item.
     pub recorded: Option<RecordedAt>,
+    /// `true` if the new version begins a new sequence of times, because the one before is far ahead.
+    pub begins_times: bool,
     /// `true` if the item has author and request of an older version, which the new one must not have.
     pub is_stale: bool,
 }
@@ -178,10 +196,19 @@ pub fn request(entity: &EntityId, raised: Raised, table: &str) -> UpdateItemInpu
             .name("#recorded", names::RECORDED_AT)
             .name("#tick", names::RECORDED_TICK)
             .value(":recorded", s(recorded.to_string()));
+        if raised.begins_times {
+            expression
+                .set("#begin = :to")
+                .name("#begin", names::RECORDED_SINCE)
+                .set("#reason = :reason")
+                .name("#reason", names::REASON)
+                .value(":reason", s(REASON_AHEAD));
+        }
     }
     if raised.is_stale {
         let all = attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER);
-        for (index, name) in all.chain(attribution::OF_REQUEST).enumerate() {
+        let is_removed = |name: &&str| *name != names::REASON || !raised.begins_times || raised.recorded.is_none();
+        for (index, name) in all.chain(attribution::OF_REQUEST).filter(is_removed).enumerate() {
             expression.remove(format!("#c{index}")).name(format!("#c{index}"), name);
         }
     }

@@ -4,11 +4,25 @@
 //! strictly increase, so that each of them divides the history. A time that comes from the stream, of a version that another
 //! program wrote, divides it in one direction only: it is later than the version of writer-fn before it, but can also be later
 //! than the one after it.
+//!
+//! A repair of a time that was far ahead begins a new sequence of times at a version, which each later version names. So the
+//! search never compares versions of two sequences, except that a time before the whole sequence is searched in the one before.
 
 use crate::{
-    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
+    domain::{
+        AttributeValue, Item, entity::EntityId, names, number::Decimal, recorded_at::RecordedAt, version::Version,
+        view::VersionView,
+    },
     dynamodb::{Store, read::versions::ReadError},
 };
+
+/// Newest version of a sequence of times.
+enum Newest {
+    /// It was recorded later than the time.
+    Later(Version),
+    /// It has to be read.
+    Unknown(Version),
+}
 
 /// Result of reading a version.
 enum Probe {
@@ -25,8 +39,8 @@ impl Store {
     /// the entity did not exist yet.
     ///
     /// It uses binary search, since versions are dense: log2 N reads and one of the latest item. More reads are needed if the
-    /// search reaches pruned versions, or versions that another program wrote. In an attached table, the state of a record that
-    /// came late counts at its place.
+    /// search reaches pruned versions, versions that another program wrote, or an earlier sequence of times. In an attached table,
+    /// the state of a record that came late counts at its place.
     ///
     /// # Errors
     ///
@@ -41,15 +55,50 @@ impl Store {
         if self.attached.is_some() {
             return Box::pin(self.attached_as_of(entity, time, consistent)).await;
         }
-        let Some(latest) = self.newest_view(entity, consistent).await? else {
+        let Some((number, latest)) = self.newest(entity, consistent).await? else {
             return Ok(None);
         };
-        let number = latest.version;
+        let mut since = recorded_since(&latest);
+        let latest = self.view(entity, number, latest);
         // The latest item of another program has no time, but its version item has.
-        let probed = match latest.recorded_at {
-            Some(recorded) if recorded <= time => Ok(Probe::Earlier(Box::new(latest))),
-            Some(_) => Ok(Probe::Later),
-            None => self.probe(entity, number, time, consistent).await,
+        let mut newest = match latest.recorded_at {
+            Some(recorded) if recorded <= time => return Ok(Some(latest)),
+            Some(_) => Newest::Later(number),
+            None => Newest::Unknown(number),
+        };
+        loop {
+            match self.as_of_in_sequence(entity, since, newest, time, consistent).await? {
+                None if since > Version::FIRST => {}
+                found => return Ok(found),
+            }
+            // The time is before the whole sequence, so that the one before decides.
+            let Some(before) = Version::new(since.get() - 1) else {
+                return Ok(None);
+            };
+            let Some(item) = self.version_item(entity, before, consistent).await? else {
+                let floor = self.floor(entity, consistent).await?;
+                return Err(match floor > before {
+                    true => ReadError::Pruned { floor },
+                    false => ReadError::Missing { version: before },
+                });
+            };
+            since = recorded_since(&item).min(before);
+            newest = Newest::Unknown(before);
+        }
+    }
+
+    /// Searches the versions from `since` to the newest one of the same sequence of times.
+    async fn as_of_in_sequence(
+        &self,
+        entity: &EntityId,
+        since: Version,
+        newest: Newest,
+        time: RecordedAt,
+        consistent: bool,
+    ) -> Result<Option<VersionView>, ReadError> {
+        let (number, probed) = match newest {
+            Newest::Later(number) => (number, Ok(Probe::Later)),
+            Newest::Unknown(number) => (number, self.probe(entity, number, time, consistent).await),
         };
         let mut undecided = match probed {
             Ok(Probe::Earlier(view)) => return Ok(Some(*view)),
@@ -58,7 +107,7 @@ impl Store {
             Err(unknown) => Some(unknown),
         };
         // Every version below `low` is not later or was pruned. Every version from `high` on is later, or undecided.
-        let (mut low, mut high) = (1, number.get());
+        let (mut low, mut high) = (since.get(), number.get());
         let (mut found, mut pruned) = (None, None);
         while low < high {
             let Some(middle) = Version::new(low + (high - low) / 2) else {
@@ -90,7 +139,7 @@ impl Store {
         match (undecided, found, pruned) {
             (Some(unknown), _, _) => Err(unknown),
             (None, None, Some(floor)) => Err(ReadError::Pruned { floor }),
-            // Without a floor, version 1 was read and is later.
+            // Without a floor, the first version was read and is later.
             (None, found, _) => Ok(found.map(|view| *view)),
         }
     }
@@ -130,4 +179,13 @@ impl Store {
         }
         Ok(None)
     }
+}
+
+/// Returns the first version of the sequence of times to which an item belongs.
+fn recorded_since(item: &Item) -> Version {
+    let since = match item.get(names::RECORDED_SINCE) {
+        Some(AttributeValue::N(since)) => Decimal::parse(since).ok().and_then(|since| since.to_u64()),
+        _ => None,
+    };
+    since.and_then(Version::new).unwrap_or(Version::FIRST)
 }

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::{
 use crate::{
     domain::{
         Item, attribution,
+        incarnation::Incarnation,
         keys::LATEST_KEY,
         names,
         payload::Payload,
@@ -181,7 +182,13 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
         .name("#version", names::RECORDED_VERSION)
         .name("#tick", names::RECORDED_TICK)
         .name("#payload", names::REQUEST_PAYLOAD)
+        .name("#incarnation", names::INCARNATION)
         .value(":payload", s(payload.short()))
+        .value(
+            ":incarnation",
+            s(Incarnation::begun_by(&update.request_id, *stamp).as_str()),
+        )
+        .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
         .set("#version = if_not_exists(#latest, :zero) + :one")
         .set("#payload = :payload");
     match stamp {

@@ -11,13 +11,15 @@ use super::{Output, cell, print, print_json, visible};
 use crate::error::CliError;
 
 /// Bookkeeping that tables leave out. JSON has it.
-const NOT_IN_TABLES: [&str; 7] = [
+const NOT_IN_TABLES: [&str; 9] = [
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
     names::REQUESTS_DROPPED,
     names::REQUESTS_AHEAD,
+    names::RECORDED_SINCE,
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
+    names::INCARNATION,
     names::REQUEST_PAYLOAD,
 ];
 

@@ -132,6 +132,7 @@ impl Replay {
             created: parsed.created,
             entity: parsed.entity,
             request: None,
+            ahead: None,
             outcome,
         }
     }

@@ -130,7 +130,7 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
         let newest = newest.map(|(version, _)| version);
         let is_as_planned = match &planned.step {
             // There can be versions below the floor.
-            Step::Recount { to, .. } => newest.is_none_or(|newest| newest < *to),
+            Step::Recount { to, .. } | Step::Retime { to, .. } => newest.is_none_or(|newest| newest < *to),
             _ => newest == planned.highest,
         };
         if !is_as_planned {
@@ -163,10 +163,12 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
             true => Outcome::Raised,
             false => Outcome::Conflict,
         }),
-        Step::Raise { from, to } => Ok(match raise(store, planned, Some(*from), *to).await? {
-            true => Outcome::Raised,
-            false => Outcome::Conflict,
-        }),
+        Step::Raise { from, to } | Step::Retime { from, to } => {
+            Ok(match raise(store, planned, Some(*from), *to).await? {
+                true => Outcome::Raised,
+                false => Outcome::Conflict,
+            })
+        }
         Step::Adopt { to } => Ok(match raise(store, planned, None, *to).await? {
             true => Outcome::Adopted,
             false => Outcome::Conflict,

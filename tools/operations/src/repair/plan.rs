@@ -121,7 +121,8 @@ impl Plan {
             let is_purged = match (&latest, &top) {
                 (None, Some(top)) if revive => {
                     let markers = store.purge_markers([entity]).await?;
-                    markers.of(entity).is_some_and(|marker| marker.covers_item(top))
+                    let marker = markers.of(entity).zip(number);
+                    marker.is_some_and(|(marker, highest)| marker.covers_item(top, highest))
                 }
                 _ => false,
             };
@@ -251,6 +252,7 @@ impl Planned {
                 json!({"ID": id, "Step": "Record", "Version": version.version(), "Source": self.source})
             }
             Step::Raise { from, to } => json!({"ID": id, "Step": "Raise", "From": from, "To": to}),
+            Step::Retime { from, to } => json!({"ID": id, "Step": "Retime", "From": from, "To": to}),
             Step::Adopt { to } => json!({"ID": id, "Step": "Adopt", "Version": to}),
             Step::Move { padded, version, .. } => {
                 json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version})
@@ -269,7 +271,7 @@ impl Planned {
     pub fn version(&self) -> Version {
         match &self.step {
             Step::Put(version) | Step::Release { version, .. } => version.version(),
-            Step::Raise { to, .. } | Step::Adopt { to } | Step::Recount { to, .. } => *to,
+            Step::Raise { to, .. } | Step::Adopt { to } | Step::Recount { to, .. } | Step::Retime { to, .. } => *to,
             Step::Move { version, .. } | Step::Revive { version, .. } => *version,
         }
     }

@@ -180,7 +180,13 @@ impl Check<'_> {
     /// 7: The times of the versions that a writer created strictly increase.
     fn check_times(&mut self, entity: &str, images: &[Image]) {
         let mut last: Option<&Image> = None;
-        for image in images.iter().filter(|image| image.request.is_some()) {
+        for image in images {
+            if image.begins_times() {
+                last = None;
+            }
+            if image.request.is_none() {
+                continue;
+            }
             let (version, recorded) = (image.version, image.recorded_at());
             let before = last.replace(image).filter(|last| last.era == image.era);
             if RecordedAt::parse(recorded).is_err() || before.is_some_and(|before| before.recorded_at() >= recorded) {

@@ -47,6 +47,11 @@ impl Image<'_> {
         text(&self.item, "/RecordedAt/S")
     }
 
+    /// Returns `true` if a repair began a new sequence of times with it.
+    pub(super) fn begins_times(&self) -> bool {
+        text(&self.item, "/RecordedSince/N") == self.version.to_string()
+    }
+
     /// Returns `true` if an item is the version item of the image, whatever its time from the stream.
     pub(super) fn is_stored_as(&self, item: &Value) -> bool {
         let mut item = item.clone();

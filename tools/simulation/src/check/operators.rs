@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use shared::domain::{Item, keys::LATEST_KEY, purge_marker::PurgeMarker, recorded_at::RecordedAt, version::Version};
+use shared::domain::{Item, keys::LATEST_KEY, purge_marker::PurgeMarker, version::Version};
 
 use super::{Check, model::Image, purge_marker_key, text};
 use crate::caller::Author;
@@ -49,8 +49,11 @@ impl Check<'_> {
                     };
                     let marker = markers.get(purge_marker_key(entity).as_str());
                     let marker = marker.and_then(|marker| PurgeMarker::of(&item(marker)));
-                    let time = RecordedAt::of_latest(&item(deleted));
-                    if marker.is_none_or(|marker| time > Some(marker.recorded_at)) {
+                    let version = text(deleted, "/Latest/N").parse().ok().and_then(Version::new);
+                    let covers = |marker: &PurgeMarker| {
+                        version.is_none_or(|version| marker.covers_item(&item(deleted), version))
+                    };
+                    if !marker.as_ref().is_some_and(covers) {
                         let version = text(deleted, "/Latest/N");
                         self.add(
                             1,
@@ -120,7 +123,7 @@ fn item(image: &Value) -> Item {
 #[allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 mod tests {
     use serde_json::json;
-    use shared::domain::keys::VersionDigits;
+    use shared::domain::{keys::VersionDigits, recorded_at::RecordedAt};
 
     use super::*;
     use crate::{check::Violation, evidence::Evidence, schedule::Schedule, stream::Written};
@@ -144,7 +147,9 @@ mod tests {
 
     fn latest(version: u64, second: u64) -> Written {
         let time = RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
-        let image = json!({"Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}});
+        let image = json!({
+            "Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}, "Incarnation": {"S": "a"},
+        });
         written(Author::Writer(Vec::new()), "E", LATEST_KEY, second, Some(image))
     }
 
@@ -181,7 +186,7 @@ mod tests {
     fn a_purge_deletes_only_versions_that_its_marker_covers() {
         let schedule = Schedule::draw(1);
         let time = |second| RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
-        let marker = json!({"PurgedAt": {"S": time(50)}, "RecordedAt": {"S": time(10)}});
+        let marker = json!({"PurgedAt": {"S": time(50)}, "Purged": {"M": {"a": {"N": "1"}}}});
         let marker = written(Author::Operator, &purge_marker_key("E"), "purged", 50, Some(marker));
         let deleted = |author| written(author, "E", LATEST_KEY, 60, None);
         for (stream, violations) in [

@@ -48,7 +48,9 @@ pub(super) fn plain(image: &Value) -> Map<String, Value> {
         "RequestsAhead",
         "RequestPayload",
         "Sender",
+        "Incarnation",
         "RecordedAt",
+        "RecordedSince",
         "RecordedVersion",
         "RecordedTick",
     ] {

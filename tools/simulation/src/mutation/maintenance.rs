@@ -15,7 +15,7 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
     for put in writes("Put", operation, body) {
         match (mutation, sort_key(put)) {
             (Mutation::Revive, LATEST_KEY) | (Mutation::MarkerOrder, purge_marker::SORT_KEY) => remove_condition(put),
-            // Such a redrive reads other times than those in the marker, and so does a purge that raises them.
+            // Such a redrive reads other versions than those in the marker, and so does a purge that raises them.
             (Mutation::RedriveMarker, purge_marker::SORT_KEY) if has(put, CONDITION, "#purged = :purged") => {
                 remove_condition(put);
             }
@@ -55,6 +55,10 @@ fn change_update(mutation: Mutation, update: &mut Value) {
                 "#dropped = if_not_exists(#none, :since)",
             );
             update["ExpressionAttributeNames"]["#none"] = json!("None");
+        }
+        Mutation::TimeSequence if has(update, "UpdateExpression", "#begin = :to") => {
+            replace(update, "UpdateExpression", "#begin = :to,", "");
+            remove(&mut update["ExpressionAttributeNames"], "#begin");
         }
         Mutation::Floor => weaken(update, "#floor < :floor", "#floor >= :floor"),
         Mutation::Pin => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),

@@ -87,6 +87,8 @@ pub(crate) enum Mutation {
     StaleRead,
     /// The removal of an author that the update does not name
     Author,
+    /// The incarnation that an update begins: it is that of the one before the purge
+    Incarnation,
     // Responses of the database.
     /// The comparison with an existing version item: any item counts as equal
     Compare,
@@ -155,12 +157,14 @@ pub(crate) enum Mutation {
     Adopt,
     /// The condition that a purge deletes the latest item that it read
     PurgeCondition,
-    /// The condition that the times of a purge marker only rise
+    /// The condition that the versions that a purge marker covers only rise
     MarkerOrder,
+    /// The mark of the version with which a repair begins a new sequence of times
+    TimeSequence,
 }
 
 /// Number of changes of each mutation in this process.
-static CHANGES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static CHANGES: [AtomicU64; 80] = [const { AtomicU64::new(0) }; 80];
 
 impl Mutation {
     /// Returns the name of the mutation on the command line.

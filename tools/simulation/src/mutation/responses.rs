@@ -100,7 +100,7 @@ pub(super) fn change(
             let is_marker = |item: &&mut Value| item["SK"]["S"] == purge_marker::SORT_KEY;
             for marker in read_items(response).into_iter().filter(is_marker) {
                 marker["PurgedAt"] = json!({"S": LONG_AGO});
-                marker["RecordedAt"] = json!({"S": LONG_AGO});
+                marker["Purged"] = json!({"M": {"none": {"N": "1"}}});
             }
         }
         (Mutation::PrunedFloor, "BatchGetItem") => {

@@ -21,6 +21,8 @@ const GUARD: &str = "#since < :sent";
 const BASE: &str = "#dropped <= :base";
 /// Condition that the version is later than the one before.
 const LATER: &str = "#recorded < :recorded";
+/// Incarnation of every latest item.
+const SAME: &str = "same";
 /// Milliseconds by which a message looks younger.
 const YOUNGER: i64 = 5000;
 /// Condition of an update that follows a deletion.
@@ -40,6 +42,9 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
         };
         if is_mutated {
             remove_condition(put);
+        }
+        if mutation == Mutation::Incarnation && put.pointer("/Item/Incarnation/S").is_some() {
+            put["Item"]["Incarnation"] = json!({"S": SAME});
         }
         if mutation == Mutation::Quarantine
             && let Some(key) = put.pointer_mut("/Item/SK/S")
@@ -133,6 +138,9 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
                     &format!("{ANY_LATEST}{rest}"),
                 );
             }
+        }
+        Mutation::Incarnation if update["ExpressionAttributeValues"][":incarnation"].is_object() => {
+            update["ExpressionAttributeValues"][":incarnation"] = json!({"S": SAME});
         }
         Mutation::Author => {
             // The removed attributes have the placeholders `#c0`, `#c1`, …

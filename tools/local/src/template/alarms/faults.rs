@@ -272,6 +272,16 @@ pub(super) const FAULTS: &[Fault] = &[
             _ => Vec::new(),
         },
     },
+    Fault {
+        name: "The clock of a writer is wrong, or another program writes a time in the future",
+        alarm: "RecordsAheadAlarm",
+        minutes: 1,
+        silences: &[],
+        adds: |minute| match minute {
+            0 => vec![(Of::Log, "AheadRecords", 1)],
+            _ => Vec::new(),
+        },
+    },
 ];
 
 pub(crate) const VISIBLE: &str = "ApproximateNumberOfMessagesVisible";

@@ -179,7 +179,7 @@ fn all_alarms_are_on_the_dashboard_and_notify_the_topic() {
     let document = yaml::parse(TEMPLATE).unwrap();
     let dashboard = document["Resources"]["Dashboard"]["Properties"]["DashboardBody"].to_string();
     let found = monitoring(&[("AlarmTopicArn", topic)]);
-    assert_eq!(found.alarms.len(), 15);
+    assert_eq!(found.alarms.len(), 16);
     for alarm in &found.alarms {
         assert!(
             dashboard.contains(&format!("${{{}.Arn}}", alarm.name)),
@@ -192,14 +192,14 @@ fn all_alarms_are_on_the_dashboard_and_notify_the_topic() {
 }
 
 #[test]
-fn quarantined_records_are_counted_by_their_log_line() {
+fn records_are_counted_by_their_log_line() {
     let found = monitoring(&[("MetricsNamespace", "")]);
-    let filter = &found.filters[&metric(Of::Log, "QuarantinedRecords", STREAM)];
-    assert_eq!(filter.log_group, "StreamLogs");
-    assert_eq!(
-        filter.pattern,
-        r#"{ $.message = "record" && $.outcome = "Quarantined" }"#
-    );
+    for (metric_name, outcome) in [("QuarantinedRecords", "Quarantined"), ("AheadRecords", "RecordedAhead")] {
+        let filter = &found.filters[&metric(Of::Log, metric_name, STREAM)];
+        assert_eq!(filter.log_group, "StreamLogs");
+        let pattern = format!(r#"{{ $.message = "record" && $.outcome = "{outcome}" }}"#);
+        assert_eq!(filter.pattern, pattern);
+    }
 }
 
 /// The examples of AWS: `0` does not breach, `X` does, `-` is missing, the newest last.

@@ -186,7 +186,7 @@ fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.step(3 * MINUTE, 0, StepKind::StopMapping { millis: 10 * MINUTE });
     let at = 4 * MINUTE;
     schedule.step(at, 0, command(Command::Purge { entity: entity() }));
-    hang(schedule, 3);
+    hang(schedule, 4);
     updates(rng, schedule, at + 200, 1..3);
     schedule.step(at + SECOND, 0, command(Command::Purge { entity: entity() }));
 }

@@ -9,7 +9,7 @@ use crate::{
     clock::Jump,
     draw::{MAX_OFFSET, jumps, pick},
     queue::VISIBILITY_TIMEOUT_MILLIS,
-    schedule::{Origin, Schedule, StepKind},
+    schedule::{Command, Origin, Schedule, StepKind},
     windows::Scope,
 };
 
@@ -152,6 +152,21 @@ fn recorded_far_ahead(rng: &mut Rng, schedule: &mut Schedule) {
         let at = 25 * SECOND + rng.u64(..MINUTE);
         schedule.step(at, 0, StepKind::Direct { update });
     }
+    let (command, at) = match rng.u8(..3) {
+        0 => (Command::Repair, 2 * MINUTE),
+        1 => (Command::Repair, 25 * SECOND),
+        _ => {
+            let entity = ENTITY.to_owned();
+            (Command::Purge { entity }, 2 * MINUTE)
+        }
+    };
+    schedule.step(at, 1, StepKind::Command(command));
+    // New versions after a purge, of which records come late.
+    if rng.bool() {
+        schedule.step(5 * MINUTE, 1, StepKind::StopMapping { millis: 2 * MINUTE });
+    }
+    let count = rng.u64(1..30);
+    updates(rng, schedule, 5 * MINUTE, 6 * MINUTE, count);
 }
 
 /// An entity gets up to several hundred updates: by writers whose clocks jump, and whose windows differ, while requests and responses

@@ -258,9 +258,11 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Request("purge_marker", "PurgedAt"),
             Request("purge_marker_raised", "PurgedAt"),
         ],
+        M::TimeSequence => vec![Request("raise_latest_retimed", "#latest = :to")],
+        M::Incarnation => vec![Request("write_stream", "same"), Request("write_transaction", "same")],
     }
 }
 
 fn marker() -> Value {
-    json!({"Responses": {"Table": [{"SK": {"S": "purged"}, "PurgedAt": {"S": "t"}, "RecordedAt": {"S": "t"}}]}})
+    json!({"Responses": {"Table": [{"SK": {"S": "purged"}, "PurgedAt": {"S": "t"}, "Purged": {"M": {}}}]}})
 }

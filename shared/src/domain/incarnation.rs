@@ -1,0 +1,75 @@
+//! Incarnation of a latest item: its life from the update that creates it to a purge.
+//!
+//! ```text
+//! v0 and v1 to vN: Incarnation "q83Hx0Tf"   ── purge ──▶   v0 and v1 to vM of the same key: Incarnation "Zm2_pQ1a"
+//! ```
+//!
+//! A purge deletes the counter too, so versions of a later entity with the same key have the same numbers. A stream record
+//! from before the purge can arrive after it. The incarnation tells to which of both it belongs, whatever the clocks show.
+//!
+//! Each update sets it unless the latest item has one. Other programs leave it unchanged.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+
+use super::{AttributeValue, Item, attributes::text, names, request_id::RequestId, stamp::Stamp};
+
+/// Token of an incarnation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Incarnation(String);
+
+impl Incarnation {
+    /// Length of a token.
+    pub const BYTES: usize = 8;
+
+    /// Returns the incarnation that an update begins, if there is no latest item: 48 bits of a hash of its request and time. The
+    /// same request sent again begins the same one, and a delivery after a purge another one.
+    pub fn begun_by(request: &RequestId, stamp: Stamp) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(stamp.clock().to_string());
+        hash.update(request.as_str());
+        let hash: [u8; 32] = hash.finalize().into();
+        let (first, _) = hash.split_at(Self::BYTES / 4 * 3);
+        Self(URL_SAFE_NO_PAD.encode(first))
+    }
+
+    /// Returns the incarnation of a latest item or version item, `None` if only other programs wrote it.
+    pub fn of(item: &Item) -> Option<Self> {
+        Some(Self(text(item, names::INCARNATION)?.to_owned()))
+    }
+
+    /// Returns the token.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the attribute value.
+    pub fn value(&self) -> AttributeValue {
+        AttributeValue::S(self.0.clone())
+    }
+}
+
+impl From<&str> for Incarnation {
+    fn from(token: &str) -> Self {
+        Self(token.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::recorded_at::RecordedAt;
+
+    #[test]
+    fn each_request_at_each_time_begins_its_own() {
+        let at = |micros| RecordedAt::since_epoch(Duration::from_micros(micros));
+        let begun = |id: &str, micros| Incarnation::begun_by(&RequestId::new(id).unwrap(), Stamp::At(at(micros)));
+        assert_eq!(begun("a", 1), begun("a", 1));
+        assert_eq!(begun("a", 1).as_str().len(), Incarnation::BYTES);
+        let tick = Incarnation::begun_by(&RequestId::new("a").unwrap(), Stamp::Tick { from: at(1) });
+        assert_eq!(tick, begun("a", 1));
+        assert!(begun("a", 1) != begun("a", 2) && begun("a", 1) != begun("b", 1));
+    }
+}
