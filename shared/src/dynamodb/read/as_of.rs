@@ -55,35 +55,31 @@ impl Store {
         if self.attached.is_some() {
             return Box::pin(self.attached_as_of(entity, time, consistent)).await;
         }
-        let Some((number, latest)) = self.newest(entity, consistent).await? else {
+        let Some((mut number, mut item)) = self.newest(entity, consistent).await? else {
             return Ok(None);
         };
-        let mut since = recorded_since(&latest);
-        let latest = self.view(entity, number, latest);
-        // The latest item of another program has no time, but its version item has.
-        let mut newest = match latest.recorded_at {
-            Some(recorded) if recorded <= time => return Ok(Some(latest)),
-            Some(_) => Newest::Later(number),
-            None => Newest::Unknown(number),
-        };
         loop {
-            match self.as_of_in_sequence(entity, since, newest, time, consistent).await? {
-                None if since > Version::FIRST => {}
-                found => return Ok(found),
-            }
-            // The time is before the whole sequence, so that the one before decides.
-            let Some(before) = Version::new(since.get() - 1) else {
-                return Ok(None);
+            let since = recorded_since(&item).min(number);
+            let view = self.view(entity, number, item);
+            // The latest item of another program has no time, but its version item has.
+            let newest = match view.recorded_at {
+                Some(recorded) if recorded <= time => return Ok(Some(view)),
+                Some(_) => Newest::Later(number),
+                None => Newest::Unknown(number),
             };
-            let Some(item) = self.version_item(entity, before, consistent).await? else {
+            let found = self.as_of_in_sequence(entity, since, newest, time, consistent).await?;
+            // A time before the whole sequence is searched in the one before.
+            let (None, Some(before)) = (&found, Version::new(since.get() - 1)) else {
+                return Ok(found);
+            };
+            let Some(earlier) = self.version_item(entity, before, consistent).await? else {
                 let floor = self.floor(entity, consistent).await?;
                 return Err(match floor > before {
                     true => ReadError::Pruned { floor },
                     false => ReadError::Missing { version: before },
                 });
             };
-            since = recorded_since(&item).min(before);
-            newest = Newest::Unknown(before);
+            (number, item) = (before, earlier);
         }
     }
 

@@ -101,18 +101,31 @@ export class Table {
    */
   async asOf(entity: string, time: string | Date): Promise<Version | undefined> {
     const limit = times.text(times.ofArgument(time));
-    const newest = await this.#newest(entity);
+    let newest = await this.#newest(entity);
     const latest = newest.number;
+    for (;;) {
+      const found = await this.#asOfInSequence(entity, newest, limit, latest);
+      const before = newest.recordedSince - 1;
+      if (found !== undefined || before < 1) return found;
+      // A time before the whole sequence is searched in the one before.
+      const item = await this.#versionItem(entity, before);
+      if (item === undefined) throw await this.#missing(entity, before, latest);
+      newest = view(entity, before, item);
+    }
+  }
+
+  /** Searches the versions of one sequence of times, of which this one is the newest. */
+  async #asOfInSequence(entity: string, newest: Version, limit: string, latest: number): Promise<Version | undefined> {
     let undecided: Error | undefined;
     try {
       // The latest item of another program has no time, but its version item has.
-      const probed = newest.recordedAt === undefined ? await this.#probe(entity, latest, latest) : newest;
+      const probed = newest.recordedAt === undefined ? await this.#probe(entity, newest.number, latest) : newest;
       if (recorded(probed) <= limit) return probed;
     } catch (error) {
       undecided = undecidable(error);
     }
     // Each version below `low` is not later, or was pruned. Each one from `high` on is later, or undecided.
-    let [low, high] = [1, latest];
+    let [low, high] = [newest.recordedSince, newest.number];
     let found: Version | undefined;
     let pruned: VersionPruned | undefined;
     while (low < high) {

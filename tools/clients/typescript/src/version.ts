@@ -33,6 +33,8 @@ export interface Version {
   readonly recordedAt: string | undefined;
   /** True if another program wrote the version, and its time comes from the stream. */
   readonly recordedByStream: boolean;
+  /** First version of its sequence of times: 1, unless a repair of a time that was far ahead began a new one. */
+  readonly recordedSince: number;
   readonly requestId: string | undefined;
   readonly actor: Attribute | undefined;
   readonly reason: Attribute | undefined;
@@ -78,6 +80,7 @@ export function view(entity: string, number: number, stored: Item): Version {
     deleted: item.Deleted?.BOOL === true,
     recordedAt: recorded === undefined ? undefined : times.text(recorded),
     recordedByStream: stored.RecordedBy !== undefined,
+    recordedSince: Math.min(Math.max(whole(item, "RecordedSince") ?? 1, 1), number),
     requestId: text(item, "RequestId"),
     actor: item.Actor && value(item.Actor),
     reason: item.Reason && value(item.Reason),

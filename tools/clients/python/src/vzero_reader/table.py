@@ -68,17 +68,31 @@ class Table:
         """
         limit = times.text(times.of_argument(time))
         newest = self._newest(entity)
+        latest = newest.number
+        while True:
+            found = self._as_of_in_sequence(entity, newest, limit, latest)
+            before = newest.recorded_since - 1
+            if found is not None or before < 1:
+                return found
+            # A time before the whole sequence is searched in the one before.
+            item = self._version_item(entity, before)
+            if item is None:
+                raise self._missing(entity, before, latest)
+            newest = Version.of(entity, before, item)
+
+    def _as_of_in_sequence(self, entity: str, newest: Version, limit: str, latest: int) -> Version | None:
+        """Searches the versions of one sequence of times, of which this one is the newest."""
         undecided: Exception | None = None
         try:
             if newest.recorded_at is None:
                 # The latest item of another program has no time, but its version item has.
-                newest = self._probe(entity, newest.number, newest.number)
+                newest = self._probe(entity, newest.number, latest)
             if _recorded(newest) <= limit:
                 return newest
         except (VersionNotFound, UnknownTime) as error:
             undecided = error
         # Each version below `low` is not later, or was pruned. Each one from `high` on is later, or undecided.
-        low, high, latest = 1, newest.number, newest.number
+        low, high = newest.recorded_since, newest.number
         found: Version | None = None
         pruned: VersionPruned | None = None
         while low < high:

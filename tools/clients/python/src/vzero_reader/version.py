@@ -45,6 +45,8 @@ class Version:
     """Time of the version in UTC with nine decimal places. Texts sort as times. None if it is not known (yet)."""
     recorded_by_stream: bool
     """True if another program wrote the version, and its time comes from the stream."""
+    recorded_since: int
+    """First version of its sequence of times: 1, unless a repair of a time that was far ahead began a new one."""
     request_id: str | None
     actor: Any
     reason: Any
@@ -66,6 +68,7 @@ class Version:
             deleted=item.get("Deleted") == {"BOOL": True},
             recorded_at=None if recorded is None else times.text(recorded),
             recorded_by_stream=by_stream,
+            recorded_since=min(_whole(number(item, "RecordedSince")) or 1, version),
             request_id=text(item, "RequestId"),
             actor=value(item["Actor"]) if "Actor" in item else None,
             reason=value(item["Reason"]) if "Reason" in item else None,
