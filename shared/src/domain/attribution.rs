@@ -151,9 +151,10 @@ pub fn of_version(mut latest: Item, current: Version) -> (Item, Option<RecordedA
     }
 }
 
-/// Returns the latest item whose current version is this version item.
+/// Returns the latest item whose current version is this version item. The next update begins another incarnation.
 #[must_use]
 pub fn latest_from(mut version_item: Item, version: Version) -> Item {
+    version_item.remove(names::INCARNATION);
     let recorded = RecordedAt::of(&version_item);
     let is_own = !version_item.contains_key(names::RECORDED_BY);
     version_item.remove(names::RECORDED_AT);

@@ -7,7 +7,8 @@
 //! A purge deletes the counter too, so versions of a later entity with the same key have the same numbers. A stream record
 //! from before the purge can arrive after it. The incarnation tells to which of both it belongs, whatever the clocks show.
 //!
-//! Each update sets it unless the latest item has one. Other programs leave it unchanged.
+//! Each update sets it unless the latest item has one. Other programs leave it unchanged. A latest item that is restored from
+//! history has none, so that the next update begins another one: an incarnation whose latest item is gone has ended.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};

@@ -45,11 +45,17 @@ impl PurgeMarker {
         }
     }
 
-    /// Adds a version that is purged, and all earlier ones of its incarnation. `item` is a latest item or version item.
-    pub fn add(&mut self, item: &Item, version: Version) {
-        if let Some(incarnation) = Incarnation::of(item) {
-            let last = self.incarnations.entry(incarnation).or_insert(version);
-            *last = version.max(*last);
+    /// Adds the latest item, which is purged with all earlier versions of its incarnation.
+    pub fn add_latest(&mut self, latest: &Item, version: Version) {
+        if let Some(incarnation) = Incarnation::of(latest) {
+            self.incarnations.insert(incarnation, version);
+        }
+    }
+
+    /// Adds a version. If its incarnation is not that of the latest item, it has ended: all its versions are purged.
+    pub fn add_version(&mut self, item: &Item) {
+        if let (Some(incarnation), Some(last)) = (Incarnation::of(item), Version::new(Version::MAX)) {
+            self.incarnations.entry(incarnation).or_insert(last);
         }
     }
 
@@ -157,14 +163,14 @@ mod tests {
     fn marker(incarnations: &[(&str, u64)]) -> PurgeMarker {
         let mut marker = PurgeMarker::new(at(1000));
         for (incarnation, last) in incarnations {
-            marker.add(&item(json!({"Incarnation": {"S": incarnation}})), number(*last));
+            marker.add_latest(&item(json!({"Incarnation": {"S": incarnation}})), number(*last));
         }
         marker
     }
 
     #[test]
     fn the_incarnation_decides() {
-        let marker = marker(&[("a", 7), ("a", 5), ("b", 2)]);
+        let marker = marker(&[("a", 7), ("b", 2)]);
         // No time makes a difference, in the past or far ahead.
         for recorded in [1, 1000, 1_000_000_000] {
             for created in [None, Some(0), Some(5000)] {
@@ -180,6 +186,17 @@ mod tests {
                     assert_eq!(marker.covers(&version), covered, "{incarnation} {latest}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_incarnation_without_its_latest_item_has_ended() {
+        let mut marker = marker(&[("a", 7)]);
+        for incarnation in ["a", "b"] {
+            marker.add_version(&item(json!({"Incarnation": {"S": incarnation}})));
+        }
+        for (incarnation, latest, covered) in [("a", 8, false), ("b", Version::MAX, true), ("c", 1, false)] {
+            assert_eq!(marker.covers(&version(latest, Some((incarnation, 1)), None)), covered);
         }
     }
 

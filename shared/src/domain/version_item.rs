@@ -86,8 +86,9 @@ impl VersionItem {
         RequestId::new(text(&self.item, names::REQUEST_ID)?).ok()
     }
 
-    /// Returns `true` if the stored item is equal, except for its [marks](super::marks) and for a `RecordedAt` that comes
-    /// from the stream: two deliveries can have it with different precision.
+    /// Returns `true` if the stored item is equal, except for its [marks](super::marks), its
+    /// [incarnation](super::incarnation), which a restored latest item does not have, and for a `RecordedAt` that comes from the
+    /// stream: two deliveries can have it with different precision.
     pub fn is_same_as(&self, stored: &Item) -> bool {
         is_same_version(stored, &self.item)
     }
@@ -101,6 +102,9 @@ impl VersionItem {
 /// Returns `true` if two items of one version are equal, except for what [`VersionItem::is_same_as`] ignores.
 pub fn is_same_version(one: &Item, other: &Item) -> bool {
     let (mut one, mut other) = (unmarked(one), unmarked(other));
+    for item in [&mut one, &mut other] {
+        item.remove(names::INCARNATION);
+    }
     let is_timed_by_writer =
         |item: &Item| item.contains_key(names::RECORDED_AT) && !item.contains_key(names::RECORDED_BY);
     if !is_timed_by_writer(&one) && !is_timed_by_writer(&other) {

@@ -261,7 +261,7 @@ async fn pruning() {
     }
     let marker = PurgeMarker::new(now());
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
-    later.add(
+    later.add_latest(
         &item(json!({"Incarnation": {"S": "q83Hx0Tf"}})),
         Version::new(7).unwrap(),
     );

@@ -234,7 +234,8 @@ impl Auditor {
                 found.missing = missing.without(now.versions());
                 found.strays = strays.and(now.versions());
                 found.unpruned = unpruned.and(&now.unsettled());
-                found.latest_differs = now.check(digits, self.store.clock.now()).latest_differs;
+                let checked = now.check(digits, self.store.clock.now());
+                (found.latest_differs, found.ahead) = (checked.latest_differs, checked.ahead);
             }
         }
         Ok(Confirmed {

@@ -127,19 +127,19 @@ impl Store {
         Err(PurgeError::WrittenAgain)
     }
 
-    /// Returns the marker of a purge of the latest item and all versions that history has. Several incarnations are known if another
-    /// program has deleted or overwritten the latest item.
+    /// Returns the marker of a purge of the latest item and all versions that history has. There are several incarnations if the
+    /// latest item was deleted, or overwritten by another program.
     async fn new_marker(&self, entity: &EntityId, latest: Option<&Item>) -> Result<PurgeMarker, ServiceError> {
         let mut marker = PurgeMarker::new(self.now());
         if let Some((latest, version)) = latest.and_then(|latest| Some((latest, latest_of(latest).ok()?))) {
-            marker.add(latest, version);
+            marker.add_latest(latest, version);
         }
         let (range, mut cursor) = (Range::all_versions(None), None);
         loop {
             let (items, next) = self.query_page(entity, &range, cursor).await?;
             for item in items {
-                if let Some(version) = self.digits.version_of_item(&item) {
-                    marker.add(&item, version);
+                if self.digits.version_of_item(&item).is_some() {
+                    marker.add_version(&item);
                 }
             }
             cursor = next;

@@ -191,6 +191,43 @@ async fn the_attributes_of_an_expired_entity_do_not_come_back() {
     }
 }
 
+/// DynamoDB can delete it at any time, so that an update must not depend on whether it has.
+#[tokio::test]
+async fn a_latest_item_that_another_program_lets_expire_is_absent() {
+    let database = Database::start().await;
+    for (number, options) in settings().into_iter().enumerate() {
+        let table = format!("T{number}");
+        let store = database.store(&table, 1).await;
+        let first = parse(
+            json!({"ID": ID, "Timestamp": 1_721_757_100_000_u64, "Rating": 5}),
+            "r-1",
+        );
+        assert_eq!(
+            write(&at_second(&store, DELETED), &first, options).await,
+            Ok(written(1))
+        );
+        let mut expiring = item(&store, LATEST_KEY).await;
+        expiring["TTL"] = json!({"N": (DELETED + 10).to_string()});
+        database.put(&table, expiring).await;
+        let store = at_second(&store, DELETED + 20);
+        assert!(store.latest(&entity(ID), true).await.unwrap().is_none());
+        // Also an older one, which expects no entity.
+        let next = parse(
+            json!({"ID": ID, "Timestamp": 1, "Stars": 4, "ExpectedVersion": 0}),
+            "r-2",
+        );
+        assert_eq!(write(&store, &next, options).await, Ok(written(2)), "{options:?}");
+        let next = parse(json!({"ID": ID, "Timestamp": 2, "Size": 3}), "r-3");
+        assert_eq!(write(&store, &next, options).await, Ok(written(3)), "{options:?}");
+        let latest = item(&store, LATEST_KEY).await;
+        assert!(
+            latest.get("Rating").is_none() && latest.get("TTL").is_none(),
+            "{options:?}: {latest}"
+        );
+        assert_eq!(latest["Stars"], json!({"N": "4"}));
+    }
+}
+
 #[tokio::test]
 async fn an_undeleted_entity_does_not_expire() {
     let database = Database::start().await;

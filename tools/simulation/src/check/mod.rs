@@ -29,7 +29,7 @@ use crate::{
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
-    schedule::{Origin, Schedule, Step, StepKind, Update},
+    schedule::{Command, Origin, Schedule, Step, StepKind, Update},
     stream::Written,
 };
 
@@ -98,14 +98,13 @@ impl Check<'_> {
         self.violations.push(Violation { guarantee, description });
     }
 
-    /// Returns `true` if there is a purge marker of the entity.
+    /// Returns `true` if there is a purge marker of the entity, and an operator has purged it, and not one of a copy.
     fn is_marked_as_purged(&self, entity: &str) -> bool {
+        let is_purge =
+            |step: &Step| matches!(&step.kind, StepKind::Command(Command::Purge { entity: of }) if of == entity);
         let key = purge_marker_key(entity);
-        self.evidence
-            .recovery
-            .items
-            .iter()
-            .any(|item| text(item, "/PK/S") == key)
+        let mut items = self.evidence.recovery.items.iter();
+        self.schedule.steps.iter().any(is_purge) && items.any(|item| text(item, "/PK/S") == key)
     }
 
     /// 3: A request creates one version.

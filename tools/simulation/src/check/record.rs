@@ -73,12 +73,13 @@ pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
     if let Some(expires) = image.get("TTL").filter(|_| image["Deleted"]["BOOL"] == true) {
         item.insert("TombstoneExpires".to_owned(), expires.clone());
     }
-    if is_own {
-        for name in ["RequestPayload", "Sender"] {
-            if let Some(value) = image.get(name) {
-                item.insert(name.to_owned(), value.clone());
-            }
+    let of_writer: &[_] = if is_own { &["RequestPayload", "Sender"] } else { &[] };
+    for name in ["Incarnation", "RecordedSince"].iter().chain(of_writer) {
+        if let Some(value) = image.get(*name) {
+            item.insert((*name).to_owned(), value.clone());
         }
+    }
+    if is_own {
         let ticks: u16 = text(image, "/RecordedTick/N").parse().unwrap_or(0);
         let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
         item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));

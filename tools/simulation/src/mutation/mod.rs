@@ -75,8 +75,6 @@ pub(crate) enum Mutation {
     ExpectedVersion,
     /// The condition that there is a next version number
     MaximumVersion,
-    /// The condition that the latest item has not expired
-    Lifetime,
     /// The condition that the latest item is no tombstone
     EndedState,
     /// The condition that the latest item is the tombstone that was read

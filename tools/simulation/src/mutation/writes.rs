@@ -120,7 +120,6 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
             }
         }
         Mutation::MaximumVersion => weaken(update, "NOT #latest >= :max", "#latest >= :max"),
-        Mutation::Lifetime => weaken(update, "NOT #ttl <= :now", "#ttl <= :now"),
         Mutation::EndedState => weaken(update, "#deleted <> :deleted", "#deleted = :deleted"),
         Mutation::Tombstone => weaken(update, TOMBSTONE, &format!("NOT ({TOMBSTONE})")),
         Mutation::Removal => weaken(update, REMOVAL, &format!("NOT ({REMOVAL})")),

@@ -215,9 +215,8 @@ async fn changes_before_a_purge_are_not_recorded() {
     let at = |seconds: u64| shared::domain::recorded_at::RecordedAt::since_epoch(now + Duration::from_secs(seconds));
     let mut marker = json!({"SK": {"S": purge_marker::SORT_KEY}});
     marker["PK"] = json!({"S": format!("#vzero#purged#{}", sha256(entity.as_str()))});
-    for name in [names::PURGED_AT, names::RECORDED_AT] {
-        marker[name] = json!({"S": at(0).to_string()});
-    }
+    marker[names::PURGED_AT] = json!({"S": at(0).to_string()});
+    marker[names::PURGED] = json!({"M": {}});
     orders.database.put(HISTORY, marker).await;
     let mut old = record(1, &change(0, 1, None, Some((1, 0))));
     old["dynamodb"]["ApproximateCreationDateTime"] = json!(now.as_secs() - 100);

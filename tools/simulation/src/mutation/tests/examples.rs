@@ -129,7 +129,6 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             ),
         ],
         M::MaximumVersion => vec![Request("write_version", "(NOT #latest >= :max OR #latest >= :max)")],
-        M::Lifetime => vec![Request("write_version", "(NOT #ttl <= :now OR #ttl <= :now)")],
         M::EndedState => vec![Request(
             "write_version",
             "(#deleted <> :deleted OR #deleted = :deleted)",

@@ -1,0 +1,187 @@
+//! A latest item whose time is far ahead, on a real table: it is found, repaired without losing a version, and purged.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        audit::Finding,
+        keys::LATEST_KEY,
+        names,
+        recorded_at::{MAX_AHEAD, RecordedAt},
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        write::{WriteMode, WriteOutcome},
+    },
+};
+use testkit::database::{Database, at_second, entity, mode, put_version, update, write};
+
+/// A time in seconds since 1970.
+const START: u64 = 1_795_328_688;
+const YEAR: u64 = 31_536_000;
+
+fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+/// Applies an update at this second, and puts its version.
+async fn write_at(store: &Store, second: u64) {
+    let update = update(json!({"ID": "E", "Second": second, "Actor": "amy"}));
+    let written = write(&at_second(store, second), &update, mode(WriteMode::Stream)).await;
+    assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
+}
+
+async fn latest(store: &Store) -> Item {
+    store.get(&entity("E"), LATEST_KEY, true).await.unwrap().unwrap()
+}
+
+/// Moves the time of the latest item ahead, as a writer with a wrong clock does.
+async fn move_ahead(store: &Store, seconds: u64) {
+    write_at(store, START + seconds).await;
+}
+
+async fn findings(store: &Store, second: u64) -> Vec<Finding> {
+    let audited = at_second(store, second).audit(&entity("E"), Duration::ZERO).await;
+    audited.unwrap().unwrap()
+}
+
+async fn as_of(store: &Store, second: u64) -> Option<u64> {
+    let time = RecordedAt::since_epoch(Duration::from_secs(second));
+    let found = store.as_of(&entity("E"), time, true).await.unwrap();
+    found.map(|view| view.version.get())
+}
+
+#[tokio::test]
+async fn a_time_more_than_15_minutes_ahead_is_found() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    write_at(&store, START).await;
+    let ahead = MAX_AHEAD.as_secs();
+    assert_eq!(findings(&store, START - ahead).await, []);
+    let found = Finding::Ahead { version: version(1) };
+    assert_eq!(findings(&store, START - ahead - 1).await, [found]);
+}
+
+#[tokio::test]
+async fn a_repair_begins_a_new_sequence_of_times() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    for second in [START, START + 1] {
+        write_at(&store, second).await;
+    }
+    move_ahead(&store, YEAR).await;
+    // Updates go on, with the time of the latest item.
+    for second in START + 2..START + 6 {
+        write_at(&store, second).await;
+    }
+    assert_eq!(
+        findings(&store, START + 6).await,
+        [Finding::Ahead { version: version(7) }]
+    );
+    let before = latest(&store).await;
+    let raised = at_second(&store, START + 6)
+        .raise_latest(&entity("E"), Some(version(7)), version(8))
+        .await;
+    let raised = raised.unwrap().unwrap();
+    put_version(&store, &entity("E")).await;
+    // No first attempt by the clock of another writer has a later time.
+    let time = RecordedAt::since_epoch(Duration::from_secs(START + 16));
+    assert_eq!(RecordedAt::of_latest(&raised), Some(time));
+    assert_eq!(raised.get("Second"), before.get("Second"));
+    let text = |name: &str| shared::domain::attributes::text(&raised, name);
+    assert_eq!((text(names::ACTOR), text(names::REQUEST_ID)), (None, None));
+    assert!(text(names::REASON).is_some_and(|reason| reason.contains("ahead")));
+    assert_eq!(
+        raised.get(names::REQUESTS_DROPPED),
+        Some(&AttributeValue::N("8".to_owned()))
+    );
+    assert_eq!(findings(&store, START + 6).await, []);
+    for second in [START + 7, START + 20, START + 30] {
+        write_at(&store, second).await;
+    }
+    // The versions with wrong times are never the latest as of a time before theirs, and none is lost.
+    for (second, expected) in [
+        (START - 1, None),
+        (START, Some(1)),
+        (START + 15, Some(2)),
+        (START + 17, Some(9)),
+        (START + 20, Some(10)),
+        (START + 40, Some(11)),
+        (START + 2 * YEAR, Some(11)),
+    ] {
+        assert_eq!(as_of(&store, second).await, expected, "{}", second - START + 1);
+    }
+    // A second repair, and reads before both.
+    move_ahead(&store, 2 * YEAR).await;
+    let raised = at_second(&store, START + 50)
+        .raise_latest(&entity("E"), Some(version(12)), version(13))
+        .await;
+    assert!(raised.unwrap().is_some());
+    put_version(&store, &entity("E")).await;
+    for (second, expected) in [(START + 1, 2), (START + 25, 10), (START + 59, 11), (START + 60, 13)] {
+        assert_eq!(as_of(&store, second).await, Some(expected), "{}", second - START);
+    }
+    let versions: Vec<_> = (1..=13).map(version).collect();
+    let query = shared::dynamodb::read::history::HistoryQuery::default();
+    let history = store.history(&entity("E"), query).await;
+    let views = history.unwrap().unwrap().collect().await.unwrap();
+    let mut found: Vec<_> = views.iter().map(|view| view.version).collect();
+    found.sort_unstable();
+    assert_eq!(found, versions);
+}
+
+/// An update that was applied before is recognized after the repair, although its request left the map.
+#[tokio::test]
+async fn a_repair_forgets_no_request() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let sent = RecordedAt::since_epoch(Duration::from_secs(START)).to_string();
+    let first = || {
+        let json = json!({"ID": "E", "RequestId": "first", "RequestSentAt": sent, "Value": 0});
+        shared::domain::update::Update::parse(json, "default", shared::domain::update::Ordering::Arrival).unwrap()
+    };
+    let applied = write(&at_second(&store, START), &first(), mode(WriteMode::Stream)).await;
+    assert_eq!(applied, Ok(WriteOutcome::Written { version: version(1) }));
+    move_ahead(&store, YEAR).await;
+    for second in START + 1..START + 20 {
+        write_at(&store, second).await;
+    }
+    let raised = at_second(&store, START + 20)
+        .raise_latest(&entity("E"), Some(version(21)), version(22))
+        .await;
+    assert!(raised.unwrap().is_some());
+    put_version(&store, &entity("E")).await;
+    let again = write(&at_second(&store, START + 60), &first(), mode(WriteMode::Stream)).await;
+    assert_eq!(again, Ok(WriteOutcome::Duplicate { version: version(1) }));
+}
+
+/// A purge waits for no time, and a new entity with the same key is complete, whatever the times were.
+#[tokio::test]
+async fn after_a_purge_a_new_entity_is_complete() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    write_at(&store, START).await;
+    move_ahead(&store, YEAR).await;
+    let now = at_second(&store, START + 10);
+    let purged = now
+        .purge(&entity("E"), Duration::ZERO, |_| {}, &mut Default::default())
+        .await;
+    assert_eq!(purged, Ok(()));
+    // As records of any age, of the new entity and of the purged one.
+    let mut images: Vec<Value> = Vec::new();
+    for second in START + 11..START + 14 {
+        let update = update(json!({"ID": "E", "Second": second}));
+        let written = at_second(&store, second).write(&update, mode(WriteMode::Stream)).await;
+        assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
+        images.push(serde_json::to_value(latest(&store).await).unwrap());
+    }
+    let markers = store.purge_markers([&entity("E")]).await.unwrap();
+    for image in &images {
+        let item = serde_json::from_value(image.clone()).unwrap();
+        let made = shared::domain::version_item::VersionItem::from_image(item, store.digits()).unwrap();
+        assert!(!markers.covers(&made), "{image}");
+    }
+}
