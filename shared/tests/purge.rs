@@ -68,13 +68,14 @@ fn time(second: u64) -> String {
 fn v0(latest: u64, second: u64) -> Value {
     json!({"Item": {
         "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RecordedAt": {"S": time(second)},
-        "Incarnation": {"S": "current"},
+        "V0Id": {"S": "current"},
     }})
 }
 
 /// Returns versions that history has, each with its incarnation.
 fn history(versions: &[(&str, &str)]) -> Value {
-    let item = |(key, incarnation): &(&str, &str)| json!({"PK": {"S": "E"}, "SK": {"S": key}, "Incarnation": {"S": incarnation}});
+    let item =
+        |(key, incarnation): &(&str, &str)| json!({"PK": {"S": "E"}, "SK": {"S": key}, "V0Id": {"S": incarnation}});
     json!({"Items": versions.iter().map(item).collect::<Vec<_>>()})
 }
 

@@ -20,33 +20,38 @@ fn time(second: u64) -> String {
     RecordedAt::since_epoch(Duration::from_secs(second)).to_string()
 }
 
-/// Returns the record of an update that was recorded at this second.
+/// Time of the purge.
+const PURGED: u64 = NOW - 100;
+
+/// Returns the record of an update that was recorded at this second, of another incarnation after the purge.
 fn record(number: u64, entity: &str, second: u64) -> Value {
     let keys = json!({"PK": {"S": entity}, "SK": {"S": "v0"}});
     let mut image = keys.clone();
     image["Latest"] = json!({"N": number.to_string()});
     image["RecordedVersion"] = image["Latest"].clone();
     image["RecordedAt"] = json!({"S": time(second)});
+    image["V0Id"] = json!({"S": if second < PURGED { "purged" } else { "later" }});
     let change = json!({
         "Keys": keys, "NewImage": image, "SequenceNumber": number.to_string(), "ApproximateCreationDateTime": second,
     });
     json!({"eventName": "MODIFY", "dynamodb": change})
 }
 
-/// Returns the marker of a purge at this second, whose last version was recorded 10 s before.
-async fn marker(entity: &str, purged: u64) -> Value {
+/// Returns the marker of the purge of version 7.
+async fn marker(entity: &str) -> Value {
     let latest = json!({"Item": {
-        "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(purged - 10)},
+        "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(PURGED - 10)},
+        "V0Id": {"S": "purged"},
     }});
-    let replay = Replay::new([latest, json!({}), json!({})]);
-    let clock = Clock::new(move || Duration::from_secs(purged));
+    let replay = Replay::new([latest, json!({"Items": []}), json!({}), json!({})]);
+    let clock = Clock::new(|| Duration::from_secs(PURGED));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let entity = EntityId::new(entity).unwrap();
     // It stops after the marker, because there are no more responses.
     let _ = store
         .purge(&entity, Duration::ZERO, |_| {}, &mut ItemCounts::new())
         .await;
-    replay.bodies()[2]["Item"].clone()
+    replay.bodies()[3]["Item"].clone()
 }
 
 /// Handles records at `NOW`, and returns the failed ones and the requests.
@@ -82,7 +87,7 @@ async fn a_fresh_record_needs_no_other_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_version_of_a_purged_entity_is_not_put() {
-    let purged = marker("E", NOW - 100).await;
+    let purged = marker("E").await;
     let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
     assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
     let keys = &requests[0].1["RequestItems"]["Table"];
@@ -138,7 +143,7 @@ async fn a_late_version_below_the_floor_is_not_put_again() {
 /// Otherwise, quarantine would keep the data of a purged entity.
 #[tokio::test(start_paused = true)]
 async fn a_late_record_of_a_purged_entity_is_not_quarantined() {
-    let purged = marker("E", NOW - 100).await;
+    let purged = marker("E").await;
     let malformed = |second: u64| {
         let mut record = record(7, "E", second);
         record["dynamodb"]["NewImage"]["Latest"] = json!({"S": "seven"});
@@ -157,7 +162,7 @@ async fn a_late_record_of_a_purged_entity_is_not_quarantined() {
 
 #[tokio::test(start_paused = true)]
 async fn the_markers_of_a_chunk_are_read_once() {
-    let purged = marker("E", NOW - 100).await;
+    let purged = marker("E").await;
     let records = [
         record(1, "E", NOW - 110),
         record(2, "E", NOW - 110),
@@ -178,7 +183,7 @@ async fn the_markers_of_a_chunk_are_read_once() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_marker_the_record_fails_and_is_retried() {
-    let invalid = json!({"PK": marker("E", NOW).await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
+    let invalid = json!({"PK": marker("E").await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
     for response in [
         json!({"__type": "InternalServerError"}),
         json!({"__type": "AccessDeniedException"}),

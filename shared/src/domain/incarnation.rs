@@ -1,7 +1,7 @@
 //! Incarnation of a latest item: its life from the update that creates it to a purge.
 //!
 //! ```text
-//! v0 and v1 to vN: Incarnation "q83Hx0Tf"   ── purge ──▶   v0 and v1 to vM of the same key: Incarnation "Zm2_pQ1a"
+//! v0 and v1 to vN: V0Id "q83H"   ── purge ──▶   v0 and v1 to vM of the same key: V0Id "Zm2_"
 //! ```
 //!
 //! A purge deletes the counter too, so versions of a later entity with the same key have the same numbers. A stream record
@@ -21,9 +21,10 @@ pub struct Incarnation(String);
 
 impl Incarnation {
     /// Length of a token.
-    pub const BYTES: usize = 8;
+    pub const BYTES: usize = 4;
 
-    /// Returns the incarnation that an update begins, if there is no latest item: 48 bits of a hash of its request and time. The
+    /// Returns the incarnation that an update begins, if there is no latest item: 24 bits of a hash of its request and time. Two incarnations of one key
+    /// are the same with a probability of 10^-7. The
     /// same request sent again begins the same one, and a delivery after a purge another one.
     pub fn begun_by(request: &RequestId, stamp: Stamp) -> Self {
         let mut hash = Sha256::new();

@@ -94,7 +94,7 @@ pub mod names {
     /// First version of the latest sequence of times, after a repair of a `RecordedAt` that was far ahead. Absent before.
     pub const RECORDED_SINCE: &str = "RecordedSince";
     /// Token of the latest item's [incarnation](super::incarnation), on each of its versions.
-    pub const INCARNATION: &str = "Incarnation";
+    pub const INCARNATION: &str = "V0Id";
     /// Last purged version of each incarnation, on a [purge marker](super::purge_marker).
     pub const PURGED: &str = "Purged";
     /// Hash of the update that created a version.

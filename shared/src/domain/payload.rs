@@ -7,6 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{AttributeValue, number::Decimal};
 
+/// Length of the hash that a version has.
+pub(super) const SHORT: usize = 6;
 /// Bytes that the text of most updates does not exceed.
 const CAPACITY: usize = 512;
 
@@ -25,9 +27,9 @@ impl Payload {
         &self.0
     }
 
-    /// Returns the first 11 characters, 66 bits: the attribute [`REQUEST_PAYLOAD`](super::names::REQUEST_PAYLOAD).
+    /// Returns the first 6 characters, 36 bits: the attribute [`REQUEST_PAYLOAD`](super::names::REQUEST_PAYLOAD).
     pub fn short(&self) -> &str {
-        self.0.get(..11).unwrap_or(&self.0)
+        self.0.get(..SHORT).unwrap_or(&self.0)
     }
 
     /// Returns a number from 1 to 99,999: the check digits of a [recent request](super::recent_requests).
@@ -41,13 +43,10 @@ fn canonical(text: &str) -> Cow<'_, str> {
     Decimal::parse(text).map_or(Cow::Borrowed(text), |number| Cow::Owned(number.canonical()))
 }
 
-/// Returns the check digits of a hash from its first 8 characters, `None` if they are not those of a hash.
+/// Returns the check digits of a hash from its first 4 characters, `None` if they are not those of a hash.
 pub fn check_of(payload: &str) -> Option<u32> {
-    let bytes = URL_SAFE_NO_PAD.decode(payload.get(..8)?).ok()?;
-    let number = bytes
-        .iter()
-        .take(4)
-        .fold(0u32, |number, byte| (number << 8) | u32::from(*byte));
+    let bytes = URL_SAFE_NO_PAD.decode(payload.get(..4)?).ok()?;
+    let number = bytes.iter().fold(0u32, |number, byte| (number << 8) | u32::from(*byte));
     Some(1 + number % 99_999)
 }
 

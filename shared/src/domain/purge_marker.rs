@@ -154,7 +154,7 @@ mod tests {
         if let Some((incarnation, second)) = own {
             image["RecordedAt"] = json!({"S": at(second).to_string()});
             image["RecordedVersion"] = image["Latest"].clone();
-            image["Incarnation"] = json!({"S": incarnation});
+            image["V0Id"] = json!({"S": incarnation});
         }
         let made = VersionItem::from_image(item(image), VersionDigits::default()).unwrap();
         made.with_stream_time(created.map(|second| second * 1_000_000))
@@ -163,7 +163,7 @@ mod tests {
     fn marker(incarnations: &[(&str, u64)]) -> PurgeMarker {
         let mut marker = PurgeMarker::new(at(1000));
         for (incarnation, last) in incarnations {
-            marker.add_latest(&item(json!({"Incarnation": {"S": incarnation}})), number(*last));
+            marker.add_latest(&item(json!({"V0Id": {"S": incarnation}})), number(*last));
         }
         marker
     }
@@ -193,7 +193,7 @@ mod tests {
     fn an_incarnation_without_its_latest_item_has_ended() {
         let mut marker = marker(&[("a", 7)]);
         for incarnation in ["a", "b"] {
-            marker.add_version(&item(json!({"Incarnation": {"S": incarnation}})));
+            marker.add_version(&item(json!({"V0Id": {"S": incarnation}})));
         }
         for (incarnation, latest, covered) in [("a", 8, false), ("b", Version::MAX, true), ("c", 1, false)] {
             assert_eq!(marker.covers(&version(latest, Some((incarnation, 1)), None)), covered);

@@ -19,7 +19,7 @@ use super::{
     incarnation::Incarnation,
     names,
     number::Decimal,
-    payload::{Payload, PayloadText},
+    payload::{Payload, PayloadText, SHORT},
     plain::{self, InvalidPlain},
     request_id::RequestId,
     sent_at::SentAt,
@@ -72,9 +72,13 @@ const SET_BYTES: usize = 19;
 /// Bytes that DynamoDB adds to the name of each attribute that an update removes.
 const REMOVE_BYTES: usize = 1;
 
-/// Size of `RecordedAt`, `RequestPayload` and `Incarnation`, with their names.
-const RECORD_BYTES: usize =
-    names::RECORDED_AT.len() + 30 + names::REQUEST_PAYLOAD.len() + 11 + names::INCARNATION.len() + Incarnation::BYTES;
+/// Size of `RecordedAt`, `RequestPayload` and `V0Id`, with their names.
+const RECORD_BYTES: usize = names::RECORDED_AT.len()
+    + 30
+    + names::REQUEST_PAYLOAD.len()
+    + SHORT
+    + names::INCARNATION.len()
+    + Incarnation::BYTES;
 
 /// Update of one entity. Every rule that does not depend on stored data has been checked.
 #[derive(Clone, PartialEq)]
@@ -275,7 +279,7 @@ impl Update {
         let request_bytes = names::REQUEST_ID.len() + self.request_id.as_str().len();
         stored += request_bytes + RECORD_BYTES;
         // DynamoDB checks the size of the update before that of the item.
-        let mut sent = 3 * SET_BYTES + request_bytes + RECORD_BYTES;
+        let mut sent = 4 * SET_BYTES + request_bytes + RECORD_BYTES;
         if let Some(sender) = &self.sender {
             let bytes = names::SENDER.len() + sender.len();
             stored += bytes;

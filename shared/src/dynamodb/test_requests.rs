@@ -261,10 +261,7 @@ async fn pruning() {
     }
     let marker = PurgeMarker::new(now());
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
-    later.add_latest(
-        &item(json!({"Incarnation": {"S": "q83Hx0Tf"}})),
-        Version::new(7).unwrap(),
-    );
+    later.add_latest(&item(json!({"V0Id": {"S": "q83H"}})), Version::new(7).unwrap());
     let raised = marker.max(&later);
     for (name, marker, seen) in [
         ("purge_marker", &marker, None),

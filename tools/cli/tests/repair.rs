@@ -184,11 +184,47 @@ fn a_reset_counter_alone_makes_no_version() {
     audit(&table, 0);
 }
 
+#[test]
+fn a_time_far_ahead_begins_a_new_sequence() {
+    let table = new_table();
+    table.lines(&["put", "--mode", "inline", "E", "--set", "A=1", "--actor", "amy"], 0);
+    let mut v0 = table.items()["E v0"].clone();
+    for (name, value) in [("Latest", "2"), ("RecordedVersion", "2")] {
+        v0[name] = json!({"N": value});
+    }
+    v0["RecordedAt"] = json!({"S": "2999-01-01T00:00:00.000000000Z"});
+    table.put(v0);
+    // Updates go on.
+    table.lines(&["put", "--mode", "inline", "E", "--set", "A=2"], 0);
+    let found = table.lines(&["audit", "E", "--lag", "0"], 4);
+    assert!(
+        found.contains(&json!({"ID": "E", "Finding": "Ahead", "Version": 3})),
+        "{found:?}"
+    );
+    let (plan, summary) = repair(&table, &["E", "--yes"], 4);
+    let retime = json!({"ID": "E", "Step": "Retime", "From": 3, "To": 4});
+    assert!(plan.contains(&retime), "{plan:?}");
+    assert_eq!(summary["Raised"], 1);
+    let items = table.items();
+    assert_eq!(items["E v4"]["A"], json!({"N": "2"}));
+    assert!(items["E v4"].get("Actor").is_none() && items["E v4"]["Reason"].is_object());
+    assert!(items["E v4"]["RecordedAt"]["S"].as_str() < Some("2999"));
+    assert_eq!(items["E v4"]["RecordedSince"], json!({"N": "4"}));
+    table.lines(&["put", "--mode", "inline", "E", "--set", "A=5"], 0);
+    assert_eq!(table.items()["E v5"]["RecordedSince"], json!({"N": "4"}));
+    let at = table.json(&["get", "E", "--at", "2998-01-01"], 0);
+    assert_eq!(at["Version"], 5);
+    let found = table.lines(&["audit", "E", "--lag", "0"], 4);
+    assert!(!found.iter().any(|line| line["Finding"] == "Ahead"), "{found:?}");
+}
+
 fn without_requests(mut items: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     let latest = items.get_mut("E v0").unwrap().as_object_mut().unwrap();
     latest.remove("RecentRequests");
     latest.remove("RequestsSince");
     latest.remove("RequestsDropped");
+    // A latest item that is restored has none.
+    latest.remove("V0Id");
     items
 }
 

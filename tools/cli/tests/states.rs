@@ -236,7 +236,7 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
     );
     let run = load(&table, &format!("[{valid}"));
     assert!(
-        run.stderr.contains("line 1, column 58: EOF while parsing a list"),
+        run.stderr.contains("line 1, column 59: the text ends too early"),
         "{}",
         run.stderr
     );

@@ -82,6 +82,25 @@ fn what_is_wrong_is_named() {
             vec![latest("1", "a"), version(1, "b")],
             vec![json!({"Finding": "LatestDiffers", "Version": 1})],
         ),
+        // At 1970-01-01T00:00:00Z.
+        (
+            vec![
+                marked(latest("1", "a"), "RecordedAt", json!({"S": "1970-01-01T00:15:00Z"})),
+                version(1, "a"),
+            ],
+            vec![],
+        ),
+        (
+            vec![
+                marked(
+                    latest("1", "a"),
+                    "RecordedAt",
+                    json!({"S": "1970-01-01T00:15:00.000001Z"}),
+                ),
+                version(1, "a"),
+            ],
+            vec![json!({"Finding": "Ahead", "Version": 1})],
+        ),
         (vec![version(1, "a"), version(2, "b")], vec![run("Orphan", 1, 2)]),
         (
             vec![other("v0"), version(1, "a")],

@@ -64,6 +64,7 @@ fn repair_plans() {
         through: 1,
         latest: version(3),
     };
+    let ahead = Finding::Ahead { version: version(3) };
     let no_version = Finding::NoVersion {
         why: InvalidImage::NoLatest,
     };
@@ -117,6 +118,20 @@ fn repair_plans() {
         (&[differs], Some(v0(3, "x")), Some(vn(3, "x")), json!([[], [], 0])),
         (&[differs], Some(v0(9, "x")), Some(vn(3, "y")), json!([[], [], 0])),
         (&[stray(3, 7)], Some(v0(2, "x")), None, json!([[], [], 0])),
+        // Any step that numbers the latest item begins a new sequence of times.
+        (&[ahead], Some(v0(3, "x")), None, json!([["retime 3 to 4"], [], 0])),
+        (
+            &[ahead, gap(3, 3)],
+            Some(v0(3, "x")),
+            None,
+            json!([["put 3", "retime 3 to 4"], [], 0]),
+        ),
+        (
+            &[ahead, stray(3, 7)],
+            Some(v0(2, "x")),
+            Some(vn(7, "y")),
+            json!([["raise 2 to 8"], [], 0]),
+        ),
         // Findings that cannot be repaired.
         (
             &[not_whole, unpruned],

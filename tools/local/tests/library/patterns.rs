@@ -52,7 +52,7 @@ async fn number_based_versions() {
                 for name in ["RecentRequests", "RecordedVersion"] {
                     assert_eq!(row.remove(name).is_some(), is_latest, "{name}");
                 }
-                for name in ["RecordedAt", "RequestPayload"] {
+                for name in ["RecordedAt", "RequestPayload", "V0Id"] {
                     assert!(row.remove(name).is_some(), "{name}");
                 }
             }

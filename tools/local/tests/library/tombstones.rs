@@ -211,10 +211,7 @@ async fn a_latest_item_that_another_program_lets_expire_is_absent() {
         database.put(&table, expiring).await;
         let store = at_second(&store, DELETED + 20);
         assert!(store.latest(&entity(ID), true).await.unwrap().is_none());
-        let next = parse(
-            json!({"ID": ID, "Timestamp": 1_721_757_200_000_u64, "Stars": 4}),
-            "r-2",
-        );
+        let next = parse(json!({"ID": ID, "Timestamp": 1_721_757_200_000_u64, "Stars": 4}), "r-2");
         assert_eq!(write(&store, &next, options).await, Ok(written(2)), "{options:?}");
         let latest = item(&store, LATEST_KEY).await;
         assert!(

@@ -62,7 +62,7 @@ async fn an_update_changes_its_attributes_and_keeps_the_others() {
 /// Removes the time of a version and the hash of its update, which every version has, and `RecordedVersion` of `v0`.
 fn unrecorded(mut item: Value) -> Value {
     let members = item.as_object_mut().unwrap();
-    for name in ["RecordedAt", "RequestPayload"] {
+    for name in ["RecordedAt", "RequestPayload", "V0Id"] {
         assert!(members.remove(name).is_some(), "{name}");
     }
     members.remove("RecordedVersion");

@@ -107,3 +107,27 @@ async fn quarantine_is_logged_at_every_level() {
     );
     assert!(!line.to_string().contains("secret"), "{line}");
 }
+
+/// Another alarm counts these lines.
+#[tokio::test]
+async fn a_time_far_ahead_is_logged_at_every_level() {
+    let stack = start_with(template(&[("LogLevel", "ERROR")])).await;
+    let time = "2999-01-01T00:00:00.000000000Z";
+    let image = json!({
+        "PK": {"S": "secret"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedVersion": {"N": "1"},
+        "RecordedAt": {"S": time}, "State": {"S": "secret"},
+    });
+    stack.put(image).await;
+    let line = eventually("the line", async || {
+        let log = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap_or_default();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["message"] == "record")
+    })
+    .await;
+    assert_eq!(
+        [&line["level"], &line["outcome"], &line["version"]],
+        [&json!("ERROR"), &json!("RecordedAhead"), &json!(1)]
+    );
+    assert!(!line.to_string().contains("secret"), "{line}");
+    assert_eq!(item(&stack, "secret", "v1").await["RecordedAt"], json!({"S": time}));
+}

@@ -148,7 +148,7 @@ mod tests {
     fn latest(version: u64, second: u64) -> Written {
         let time = RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
         let image = json!({
-            "Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}, "Incarnation": {"S": "a"},
+            "Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}, "V0Id": {"S": "a"},
         });
         written(Author::Writer(Vec::new()), "E", LATEST_KEY, second, Some(image))
     }

@@ -48,7 +48,7 @@ pub(super) fn plain(image: &Value) -> Map<String, Value> {
         "RequestsAhead",
         "RequestPayload",
         "Sender",
-        "Incarnation",
+        "V0Id",
         "RecordedAt",
         "RecordedSince",
         "RecordedVersion",
@@ -74,7 +74,7 @@ pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
         item.insert("TombstoneExpires".to_owned(), expires.clone());
     }
     let of_writer: &[_] = if is_own { &["RequestPayload", "Sender"] } else { &[] };
-    for name in ["Incarnation", "RecordedSince"].iter().chain(of_writer) {
+    for name in ["V0Id", "RecordedSince"].iter().chain(of_writer) {
         if let Some(value) = image.get(*name) {
             item.insert((*name).to_owned(), value.clone());
         }

@@ -43,8 +43,8 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
         if is_mutated {
             remove_condition(put);
         }
-        if mutation == Mutation::Incarnation && put.pointer("/Item/Incarnation/S").is_some() {
-            put["Item"]["Incarnation"] = json!({"S": SAME});
+        if mutation == Mutation::Incarnation && put.pointer("/Item/V0Id/S").is_some() {
+            put["Item"]["V0Id"] = json!({"S": SAME});
         }
         if mutation == Mutation::Quarantine
             && let Some(key) = put.pointer_mut("/Item/SK/S")

@@ -206,6 +206,7 @@ fn table(world: &World) -> Vec<Value> {
             "RequestsAhead",
             "PurgedAt",
             "TTL",
+            "V0Id",
         ] {
             if let Some(value) = item.get_mut(name) {
                 *value = json!("a time");
