@@ -206,7 +206,7 @@ fn a_time_far_ahead_begins_a_new_sequence() {
     assert!(plan.contains(&retime), "{plan:?}");
     assert_eq!(summary["Raised"], 1);
     let items = table.items();
-    assert_eq!(items["E v4"]["A"], json!({"N": "2"}));
+    assert_eq!(items["E v4"]["A"], json!({"S": "2"}));
     assert!(items["E v4"].get("Actor").is_none() && items["E v4"]["Reason"].is_object());
     assert!(items["E v4"]["RecordedAt"]["S"].as_str() < Some("2999"));
     assert_eq!(items["E v4"]["RecordedSince"], json!({"N": "4"}));

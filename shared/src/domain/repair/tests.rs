@@ -57,6 +57,29 @@ fn planned(findings: &[Finding], latest: Option<Item>, top: Option<Item>, revive
     json!([steps, plan.missing, plan.left.len()])
 }
 
+/// Any step that numbers the latest item begins a new sequence of times.
+#[test]
+fn a_time_far_ahead_needs_one_step() {
+    let ahead = Finding::Ahead { version: version(3) };
+    for (findings, latest, top, expected) in [
+        (&[ahead][..], v0(3, "x"), None, json!([["retime 3 to 4"], [], 0])),
+        (
+            &[ahead, gap(3, 3)],
+            v0(3, "x"),
+            None,
+            json!([["put 3", "retime 3 to 4"], [], 0]),
+        ),
+        (
+            &[ahead, stray(3, 7)],
+            v0(2, "x"),
+            Some(vn(7, "y")),
+            json!([["raise 2 to 8"], [], 0]),
+        ),
+    ] {
+        assert_eq!(planned(findings, Some(latest), top, false), expected, "{findings:?}");
+    }
+}
+
 #[test]
 fn repair_plans() {
     let differs = Finding::LatestDiffers { version: version(3) };
@@ -64,7 +87,6 @@ fn repair_plans() {
         through: 1,
         latest: version(3),
     };
-    let ahead = Finding::Ahead { version: version(3) };
     let no_version = Finding::NoVersion {
         why: InvalidImage::NoLatest,
     };
@@ -118,20 +140,6 @@ fn repair_plans() {
         (&[differs], Some(v0(3, "x")), Some(vn(3, "x")), json!([[], [], 0])),
         (&[differs], Some(v0(9, "x")), Some(vn(3, "y")), json!([[], [], 0])),
         (&[stray(3, 7)], Some(v0(2, "x")), None, json!([[], [], 0])),
-        // Any step that numbers the latest item begins a new sequence of times.
-        (&[ahead], Some(v0(3, "x")), None, json!([["retime 3 to 4"], [], 0])),
-        (
-            &[ahead, gap(3, 3)],
-            Some(v0(3, "x")),
-            None,
-            json!([["put 3", "retime 3 to 4"], [], 0]),
-        ),
-        (
-            &[ahead, stray(3, 7)],
-            Some(v0(2, "x")),
-            Some(vn(7, "y")),
-            json!([["raise 2 to 8"], [], 0]),
-        ),
         // Findings that cannot be repaired.
         (
             &[not_whole, unpruned],

@@ -67,7 +67,8 @@ impl Store {
                 Some(_) => Newest::Later(number),
                 None => Newest::Unknown(number),
             };
-            let found = self.as_of_in_sequence(entity, since, newest, time, consistent).await?;
+            // Boxed, to keep the future of a read small.
+            let found = Box::pin(self.as_of_in_sequence(entity, since, newest, time, consistent)).await?;
             // A time before the whole sequence is searched in the one before.
             let (None, Some(before)) = (&found, Version::new(since.get() - 1)) else {
                 return Ok(found);

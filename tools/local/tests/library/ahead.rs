@@ -14,6 +14,7 @@ use shared::{
     },
     dynamodb::{
         Store,
+        maintain::purge::ItemCounts,
         write::{WriteMode, WriteOutcome},
     },
 };
@@ -167,7 +168,7 @@ async fn after_a_purge_a_new_entity_is_complete() {
     move_ahead(&store, YEAR).await;
     let now = at_second(&store, START + 10);
     let purged = now
-        .purge(&entity("E"), Duration::ZERO, |_| {}, &mut Default::default())
+        .purge(&entity("E"), Duration::ZERO, |_| {}, &mut ItemCounts::new())
         .await;
     assert_eq!(purged, Ok(()));
     // As records of any age, of the new entity and of the purged one.
