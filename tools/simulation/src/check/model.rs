@@ -297,6 +297,22 @@ impl Entity<'_> {
     }
 }
 
+impl Entity<'_> {
+    /// Adds what a deletion has not removed yet from a tombstone, such as an attribute of an update at the same time: if another
+    /// program changes the tombstone first, it is part of that program's version.
+    fn add_left_over(&self, tombstone: &mut State, plain: &Map<String, Value>) {
+        if !tombstone.attributes.contains_key("Deleted") {
+            return;
+        }
+        for (name, value) in plain {
+            let is_old = |state: &State| state.attributes.get(name) == Some(value);
+            if !tombstone.attributes.contains_key(name) && self.states.iter().any(is_old) {
+                tombstone.attributes.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
 impl<'a> Check<'a> {
     /// 2: Returns the versions of every latest item in order, and compares each with the model.
     pub(super) fn entities(&mut self) -> BTreeMap<&'a str, Entity<'a>> {
@@ -375,6 +391,7 @@ impl<'a> Check<'a> {
                 };
                 self.apply(&format!("{name} v{version}"), written, *position, update, &mut state);
             } else if !by_operator && !is_put {
+                entity.add_left_over(&mut state, &plain);
                 state
                     .attributes
                     .insert("OtherValue".to_owned(), image["OtherValue"].clone());
