@@ -128,7 +128,7 @@ pub(crate) async fn history_is_filtered(world: &World, browser: &Browser) {
     browser.reads("2 versions selected of versions 1 to 9.").await;
     assert_eq!(browser.texts(".log .num").await, ["7", "3"]);
     checks::page(browser, "entity-filtered").await;
-    browser.fill("input[name=attribute]", "Address").await;
+    browser.fill("input[name=attribute]", "Status").await;
     browser.choose("Filter").await;
     browser.reads("1 version selected of versions 1 to 9.").await;
     browser.choose("Clear filter").await;
