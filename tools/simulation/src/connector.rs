@@ -102,6 +102,21 @@ impl Connector {
         Ok(serde_json::from_str(&output)?)
     }
 
+    /// Reads all items of a table without faults, page by page.
+    pub(crate) fn scan(&self, table: &str) -> Result<Vec<Value>, SimulationError> {
+        let (mut items, mut request) = (Vec::new(), json!({"TableName": table}));
+        loop {
+            let mut page = self.send("Scan", request.clone())?;
+            if let Value::Array(read) = page["Items"].take() {
+                items.extend(read);
+            }
+            match page["LastEvaluatedKey"].take() {
+                Value::Null => return Ok(items),
+                key => request["ExclusiveStartKey"] = key,
+            }
+        }
+    }
+
     /// Deletes the items that have expired. Returns their number.
     pub(crate) fn expire(&self) -> Result<usize, SimulationError> {
         let expired = self.0.database.sweep_ttl();

@@ -363,13 +363,10 @@ impl<'a> World<'a> {
     }
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {
-        let scan = |table: &str| self.source.connector.send("Scan", json!({"TableName": table}));
-        let items_of = |table| -> Result<Vec<Value>, SimulationError> {
-            Ok(scan(table)?["Items"].as_array().cloned().unwrap_or_default())
-        };
-        let mut items = flat_all(items_of(TABLE)?, false)?;
+        let connector = &self.source.connector;
+        let mut items = flat_all(connector.scan(TABLE)?, false)?;
         if self.upstream.schedule.settings.own_history {
-            items.extend(flat_all(items_of(HISTORY)?, true)?);
+            items.extend(flat_all(connector.scan(HISTORY)?, true)?);
         }
         Ok(items)
     }

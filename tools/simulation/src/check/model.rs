@@ -210,6 +210,7 @@ fn typed(value: &Value) -> Value {
     match value {
         Value::Number(number) => json!({"N": number.to_string()}),
         Value::Bool(value) => json!({"BOOL": value}),
+        Value::Array(values) => json!({"L": values.iter().map(typed).collect::<Vec<_>>()}),
         Value::Object(members) => {
             let members = members.iter().map(|(name, value)| (name.clone(), typed(value)));
             json!({"M": members.collect::<Map<_, _>>()})

@@ -14,8 +14,7 @@ const COPY: &str = "Copy";
 /// Creates a table with the items of the versioned table, and with its layout.
 pub(crate) fn create_copy(connector: &Connector) -> Result<(), SimulationError> {
     create_table(connector, COPY)?;
-    let scanned = connector.send("Scan", json!({"TableName": TABLE}))?;
-    for item in scanned["Items"].as_array().into_iter().flatten() {
+    for item in connector.scan(TABLE)? {
         connector.send("PutItem", json!({"TableName": COPY, "Item": item}))?;
     }
     Ok(())

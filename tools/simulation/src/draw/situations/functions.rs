@@ -25,6 +25,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     unresponsive_table,
     late_history,
     raised_during_updates,
+    items_at_the_limits,
 ];
 
 /// Chooses a mode in which an `UpdateItem` writes the latest item: its condition alone decides.
@@ -49,6 +50,21 @@ fn clocks_behind(rng: &mut Rng, schedule: &mut Schedule) {
     }
     let again = 4 * SECOND + rng.u64(..10 * SECOND);
     schedule.step(again, 0, StepKind::Direct { update: first });
+}
+
+/// Latest items that are as deep or almost as large as DynamoDB allows. Their versions are compressed, or continue in further items.
+fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.own_history = rng.bool();
+    schedule.settings.skip_unchanged = false;
+    for number in 0..rng.u64(2..5) {
+        let value = match rng.u8(..3) {
+            0 => (0..30).fold(json!(number), |value, _| json!([value])),
+            1 => json!("x".repeat(400_000)),
+            _ => json!((0..400_000).map(|_| rng.alphanumeric()).collect::<String>()),
+        };
+        let update = schedule.update("e0", Origin::Client, json!({"A": value}));
+        schedule.step(SECOND * number, 0, StepKind::Direct { update });
+    }
 }
 
 /// An entity has almost the greatest version, and more updates follow than there are versions.
