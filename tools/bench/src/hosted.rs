@@ -23,7 +23,7 @@ use crate::{
     subject::{Role, Subject},
 };
 
-/// `TABLE_NAME` of the functions.
+/// `TABLE_NAME` of the functions, unless a comparison needs another one.
 const TABLE: &str = "VersionControl";
 /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE` without limits, in MB.
 const MEMORY_MB: u32 = 128;
@@ -211,8 +211,10 @@ impl Drop for Hosted {
 
 fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTreeMap<String, String> {
     let mut environment = subject.environment.clone();
+    environment
+        .entry("TABLE_NAME".to_owned())
+        .or_insert_with(|| TABLE.to_owned());
     let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
-    set("TABLE_NAME", TABLE);
     set("AWS_ENDPOINT_URL_DYNAMODB", stub.endpoint());
     // Otherwise the SDKs look for credentials in the instance metadata.
     set("AWS_EC2_METADATA_DISABLED", "true");

@@ -29,6 +29,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{certificate::Certificate, error::BenchError};
 
+/// Table whose layout has a history table. All other tables have their history in themselves.
+pub(crate) const TABLE_WITH_HISTORY: &str = "Latest";
+/// Its history table.
+pub(crate) const HISTORY_TABLE: &str = "Versions";
+
 /// A stub that stops when this value is dropped.
 pub(crate) struct Stub {
     endpoint: String,
@@ -173,7 +178,14 @@ async fn respond(
         r#"{"Table":{"TableId":"STUB"}}"#.to_owned()
     } else if body.as_ref().is_ok_and(|body| count(body, b"\"#vzero\"") > 0) {
         // The layout of the table, which functions read when they start.
-        r#"{"Item":{"VersionDigits":{"N":"1"},"TableId":{"S":"STUB"},"TableName":{"S":"STUB"}}}"#.to_owned()
+        let with_history = format!("\"{TABLE_WITH_HISTORY}\"");
+        let history = match body.is_ok_and(|body| count(&body, with_history.as_bytes()) > 0) {
+            true => format!(r#","HistoryTable":{{"S":"{HISTORY_TABLE}"}}"#),
+            false => String::new(),
+        };
+        format!(
+            r#"{{"Item":{{"VersionDigits":{{"N":"1"}},"TableId":{{"S":"STUB"}},"TableName":{{"S":"STUB"}}{history}}}}}"#
+        )
     } else {
         let statements = body.map_or(0, |body| count(&body, b"\"Statement\":"));
         let responses = vec!["{}"; statements].join(",");

@@ -25,7 +25,7 @@ use crate::{
     error::{BenchError, cannot},
     figure::{Figure, Target, median},
     harness::{Bench, Measured},
-    stub::Stub,
+    stub::{HISTORY_TABLE, Stub, TABLE_WITH_HISTORY},
     subject::{Role, Subject},
     tables::Tables,
 };
@@ -71,7 +71,8 @@ async fn stream(bench: &Bench, kilobytes: usize) -> Result<[Figure; 2], BenchErr
         for (compression, loads) in [("none", &mut plain), ("deflate", &mut compressed)] {
             let mut subject = bench.subjects.ours.clone();
             for (name, value) in [
-                ("HISTORY_TABLE_NAME", "VersionControl-history"),
+                ("TABLE_NAME", TABLE_WITH_HISTORY),
+                ("HISTORY_TABLE_NAME", HISTORY_TABLE),
                 ("HISTORY_COMPRESSION", compression),
             ] {
                 subject.environment.insert(name.to_owned(), value.to_owned());
