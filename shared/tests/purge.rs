@@ -146,7 +146,7 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
     assert!(!marker["PK"].to_string().contains("\"E\""), "{marker}");
 }
 
-/// Its versions are told from those of a later entity by their incarnation, and not by their times.
+/// The incarnation, and not the time, tells its versions from versions of a later entity.
 #[tokio::test(start_paused = true)]
 async fn a_time_far_ahead_prolongs_no_wait() {
     let before = v0(1, NOW + 31_536_000);

@@ -285,7 +285,7 @@ pub enum Finding {
         /// Latest version.
         version: Version,
     },
-    /// The time of the latest item is far ahead of the clock, and so will be those of its next versions.
+    /// The `RecordedAt` of the latest item is far ahead of the clock. The next versions get even later times.
     Ahead {
         /// Latest version.
         version: Version,

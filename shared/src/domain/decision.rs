@@ -192,7 +192,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: Recorded
         item.insert(names::RESTORED_FROM.to_owned(), number(version.get()));
     }
     let incarnation = stored.and_then(Incarnation::of);
-    let incarnation = incarnation.unwrap_or_else(|| Incarnation::begun_by(&update.request_id, stamp));
+    let incarnation = incarnation.unwrap_or_else(|| Incarnation::started_by(&update.request_id, stamp));
     item.insert(names::INCARNATION.to_owned(), incarnation.value());
     if let Some(since) = stored.and_then(|stored| stored.get(names::RECORDED_SINCE)) {
         item.insert(names::RECORDED_SINCE.to_owned(), since.clone());

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The marker is not an item of the entity, and does not contain its partition key, because that can be personal data
-//! itself. It separates the purged versions from those of a later entity with the same key: those have another
+//! itself. It separates the purged versions from versions of a later entity with the same key, which have another
 //! [incarnation](super::incarnation). Versions above the last purged one are of an update after the purge began, which is then
 //! given up.
 //!

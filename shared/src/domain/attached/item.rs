@@ -550,7 +550,7 @@ pub fn latest(mut flat: Item, version: Version) -> Item {
     for mark in MARKS {
         flat.remove(mark);
     }
-    // What a version of a deletion has is not the state of the item before.
+    // The attributes in the version of a deletion are not the state before the deletion.
     if is_deleted(&flat) {
         attribution::pack_tombstone(&mut flat);
     }

@@ -186,7 +186,7 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
         .value(":payload", s(payload.short()))
         .value(
             ":incarnation",
-            s(Incarnation::begun_by(&update.request_id, *stamp).as_str()),
+            s(Incarnation::started_by(&update.request_id, *stamp).as_str()),
         )
         .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
         .set("#version = if_not_exists(#latest, :zero) + :one")
