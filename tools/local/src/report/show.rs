@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use comfy_table::{Cell, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use console::measure_text_width;
 use shared::{
-    domain::{AttributeValue, Item, attribution, names},
+    domain::{AttributeValue, Item, attribution, entity::RESERVED, names},
     printable,
 };
 
@@ -25,13 +25,14 @@ const MAX_CHARACTERS: usize = 80;
 /// Width of the output if it is not a terminal.
 const WIDTH: u16 = 140;
 
-/// Returns the tables of all entities. Entities and items over the maximum are counted.
+/// Returns the tables of all entities, without the library's own items. Entities and items over the maximum are counted.
 pub fn collections(collections: &Collections) -> String {
     let mut text = String::new();
-    for (pk, collection) in collections.iter().take(MAX_ENTITIES) {
+    let entities: Vec<_> = collections.iter().filter(|(pk, _)| pk.as_str() != RESERVED).collect();
+    for (pk, collection) in entities.iter().take(MAX_ENTITIES) {
         let _ = writeln!(text, "{}", table(pk, collection));
     }
-    if let Some(more @ 1..) = collections.len().checked_sub(MAX_ENTITIES) {
+    if let Some(more @ 1..) = entities.len().checked_sub(MAX_ENTITIES) {
         let _ = writeln!(text, "and {more} more entities");
     }
     text
@@ -105,7 +106,10 @@ fn fitting(columns: &[String], pk: &str, items: &[&(String, Item)], width: usize
 fn columns(collection: &Collection) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let is_shown = |name: &str| {
-        ![names::PK, names::SK, names::REQUEST_PAYLOAD].contains(&name) && !attribution::OF_LATEST.contains(&name)
+        let bookkeeping = [names::REQUEST_PAYLOAD, names::INCARNATION, names::RECORDED_SINCE];
+        ![names::PK, names::SK].contains(&name)
+            && !bookkeeping.contains(&name)
+            && !attribution::OF_LATEST.contains(&name)
     };
     for name in collection.items().iter().flat_map(|(_, item)| item.keys()) {
         if is_shown(name) {
