@@ -106,4 +106,9 @@ impl RequestHash {
     pub fn key(&self) -> &str {
         self.0.get(..7).unwrap_or(&self.0)
     }
+
+    /// Returns `true` for a quarter of all requests.
+    pub fn is_in_quarter(&self) -> bool {
+        self.0.bytes().next().is_some_and(|first| first % 4 == 0)
+    }
 }

@@ -326,7 +326,7 @@ async fn forms_of_an_update() {
         ("recent_requests_add", Some(&with_requests(10))),
         ("recent_requests_replace", Some(&with_requests(11))),
     ] {
-        let form = form(RecentRequests::fitting(&update, window, now(), stored).unwrap());
+        let form = form(RecentRequests::fitting(&update, window, now(), stored, false).unwrap());
         insta::assert_json_snapshot!(name, updated(&update, &form).await);
     }
     let recent_requests = RecentRequests::assumed(&update, window, now());
@@ -450,7 +450,7 @@ async fn write_transaction() {
                 Some(_) => RecentRequests::Marker {
                     since: now().next_milli(),
                 },
-                None => RecentRequests::fitting(&update, Window::default(), now(), stored).unwrap(),
+                None => RecentRequests::fitting(&update, Window::default(), now(), stored, false).unwrap(),
             }),
             is_absent: stored.is_none(),
             marker_expires: ledger,
@@ -473,7 +473,7 @@ async fn write_transaction_nested() {
     let image = apply(&update, Some(&stored), Stamp::At(now()), now()).unwrap();
     let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
     let parts = transaction::Parts {
-        form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored)).unwrap()),
+        form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored), false).unwrap()),
         is_absent: false,
         marker_expires: None,
         version_items: vec![version.item().clone()],

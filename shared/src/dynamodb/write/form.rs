@@ -82,8 +82,10 @@ impl Form {
         first: RecordedAt,
         stored: Option<&Item>,
     ) -> Result<(), InvalidImage> {
-        self.recent_requests = RecentRequests::fitting(update, window, now, stored)?;
         self.stamp = self.stamp.after_failure(now, first, stored);
+        // Another writer was faster, or its clock is ahead.
+        let is_contended = matches!(self.stamp, Stamp::Tick { .. });
+        self.recent_requests = RecentRequests::fitting(update, window, now, stored, is_contended)?;
         self.guard = self.guard.after_check(stored)?;
         self.lifetime = Lifetime::fitting(update, now, stored);
         self.order = Order::fitting(stored);
@@ -266,7 +268,7 @@ mod tests {
         let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
         let stored: Item = serde_json::from_value(stored).unwrap();
         let form = Form {
-            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored)).unwrap(),
+            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored), false).unwrap(),
             stamp: Stamp::Tick { from: now },
             guard: Guard {
                 base: Some(Version::FIRST),

@@ -113,6 +113,9 @@ impl RecentRequests {
 
     /// Returns the form that this latest item needs, for an update at a time.
     ///
+    /// If a map is full, each concurrent writer would remove the oldest entries, and all but one would fail. So under contention,
+    /// [one writer in four](RequestHash::is_in_quarter) removes them. The others use the room that is left for this case.
+    ///
     /// # Errors
     ///
     /// Returns [`InvalidImage`] if the latest item has no valid version.
@@ -121,6 +124,7 @@ impl RecentRequests {
         window: Window,
         now: RecordedAt,
         stored: Option<&Item>,
+        is_contended: bool,
     ) -> Result<Self, InvalidImage> {
         let mut request = Request::of(update, now);
         let known = stored.and_then(recent_requests::ahead);
@@ -146,15 +150,16 @@ impl RecentRequests {
                 since,
             });
         };
-        if requests.len() < window.full() {
-            // Concurrent updates can fill the map meanwhile.
-            let full = window.max_entries();
-            return Ok(Self::Add { request, full });
+        let leaves_removal = is_contended && !request.hash.is_in_quarter();
+        // Concurrent updates can fill the map meanwhile.
+        let max = window.max_entries();
+        if requests.len() < if leaves_removal { max } else { window.full() } {
+            return Ok(Self::Add { request, full: max });
         }
         let oldest = recent_requests::oldest(requests, window);
         Ok(Self::Replace {
             request,
-            max: window.max_entries().max(requests.len() + 1),
+            max: max.max(requests.len() + 1),
             before: stored.get(names::REQUESTS_DROPPED).cloned(),
             dropped: Dropped::after_removal(stored, latest_of(stored)?, &oldest, now.next_milli()),
             oldest,
@@ -290,5 +295,42 @@ impl RecentRequests {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::update::Ordering;
+
+    #[test]
+    fn under_contention_one_writer_in_four_removes_the_oldest_requests() {
+        const WRITERS: u32 = 1000;
+        let window = Window::default();
+        let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
+        let replacing = |entries: usize, is_contended| {
+            let requests: serde_json::Map<_, _> = (1..=entries)
+                .map(|number| (format!("h{number}"), json!({"N": number.to_string()})))
+                .collect();
+            let stored = json!({"Latest": {"N": entries.to_string()}, "RecentRequests": {"M": requests}});
+            let stored: Item = serde_json::from_value(stored).unwrap();
+            let replaces = |writer: &u32| {
+                let update = json!({"ID": "E", "A": 1});
+                let update = Update::parse(update, &format!("r-{writer}"), Ordering::Time).unwrap();
+                let form = RecentRequests::fitting(&update, window, now, Some(&stored), is_contended).unwrap();
+                matches!(form, RecentRequests::Replace { .. })
+            };
+            (0..WRITERS).filter(replaces).count()
+        };
+        let (full, max) = (window.full(), window.max_entries());
+        for is_contended in [true, false] {
+            assert_eq!(replacing(full - 1, is_contended), 0);
+            assert_eq!(replacing(max, is_contended), 1000);
+        }
+        assert_eq!(replacing(full, false), 1000);
+        assert!((200..300).contains(&replacing(full, true)));
+        assert_eq!(replacing(full, true), replacing(max - 1, true));
     }
 }

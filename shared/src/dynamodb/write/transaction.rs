@@ -295,7 +295,7 @@ fn form_of(
 ) -> Result<Form, WriteError> {
     Ok(Form {
         recent_requests: match options.idempotency {
-            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored)?,
+            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, false)?,
             Idempotency::Ledger(_) => RecentRequests::Marker {
                 since: stamp.time(stored).next_milli(),
             },
