@@ -134,16 +134,11 @@ impl Record {
         });
         Self {
             sequence_number,
-            created: created_micros.map(created_millis),
+            created: created_micros.map(EpochMillis::from_micros),
             entity: parsed.entity,
             content: content.map_err(RecordFailure::from),
         }
     }
-}
-
-/// Converts microseconds to milliseconds.
-pub(crate) fn created_millis(micros: i64) -> EpochMillis {
-    EpochMillis::new(micros.div_euclid(1000))
 }
 
 pub(crate) fn sequence_number(members: &Members) -> Option<SequenceNumber> {

@@ -102,8 +102,8 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<Dyna
         let entity = record.entity.as_ref().map(|entity| entity.in_logs(log_keys));
         let request = record.request.as_ref().map(RequestId::in_logs);
         let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
-        if let (Some(version), Outcome::Recorded) = (record.ahead, &record.outcome) {
-            // As for quarantine.
+        if let (Some(version), Outcome::Recorded | Outcome::AlreadyRecorded) = (record.ahead, &record.outcome) {
+            // As for quarantine. With `WriteMode` `inline` or `transaction`, writer-fn recorded the version.
             tracing::error!(
                 sequence_number,
                 entity,

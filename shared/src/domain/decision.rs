@@ -158,7 +158,7 @@ fn is_older(update: &Update, stored: &Item) -> Option<bool> {
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
-pub fn apply(update: &Update, stored: Option<&Item>, stamp: Stamp, now: RecordedAt) -> Result<Item, InvalidImage> {
+pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp, now: RecordedAt) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,

@@ -26,7 +26,7 @@ impl Incarnation {
     /// Returns the incarnation that an update starts, if there is no latest item: 24 bits of a hash of its request and time. Two incarnations of one key
     /// are the same with a probability of 10^-7. The
     /// same request sent again starts the same one, and a delivery after a purge another one.
-    pub fn started_by(request: &RequestId, stamp: Stamp) -> Self {
+    pub fn started_by(request: &RequestId, stamp: &Stamp) -> Self {
         let mut hash = Sha256::new();
         hash.update(stamp.clock().to_string());
         hash.update(request.as_str());
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn each_request_at_each_time_begins_its_own() {
         let at = |micros| RecordedAt::since_epoch(Duration::from_micros(micros));
-        let started = |id: &str, micros| Incarnation::started_by(&RequestId::new(id).unwrap(), Stamp::At(at(micros)));
+        let started = |id: &str, micros| Incarnation::started_by(&RequestId::new(id).unwrap(), &Stamp::At(at(micros)));
         assert_eq!(started("a", 1), started("a", 1));
         assert_eq!(started("a", 1).as_str().len(), Incarnation::BYTES);
-        let tick = Incarnation::started_by(&RequestId::new("a").unwrap(), Stamp::Tick { from: at(1) });
+        let tick = Incarnation::started_by(&RequestId::new("a").unwrap(), &Stamp::Tick { from: at(1) });
         assert_eq!(tick, started("a", 1));
         assert!(started("a", 1) != started("a", 2) && started("a", 1) != started("b", 1));
     }

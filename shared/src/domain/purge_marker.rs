@@ -9,8 +9,9 @@
 //! [incarnation](super::incarnation). Versions above the last purged one are of an update after the purge began, which is then
 //! given up.
 //!
-//! A version without an incarnation is of another program, or of an attached table: its time, from its stream record, is
-//! compared with the time of the purge. So is every version if no incarnation is known.
+//! A version without an incarnation is of another program, or of an attached table: the creation time of its stream record is
+//! compared with the time of the purge. So is every version if no incarnation is known: one that has an incarnation is then of
+//! a later entity, unless it was clearly written before the purge.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -104,7 +105,14 @@ impl PurgeMarker {
 
     /// Returns `true` if the version was purged.
     pub fn covers(&self, version: &VersionItem) -> bool {
-        self.covers_item(version.item(), version.version())
+        match version.created() {
+            None => self.covers_item(version.item(), version.version()),
+            Some(created) => self.covers_time(
+                version.item(),
+                version.version(),
+                Some(RecordedAt::from_millis(created)),
+            ),
+        }
     }
 
     /// Returns `true` if a stream record without a valid version was written before the purge: it was purged too. A record
@@ -116,15 +124,17 @@ impl PurgeMarker {
     /// Returns `true` if the stored version item was purged, see [`Self::covers`]. One with neither incarnation nor time counts as
     /// purged: it cannot be shown to be later.
     pub fn covers_item(&self, item: &Item, version: Version) -> bool {
+        self.covers_time(item, version, RecordedAt::of(item))
+    }
+
+    fn covers_time(&self, item: &Item, version: Version, time: Option<RecordedAt>) -> bool {
         match Incarnation::of(item) {
             Some(incarnation) if !self.incarnations.is_empty() => {
                 let last = self.incarnations.get(&incarnation);
                 last.is_some_and(|last| version <= *last)
             }
-            _ => {
-                let recorded = RecordedAt::of(item);
-                recorded.is_none_or(|recorded| recorded <= self.purged_at.after(CLOCK_TOLERANCE))
-            }
+            Some(_) => time.is_none_or(|time| time.after(CLOCK_TOLERANCE) < self.purged_at),
+            None => time.is_none_or(|time| time <= self.purged_at.after(CLOCK_TOLERANCE)),
         }
     }
 }
@@ -210,10 +220,31 @@ mod tests {
     }
 
     #[test]
-    fn if_no_incarnation_is_known_every_version_up_to_now_is_purged() {
+    fn if_no_incarnation_is_known_a_version_that_has_one_is_later() {
         let marker = marker(&[]);
-        assert!(marker.covers(&version(7, Some(("a", 1005)), None)));
-        assert!(!marker.covers(&version(7, Some(("a", 1011)), None)));
+        for (recorded, created, covered) in [
+            (989, None, true),
+            (991, None, false),
+            (1005, None, false),
+            // The time of the record counts, not that of a writer's clock.
+            (1, Some(991), false),
+            (5000, Some(989), true),
+        ] {
+            let version = version(7, Some(("a", recorded)), created);
+            assert_eq!(marker.covers(&version), covered, "{recorded} {created:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_another_program_wrote_is_not_compared() {
+        let image = json!({
+            "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": {"S": "2999-01-01T00:00:00.000000000Z"},
+        });
+        let made = VersionItem::from_image(item(image), VersionDigits::default()).unwrap();
+        for (created, covered) in [(500, true), (1011, false)] {
+            let version = made.clone().with_stream_time(Some(created * 1_000_000));
+            assert_eq!(marker(&[("a", 7)]).covers(&version), covered, "{created}");
+        }
     }
 
     #[test]

@@ -15,6 +15,11 @@ impl EpochMillis {
         Self(millis)
     }
 
+    /// Creates a time from a number of microseconds, rounded down.
+    pub fn from_micros(micros: i64) -> Self {
+        Self(micros.div_euclid(1000))
+    }
+
     /// Parses an ISO 8601 date and time, rounded down to milliseconds. A time without an offset is UTC.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use super::{
     number::Decimal,
     recorded_at::RecordedAt,
     request_id::RequestId,
+    time::EpochMillis,
     tombstone,
     version::Version,
 };
@@ -29,6 +30,8 @@ pub struct VersionItem {
     item: Item,
     /// Time of an older version, if another program wrote this one.
     before: Option<RecordedAt>,
+    /// Creation time of the stream record, if the version comes from one.
+    created: Option<EpochMillis>,
 }
 
 impl VersionItem {
@@ -51,6 +54,7 @@ impl VersionItem {
             version,
             item,
             before,
+            created: None,
         })
     }
 
@@ -58,6 +62,7 @@ impl VersionItem {
     /// later than the time of the older version that the image still had.
     #[must_use]
     pub fn with_stream_time(mut self, created_micros: Option<i64>) -> Self {
+        self.created = created_micros.map(EpochMillis::from_micros);
         let Some(created) = created_micros.filter(|_| !self.item.contains_key(names::RECORDED_AT)) else {
             return self;
         };
@@ -79,6 +84,11 @@ impl VersionItem {
     /// Returns the version.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Returns the creation time of the stream record, if the version comes from one.
+    pub fn created(&self) -> Option<EpochMillis> {
+        self.created
     }
 
     /// Returns the id of the request that created the version, if the item has one.

@@ -443,7 +443,7 @@ async fn write_transaction() {
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
-        let image = apply(&update, stored, Stamp::At(now()), now()).unwrap();
+        let image = apply(&update, stored, &Stamp::At(now()), now()).unwrap();
         let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
             form: form(match ledger {
@@ -470,7 +470,7 @@ async fn write_transaction_nested() {
     let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let address = json!({"M": {"City": {"S": "Ulm"}, "Zip": {"N": "1"}, "Street": {"S": "s"}}});
     let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Address": address}));
-    let image = apply(&update, Some(&stored), Stamp::At(now()), now()).unwrap();
+    let image = apply(&update, Some(&stored), &Stamp::At(now()), now()).unwrap();
     let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
     let parts = transaction::Parts {
         form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored), false).unwrap()),

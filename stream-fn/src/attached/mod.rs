@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{attached::AttachedTable, entity::EntityId},
+    domain::{attached::AttachedTable, entity::EntityId, time::EpochMillis},
     dynamodb::{
         Store,
         put::append::{self, Append},
@@ -35,7 +35,6 @@ use self::{
 use crate::{
     error::RecordFailure,
     purged::{self, Origin},
-    record::created_millis,
     response::{Outcome, ProcessedRecord},
 };
 
@@ -76,7 +75,7 @@ pub(crate) async fn write(
         .zip(outcomes)
         .map(|(header, outcome)| ProcessedRecord {
             sequence_number: header.sequence_number,
-            created: header.created_micros.map(created_millis),
+            created: header.created_micros.map(EpochMillis::from_micros),
             entity: header.entity,
             request: None,
             ahead: None,
@@ -92,7 +91,7 @@ pub(crate) async fn write(
 /// Returns, for each record, the outcome of one that is not processed: its item was purged, or the marker could not be read.
 async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let created = |header: &Header| header.created_micros.map(created_millis);
+    let created = |header: &Header| header.created_micros.map(EpochMillis::from_micros);
     let doubtful: Vec<_> = headers
         .iter()
         .map(|header| {

@@ -95,13 +95,17 @@ fn versions_of_other_programs_from_the_stream_are_those_that_stream_fn_stores() 
     let latest = |n: u64| json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": n.to_string()}, "A": {"N": n.to_string()}});
     (1..=3).for_each(|n| table.put(latest(n)));
     let records = table.records();
+    // The third version again, without an increment: stream-fn keeps the first record.
+    let mut changed = latest(3);
+    changed["X"] = json!({"N": "1"});
+    table.put(changed);
     let (_, summary) = repair(&table, &["E", "--stream", "--yes"], 0);
     assert_eq!(done(&summary), json!({"Entities": 1, "Recorded": 3}));
     let repaired = table.items();
     for version in 1..=3 {
         let item = &repaired[&format!("E v{version}")];
         assert!(item["RecordedAt"]["S"].is_string(), "{item}");
-        assert_eq!(item["RecordedBy"]["S"], "stream");
+        assert_eq!((&item["RecordedBy"]["S"], item.get("X")), (&json!("stream"), None));
         table.delete("E", &format!("v{version}"));
     }
     // stream-fn's code stores the same items.

@@ -68,7 +68,7 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
     let image = apply(
         update,
         None,
-        Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO)),
+        &Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO)),
         RecordedAt::since_epoch(std::time::Duration::ZERO),
     )
     .unwrap_or_else(|error| panic!("{error}"));

@@ -184,7 +184,7 @@ fn an_expired_latest_item_is_absent_except_for_its_counter_and_requests() {
         assert_eq!(decide(update, Some(&stored(1001)), now()), Ok(alive));
         assert_eq!(decide(update, Some(&stored(1000)), now()), Ok(expired));
     }
-    let revived = apply(&older, Some(&stored(1000)), Stamp::At(now()), now()).unwrap();
+    let revived = apply(&older, Some(&stored(1000)), &Stamp::At(now()), now()).unwrap();
     assert_eq!(revived[names::LATEST], AttributeValue::N("4".to_owned()));
     for name in ["State", "Deleted", "TTL"] {
         assert!(!revived.contains_key(name), "{name}");
@@ -210,7 +210,7 @@ fn a_deletion_ends_the_state() {
     let after = |stored: &Item, json: Value| {
         let update = update(json, Ordering::Arrival);
         assert_eq!(decide(&update, Some(stored), now()), Ok(Decision::Apply));
-        let after = apply(&update, Some(stored), Stamp::At(now()), now()).unwrap();
+        let after = apply(&update, Some(stored), &Stamp::At(now()), now()).unwrap();
         let version = latest_of(&after).unwrap();
         assert_eq!(version.get(), 4);
         let (version, _) = attribution::of_version(after.clone(), version);
@@ -249,7 +249,7 @@ fn a_deletion_ends_the_state() {
         (json!({"ID": "E", "Note": "n"}), false),
     ] {
         let update = update(json.clone(), Ordering::Arrival);
-        let after = apply(&update, Some(&tombstone), Stamp::At(now()), now()).unwrap();
+        let after = apply(&update, Some(&tombstone), &Stamp::At(now()), now()).unwrap();
         assert_eq!(is_unchanged(&tombstone, &after), unchanged, "{json}");
     }
 }
@@ -264,7 +264,7 @@ fn author_and_time_belong_to_one_version() {
     let stamp = Stamp::At(now());
     let after = |json: Value| {
         let update = update(json, Ordering::Arrival);
-        apply(&update, Some(&stored), stamp, now()).unwrap()
+        apply(&update, Some(&stored), &stamp, now()).unwrap()
     };
     let plain = after(json!({"ID": "E", "A": 1}));
     for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
@@ -295,7 +295,7 @@ fn updates_that_change_nothing_are_detected() {
         let after = apply(
             &update(json.clone(), Ordering::Arrival),
             Some(&stored),
-            Stamp::At(now()),
+            &Stamp::At(now()),
             now(),
         )
         .unwrap();

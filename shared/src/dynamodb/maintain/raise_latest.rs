@@ -207,7 +207,9 @@ pub fn request(entity: &EntityId, raised: Raised, table: &str) -> UpdateItemInpu
     }
     if raised.is_stale {
         let all = attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER);
-        let is_removed = |name: &&str| *name != names::REASON || !raised.begins_times || raised.recorded.is_none();
+        // The order of updates by time stays.
+        let is_kept = |name: &str| [names::REASON, names::TIME, names::TIMESTAMP].contains(&name);
+        let is_removed = |name: &&str| !(raised.begins_times && raised.recorded.is_some() && is_kept(name));
         for (index, name) in all.chain(attribution::OF_REQUEST).filter(is_removed).enumerate() {
             expression.remove(format!("#c{index}")).name(format!("#c{index}"), name);
         }

@@ -188,7 +188,7 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
         .value(":payload", s(payload.short()))
         .value(
             ":incarnation",
-            s(Incarnation::started_by(&update.request_id, *stamp).as_str()),
+            s(Incarnation::started_by(&update.request_id, stamp).as_str()),
         )
         .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
         .set("#version = if_not_exists(#latest, :zero) + :one")
@@ -204,6 +204,12 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
             .condition("#recorded >= :recorded AND (attribute_not_exists(#tick) OR #tick < :ticks)")
             .value(":recorded", s(from.to_string()))
             .value(":ticks", n(RecordedAt::MAX_TICKS)),
+        Stamp::Over { time, stored } => expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .condition("#recorded = :stored")
+            .value(":recorded", s(time.to_string()))
+            .value(":stored", stored.clone().into()),
     };
     for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
         let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());

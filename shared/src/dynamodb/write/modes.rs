@@ -169,6 +169,6 @@ impl Store {
 /// Returns the latest version if the update would be applied and change nothing.
 pub(crate) fn unchanged(update: &Update, stored: &Item, now: RecordedAt) -> Result<Option<Version>, WriteError> {
     let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored), now)? == Decision::Apply;
-    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), Stamp::At(now), now)?);
+    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), &Stamp::At(now), now)?);
     Ok(changes_nothing.then(|| latest_of(stored)).transpose()?)
 }

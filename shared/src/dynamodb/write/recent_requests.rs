@@ -318,7 +318,7 @@ mod tests {
             let stored: Item = serde_json::from_value(stored).unwrap();
             let replaces = |writer: &u32| {
                 let update = json!({"ID": "E", "A": 1});
-                let update = Update::parse(update, &format!("r-{writer}"), Ordering::Time).unwrap();
+                let update = Update::parse(update, &format!("r-{writer}"), Ordering::Arrival).unwrap();
                 let form = RecentRequests::fitting(&update, window, now, Some(&stored), is_contended).unwrap();
                 matches!(form, RecentRequests::Replace { .. })
             };

@@ -100,7 +100,7 @@ impl Store {
             self.check_writable("TransactWriteItems")?;
             let now = self.now();
             let stamp = Stamp::fitting(now, stored.as_ref());
-            let image = apply(update, stored.as_ref(), stamp, now)?;
+            let image = apply(update, stored.as_ref(), &stamp, now)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
             let form = form_of(update, stored.as_ref(), stamp, options, now)?;

@@ -10,6 +10,7 @@ use shared::{
         keys::LATEST_KEY,
         names,
         recorded_at::{MAX_AHEAD, RecordedAt},
+        update::{Ordering, Update},
         version::Version,
     },
     dynamodb::{
@@ -142,7 +143,7 @@ async fn a_repair_forgets_no_request() {
     let sent = RecordedAt::since_epoch(Duration::from_secs(START)).to_string();
     let first = || {
         let json = json!({"ID": "E", "RequestId": "first", "RequestSentAt": sent, "Value": 0});
-        shared::domain::update::Update::parse(json, "default", shared::domain::update::Ordering::Arrival).unwrap()
+        Update::parse(json, "default", Ordering::Arrival).unwrap()
     };
     let applied = write(&at_second(&store, START), &first(), mode(WriteMode::Stream)).await;
     assert_eq!(applied, Ok(WriteOutcome::Written { version: version(1) }));
@@ -184,5 +185,71 @@ async fn after_a_purge_a_new_entity_is_complete() {
         let item = serde_json::from_value(image.clone()).unwrap();
         let made = shared::domain::version_item::VersionItem::from_image(item, store.digits()).unwrap();
         assert!(!markers.covers(&made), "{image}");
+    }
+}
+
+/// A version that begins a new sequence of times keeps the client's time: an older update stays stale.
+#[tokio::test]
+async fn a_repair_keeps_the_order_by_time() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    let by_time = |id: &str, time: u64| {
+        let json = json!({"ID": "E", "Timestamp": time, "Value": time});
+        Update::parse(json, id, Ordering::Time).unwrap()
+    };
+    let newer = write(
+        &at_second(&store, START + YEAR),
+        &by_time("a", 10),
+        mode(WriteMode::Stream),
+    )
+    .await;
+    assert_eq!(newer, Ok(WriteOutcome::Written { version: version(1) }));
+    let raised = at_second(&store, START)
+        .raise_latest(&entity("E"), Some(version(1)), version(2))
+        .await;
+    assert!(raised.unwrap().is_some());
+    put_version(&store, &entity("E")).await;
+    let older = write(
+        &at_second(&store, START + 60),
+        &by_time("b", 5),
+        mode(WriteMode::Stream),
+    )
+    .await;
+    assert!(matches!(older, Ok(WriteOutcome::Stale { .. })), "{older:?}");
+}
+
+/// Another program can write a time in a form whose texts do not sort with ours, or a value that is no time. Updates go on.
+#[tokio::test]
+async fn a_time_in_another_form_does_not_stop_updates() {
+    let database = Database::start().await;
+    let store = database.store("Table", 1).await;
+    for (index, value) in [
+        json!({"S": "2026-11-22T09:24:48.123456+02:00"}),
+        json!({"S": "2026-11-22T06:24:48Z"}),
+        json!({"S": "2026-11-22T06:24:48"}),
+        json!({"S": "2027-01-01"}),
+        json!({"S": "tomorrow"}),
+        json!({"N": "1795328688123"}),
+        json!({"NULL": true}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+            let id = format!("E{index} {write_mode:?}");
+            let latest = json!({
+                "PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": value,
+            });
+            database.put("Table", latest).await;
+            let mut times = Vec::new();
+            for next in 2..5 {
+                let update = update(json!({"ID": id, "Value": next}));
+                let written = at_second(&store, START).write(&update, mode(write_mode)).await;
+                assert_eq!(written, Ok(WriteOutcome::Written { version: version(next) }), "{value}");
+                let latest = store.get(&entity(&id), LATEST_KEY, true).await.unwrap().unwrap();
+                times.push(RecordedAt::of_latest(&latest).unwrap());
+            }
+            assert!(times.is_sorted_by(|before, after| before < after), "{value}: {times:?}");
+        }
     }
 }

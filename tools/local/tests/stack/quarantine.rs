@@ -108,26 +108,35 @@ async fn quarantine_is_logged_at_every_level() {
     assert!(!line.to_string().contains("secret"), "{line}");
 }
 
-/// Another alarm counts these lines.
+/// Another alarm counts these lines, also those of versions that writer-fn put itself.
 #[tokio::test]
 async fn a_time_far_ahead_is_logged_at_every_level() {
     let stack = start_with(template(&[("LogLevel", "ERROR")])).await;
     let time = "2999-01-01T00:00:00.000000000Z";
-    let image = json!({
-        "PK": {"S": "secret"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedVersion": {"N": "1"},
-        "RecordedAt": {"S": time}, "State": {"S": "secret"},
-    });
-    stack.put(image).await;
-    let line = eventually("the line", async || {
-        let log = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap_or_default();
-        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.find(|line| line["message"] == "record")
-    })
-    .await;
-    assert_eq!(
-        [&line["level"], &line["outcome"], &line["version"]],
-        [&json!("ERROR"), &json!("RecordedAhead"), &json!(1)]
-    );
-    assert!(!line.to_string().contains("secret"), "{line}");
-    assert_eq!(item(&stack, "secret", "v1").await["RecordedAt"], json!({"S": time}));
+    for (entity, is_inline) in [("secret", false), ("secret inline", true)] {
+        let version = json!({
+            "PK": {"S": entity}, "SK": {"S": "v1"}, "RecordedAt": {"S": time}, "State": {"S": "secret"},
+        });
+        let mut latest = version.clone();
+        latest["SK"] = json!({"S": "v0"});
+        latest["Latest"] = json!({"N": "1"});
+        latest["RecordedVersion"] = json!({"N": "1"});
+        if is_inline {
+            stack.put(version).await;
+        }
+        stack.put(latest).await;
+        let digest = json!(EntityId::new(entity).unwrap().digest());
+        let line = eventually("the line", async || {
+            let log = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap_or_default();
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            lines.find(|line| line["message"] == "record" && line["entity"] == digest)
+        })
+        .await;
+        assert_eq!(
+            [&line["level"], &line["outcome"], &line["version"]],
+            [&json!("ERROR"), &json!("RecordedAhead"), &json!(1)]
+        );
+        assert!(!line.to_string().contains("secret"), "{line}");
+        assert_eq!(item(&stack, entity, "v1").await["RecordedAt"], json!({"S": time}));
+    }
 }

@@ -7,7 +7,8 @@ use std::{
 
 use shared::{
     domain::{
-        entity::EntityId, keys::VersionDigits, version::Version, version_item::VersionItem, version_set::VersionSet,
+        entity::EntityId, keys::VersionDigits, sequence::SequenceNumber, version::Version, version_item::VersionItem,
+        version_set::VersionSet,
     },
     dynamodb::put::purged::PurgeMarkers,
 };
@@ -25,8 +26,21 @@ pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
 pub(super) struct Found {
     pub(super) version: VersionItem,
     pub(super) source: String,
-    /// `true` if the sources contain different items for this version.
+    sequence_number: Option<SequenceNumber>,
+    /// `true` if the sources contain different items for this version, and nothing tells which record is the first.
     pub(super) is_ambiguous: bool,
+}
+
+impl Found {
+    /// Keeps the first of two records of this version: stream-fn processes records in order, and would have put that one.
+    fn or_earlier(&mut self, other: Self) {
+        let is_other = !other.version.is_same_as(self.version.item());
+        match (&self.sequence_number, &other.sequence_number) {
+            (Some(this), Some(that)) if that < this => *self = other,
+            (Some(this), Some(that)) if this < that => {}
+            _ => self.is_ambiguous |= is_other,
+        }
+    }
 }
 
 pub(super) type AllFound = BTreeMap<(EntityId, Version), Found>;
@@ -61,7 +75,8 @@ impl<'a> Search<'a> {
     }
 
     fn take(&self, record: &str, source: &str) {
-        let Ok(Content::Version(version)) = record::parse(record, self.digits).content else {
+        let record = record::parse(record, self.digits);
+        let (Ok(Content::Version(version)), sequence_number) = (record.content, record.sequence_number) else {
             return;
         };
         let missing = self.missing.get(version.entity());
@@ -69,19 +84,19 @@ impl<'a> Search<'a> {
         if !is_missing || self.purged.covers(&version) {
             return;
         }
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        match found.entry((version.entity().clone(), version.version())) {
+        let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (version.entity().clone(), version.version());
+        let found = Found {
+            version,
+            source: source.to_owned(),
+            sequence_number,
+            is_ambiguous: false,
+        };
+        match all.entry(key) {
             Entry::Vacant(entry) => {
-                entry.insert(Found {
-                    version,
-                    source: source.to_owned(),
-                    is_ambiguous: false,
-                });
+                entry.insert(found);
             }
-            Entry::Occupied(mut entry) => {
-                let other = entry.get_mut();
-                other.is_ambiguous |= !version.is_same_as(other.version.item());
-            }
+            Entry::Occupied(mut entry) => entry.get_mut().or_earlier(found),
         }
     }
 }

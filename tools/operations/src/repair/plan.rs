@@ -157,7 +157,7 @@ impl Plan {
         }
         for planned in &self.steps {
             if let Step::Put(version) = &planned.step
-                && !version.item().contains_key(names::RECORDED_AT)
+                && (stream || !version.item().contains_key(names::RECORDED_AT))
             {
                 let wanted = wanted.entry(planned.entity.clone()).or_default();
                 wanted.insert(version.version().get());
@@ -184,7 +184,7 @@ impl Plan {
                 *missing = missing.without(&VersionSet::from_iter([version.get()]));
             }
             if let Some(index) = self.put_of(&entity, version) {
-                self.add_time(index, found);
+                self.prefer(index, found);
                 continue;
             }
             if found.is_ambiguous {
@@ -219,13 +219,12 @@ impl Plan {
         self.steps.iter().position(is_put)
     }
 
-    /// Takes the version of a stream record in place of the same one of the latest item: only the record has the time of a
-    /// version that another program wrote.
-    fn add_time(&mut self, index: usize, found: Found) {
+    /// Takes the version of a stream record in place of that of the latest item, as stream-fn would have put it: only the record has
+    /// the time of a version that another program wrote, and another program can have changed the latest item since.
+    fn prefer(&mut self, index: usize, found: Found) {
         let planned = &mut self.steps[index];
         if let Step::Put(version) = &mut planned.step
             && !found.is_ambiguous
-            && found.version.is_same_as(version.item())
         {
             *version = found.version;
             planned.source = found.source;
