@@ -55,14 +55,8 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
-    pub(crate) fn host(
-        &self,
-        subject: &Subject,
-        role: Role,
-        stub: &Stub,
-        processes: usize,
-    ) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, processes, &self.logs, None)
+    pub(crate) fn host(&self, subject: &Subject, role: Role, stub: &Stub) -> Result<Hosted, BenchError> {
+        Hosted::new(subject, role, stub, &self.logs, None)
     }
 
     /// Returns where control groups can be created, or notes why `measurement` is skipped.
@@ -80,7 +74,7 @@ impl Bench {
         stub: &Stub,
         limits: Limits,
     ) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, 1, &self.logs, Some(limits))
+        Hosted::new(subject, role, stub, &self.logs, Some(limits))
     }
 }
 

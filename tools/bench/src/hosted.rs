@@ -1,4 +1,4 @@
-//! A function in its own processes, behind a Lambda Runtime API.
+//! A function in its own process, behind a Lambda Runtime API.
 
 use std::{
     collections::BTreeMap,
@@ -28,13 +28,13 @@ const TABLE: &str = "VersionControl";
 /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE` without limits, in MB.
 const MEMORY_MB: u32 = 128;
 
-/// A function that can be invoked. Its processes end when this value is dropped.
+/// A function that can be invoked. Its process ends when this value is dropped.
 pub(crate) struct Hosted {
     lambda: Lambda,
     handler: String,
     subject: String,
     log: PathBuf,
-    /// Removed after the processes have ended.
+    /// Removed after the process has ended.
     limits: Option<Limits>,
 }
 
@@ -65,12 +65,11 @@ pub(crate) struct Batches {
 }
 
 impl Hosted {
-    /// Hosts a function in at most `processes` processes, within limits if there are any. Each starts with its first invocation.
+    /// Hosts a function in one process, within limits if there are any. It starts with the first invocation.
     pub(crate) fn new(
         subject: &Subject,
         role: Role,
         stub: &Stub,
-        processes: usize,
         logs: &Path,
         limits: Option<Limits>,
     ) -> Result<Self, BenchError> {
@@ -94,7 +93,7 @@ impl Hosted {
             arguments,
             bootstraps: BTreeMap::new(),
             environment: environment(subject, stub, limits.as_ref()),
-            concurrency: processes,
+            concurrency: 1,
             logs: logs.clone(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -186,11 +185,9 @@ impl Hosted {
         processes.first().copied().ok_or_else(|| self.ended())
     }
 
-    /// Returns the CPU time of its processes so far, user and system.
+    /// Returns the CPU time of its process so far, user and system.
     pub(crate) fn cpu(&self) -> Result<Duration, BenchError> {
-        let processes = self.lambda.processes(&self.handler);
-        let times = processes.iter().map(|process| process::cpu_time(process.pid));
-        times.sum::<Option<Duration>>().ok_or_else(|| self.ended())
+        process::cpu_time(self.process()?.pid).ok_or_else(|| self.ended())
     }
 
     /// Returns the peak memory of its process, in bytes.

@@ -76,7 +76,7 @@ pub(crate) enum Command {
     Repair(Repair),
     /// Serve the history console on this machine, and open it in the web browser
     Console(Console),
-    /// Estimate load, limits and monthly costs for a rate of updates; needs no table
+    /// Estimate capacity, invocations and monthly costs for a rate of updates; needs no table
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
     /// Print a completion script for a shell

@@ -41,7 +41,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     for role in Role::BOTH {
         let start = async |subject| {
             let event = events::one(role, subject);
-            let hosted = bench.host(subject, role, &stub, 1)?;
+            let hosted = bench.host(subject, role, &stub)?;
             let before = stub.requests();
             let responded = hosted.invoke(&event).await?;
             if stub.requests() == before {

@@ -110,7 +110,7 @@ async fn writer(bench: &Bench, kilobytes: usize) -> Result<[Figure; 2], BenchErr
 
 async fn load(bench: &Bench, subject: &Subject, role: Role, event: &str, items: usize) -> Result<Load, BenchError> {
     let stub = Stub::serve(Duration::ZERO, None)?;
-    let hosted = bench.host(subject, role, &stub, 1)?;
+    let hosted = bench.host(subject, role, &stub)?;
     let batches = hosted.batches(event, items, bench.size(20, 2)).await?;
     #[allow(clippy::cast_precision_loss, reason = "a few million")]
     let memory = hosted.peak_memory()? as f64 / 1e6;

@@ -19,7 +19,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let batch = bench.size(1000, 100);
     let peaks = async |subject: &_| {
         let event = events::stream_batch(batch, subject);
-        let hosted = bench.host(subject, Role::Stream, &stub, 1)?;
+        let hosted = bench.host(subject, Role::Stream, &stub)?;
         for _ in 0..10 {
             hosted.invoke(&event).await?;
         }

@@ -12,7 +12,6 @@ mod memory;
 mod memory_size;
 mod operators;
 mod package;
-mod scaling;
 mod start;
 mod stream;
 mod writer;
@@ -31,7 +30,7 @@ use crate::{
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 17] = [
+const COMPARISONS: [(&str, Measure); 16] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -42,7 +41,6 @@ const COMPARISONS: [(&str, Measure); 17] = [
     ("memory", |bench| memory::measure(bench).boxed_local()),
     ("large items", |bench| large_items::measure(bench).boxed_local()),
     ("package", |bench| package::measure(bench).boxed_local()),
-    ("scaling", |bench| scaling::measure(bench).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),
     ("history lag", |bench| history_lag::measure(bench).boxed_local()),
     ("local growth", |bench| local_growth::measure(bench).boxed_local()),

@@ -53,7 +53,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
 
 async fn start(bench: &Bench, stub: &Stub, role: Role, subject: &Subject) -> Result<Start, BenchError> {
     let floor = floor().await?;
-    let hosted = bench.host(subject, role, stub, 1)?;
+    let hosted = bench.host(subject, role, stub)?;
     hosted.invoke(&events::empty()).await?;
     let process = hosted.process()?;
     Ok(Start {

@@ -64,7 +64,7 @@ async fn measure(bench: &Bench, workload: &Workload) -> Result<Measured, BenchEr
                 bench.size(10, 2)
             };
             bench
-                .host(subject, Role::Stream, &stub, 1)?
+                .host(subject, Role::Stream, &stub)?
                 .batches(&event, records, count)
                 .await
         };

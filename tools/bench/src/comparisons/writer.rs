@@ -31,7 +31,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                 bench.size(2000, 50)
             };
             bench
-                .host(subject, Role::Writer, &stub, 1)?
+                .host(subject, Role::Writer, &stub)?
                 .batches(&event, batch_size, (updates / batch_size).max(1))
                 .await
         };

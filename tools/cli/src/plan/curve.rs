@@ -60,7 +60,10 @@ impl Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::figures::{STREAM_CURVE, WRITER_CURVE},
+        *,
+    };
 
     #[test]
     fn a_duration_has_a_part_of_each_invocation_and_of_each_item() {
@@ -92,6 +95,19 @@ mod tests {
         ] {
             let item_micros = Duration::of(&curve, memory).item_micros;
             assert!((item_micros - micros).abs() < 1e-6, "{memory}: {item_micros}");
+        }
+    }
+
+    #[test]
+    fn more_memory_is_never_slower() {
+        for curve in [STREAM_CURVE, WRITER_CURVE] {
+            let slower = |pair: &[Duration]| pair[0].item_micros >= pair[1].item_micros;
+            assert!(
+                curve
+                    .windows(2)
+                    .all(|pair| pair[0].memory_mb < pair[1].memory_mb && slower(pair)),
+                "{curve:?}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Constants of the calculation, grouped by their source: code, AWS documentation, measurement or assumption.
+//! Constants of the calculation, grouped by their source: code, template, AWS documentation, measurement or assumption.
 
 use shared::domain::size;
 
@@ -6,10 +6,6 @@ use super::curve::Duration;
 
 // ---- the code of the functions and the library
 
-/// Maximum number of concurrent records of stream-fn: eight requests of 25.
-pub(super) const STREAM_CONCURRENCY: f64 = 200.0;
-/// Maximum number of concurrent lanes of writer-fn.
-pub(super) const WRITER_CONCURRENCY: f64 = 32.0;
 /// `Latest` and `RecordedVersion` of a latest item: their names, and two numbers of six digits.
 pub(super) const LATEST_BYTES: u64 = 6 + 4 + 15 + 4;
 /// `RecentRequests` without its entries, `RequestsSince` and `RequestsDropped`.
@@ -23,14 +19,15 @@ pub(super) const IMAGE_BYTES: u64 = 5 + 3;
 /// `TTL` of a pruned version, in epoch seconds.
 pub(super) const TTL_BYTES: u64 = 3 + 6;
 pub(super) const MAX_ITEM_BYTES: u64 = size::MAX_ITEM_BYTES as u64;
-/// Bytes that a version item leaves free for later marks.
-pub(super) const MARKS_BYTES: u64 = size::MARKS_BYTES as u64;
-/// Retries of a throttled request, with the default of `MaxAttempts`.
-pub(super) const RETRIES: f64 = 2.0;
-/// Average delay before these retries, in milliseconds: a random part of 100, and of 200.
-pub(super) const RETRY_DELAYS_MS: f64 = 50.0 + 100.0;
-/// `VisibilityTimeout` of the queue, in seconds.
-pub(super) const VISIBILITY_SECONDS: f64 = 180.0;
+
+// ---- `template.yaml`
+
+/// Maximum number of records in an invocation of stream-fn: `BatchSize`.
+pub(super) const BATCH_SIZE: f64 = 100.0;
+/// Concurrent invocations of stream-fn for each shard: `ParallelizationFactor`.
+pub(super) const PARALLELIZATION: f64 = 2.0;
+/// Maximum number of messages in an invocation of writer-fn: `BatchSize` of the queue's mapping.
+pub(super) const QUEUE_BATCH_SIZE: f64 = 10.0;
 
 // ---- AWS documentation
 
@@ -38,42 +35,24 @@ pub(super) const VISIBILITY_SECONDS: f64 = 180.0;
 pub(super) const PARTITION_WRITE_UNITS: f64 = 1_000.0;
 /// Maximum size of a partition, in GB.
 pub(super) const PARTITION_GB: f64 = 10.0;
-/// Maximum write units per second of a new on-demand table.
-pub(super) const NEW_TABLE_WRITE_UNITS: f64 = 4_000.0;
-/// Default quota of an on-demand table, in write units per second.
-pub(super) const TABLE_WRITE_UNITS: f64 = 40_000.0;
+/// Partitions of a new on-demand table, which accepts 4,000 write units per second.
+pub(super) const MIN_PARTITIONS: f64 = 4.0;
 /// Bytes that are billed for each stored item in addition to its size.
 pub(super) const STORAGE_OVERHEAD_BYTES: u64 = 100;
 /// Polls of a shard by Lambda per second.
 pub(super) const POLLS_PER_SECOND: f64 = 4.0;
-/// Maximum number of records of a poll.
-pub(super) const POLL_RECORDS: f64 = 1_000.0;
-/// Maximum number of bytes of a poll.
-pub(super) const POLL_BYTES: f64 = 1_048_576.0;
-/// Maximum size of the event of an invocation.
-pub(super) const PAYLOAD_BYTES: f64 = 6_291_456.0;
 /// Initial number of pollers of a queue's mapping.
 pub(super) const QUEUE_POLLERS: f64 = 5.0;
 /// Payload that is billed as one request to a queue, in bytes.
 pub(super) const QUEUE_REQUEST_BYTES: f64 = 65_536.0;
-/// Maximum number of messages of a request to a queue.
-pub(super) const QUEUE_REQUEST_MESSAGES: f64 = 10.0;
-/// Maximum number of in-flight messages of a standard queue.
-pub(super) const QUEUE_IN_FLIGHT: f64 = 120_000.0;
-/// Maximum of `MaximumConcurrency` of a queue's mapping.
-pub(super) const MAPPING_CONCURRENCY: f64 = 1_000.0;
-/// Default quota of concurrent invocations of all functions of an account.
-pub(super) const ACCOUNT_CONCURRENCY: f64 = 1_000.0;
 /// Memory size at which a function has one full vCPU, in MB.
 pub(super) const VCPU_MEMORY_MB: f64 = 1_769.0;
 /// Average time that is billed in addition, because AWS rounds up to whole milliseconds.
 pub(super) const ROUNDING_MS: f64 = 0.5;
-/// Hours of a month, as in the AWS Pricing Calculator.
-pub(super) const MONTH_HOURS: f64 = 730.0;
-pub(super) const MONTH_SECONDS: f64 = MONTH_HOURS * 3_600.0;
+/// A month of 730 hours, as in the AWS Pricing Calculator.
+pub(super) const MONTH_SECONDS: f64 = 730.0 * 3_600.0;
 pub(super) const DAY_SECONDS: f64 = 86_400.0;
 pub(super) const GB: f64 = 1_073_741_824.0;
-pub(super) const MB: f64 = 1_048_576.0;
 
 // ---- measurement: the benchmark "memory size", mean durations in milliseconds
 
@@ -103,16 +82,14 @@ pub(super) const WRITER_KB_MICROS: f64 = 75.0;
 
 // ---- assumption
 
+/// Latency of a request to DynamoDB, in milliseconds.
+pub(super) const LATENCY_MS: f64 = 5.0;
 /// Attributes of a version item, each of which takes a byte more in the map of a history table.
 pub(super) const IMAGE_ATTRIBUTES: u64 = 10;
 /// Latency of a transaction, in latencies of another request: it has two phases.
 pub(super) const TRANSACTION_LATENCIES: f64 = 2.0;
 /// JSON overhead of a record or of a message, in bytes.
 pub(super) const ENVELOPE_BYTES: f64 = 800.0;
-/// Copies of an event in memory.
-pub(super) const EVENT_COPIES: f64 = 4.0;
-/// Memory of a function without an event, in MB.
-pub(super) const BASE_MEMORY_MB: f64 = 30.0;
 /// Size of writer-fn's log line of an update, and of its request ID in stream-fn's log line.
 pub(super) const UPDATE_LOG_BYTES: f64 = 430.0;
 /// Size of the log lines of an invocation: Lambda's, the function's, and its metrics.

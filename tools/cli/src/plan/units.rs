@@ -1,202 +1,95 @@
-//! Capacity and requests that one update takes.
+//! Capacity and requests of one update, on average.
 
-use shared::{
-    domain::recent_requests::Window,
-    dynamodb::write::{Idempotency, WriteMode},
+use shared::dynamodb::write::{Idempotency, WriteMode};
+
+use super::{
+    figures::{
+        ENTRY_BYTES, IMAGE_ATTRIBUTES, IMAGE_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES,
+        TTL_BYTES,
+    },
+    load::Inputs,
 };
 
-use super::figures::{
-    ENTRY_BYTES, IMAGE_ATTRIBUTES, IMAGE_BYTES, LATEST_BYTES, MARKER_BYTES, RECENT_BYTES, TRANSACTION_LATENCIES,
-    TTL_BYTES,
-};
-
-/// Table that stores history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum HistoryTable {
-    /// The table of latest items
-    Same,
-    /// A second table
-    Own,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Writing {
-    pub(super) history: HistoryTable,
-    pub(super) mode: WriteMode,
-    pub(super) idempotency: Idempotency,
-    /// `true` if stream-fn also runs with modes that write version items themselves.
-    pub(super) stream_behind: bool,
-    pub(super) pruned: bool,
-}
-
-/// Average of one update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Units {
-    pub(super) history: HistoryTable,
     /// Maximum size of the latest item, in bytes.
     pub(super) latest_bytes: u64,
     /// Size of the stored version item, in bytes.
     pub(super) version_bytes: u64,
-    /// Write units of the latest item, including rejected requests.
+    /// Write units of the latest item, including rejected requests, and of the ledger's marker.
     pub(super) latest: f64,
-    /// Write units of the version item.
+    /// Write units of the version item, of stream-fn's rejected put if writer-fn stores the version item, and of pruning.
     pub(super) version: f64,
-    /// `true` if writer-fn writes the version item, too.
-    pub(super) is_version_by_writer: bool,
-    /// Write units of the ledger's marker.
-    pub(super) marker: f64,
-    /// Write units of the rejected put of stream-fn for a version that already exists.
-    pub(super) rejected: f64,
-    /// Write units of marking the version when it is pruned.
-    pub(super) prune: f64,
     pub(super) reads: f64,
     pub(super) requests: f64,
     /// Latency of these requests, in latencies of one request.
     pub(super) latencies: f64,
     /// Share of updates whose first request is rejected and sent again, which is contained in the requests and latencies.
     pub(super) rejections: f64,
-    /// `true` if the latest item is read first, and written on condition that it has not changed.
-    pub(super) races: bool,
 }
 
 impl Units {
-    /// Calculates an update whose version item has `bytes` bytes beside its latest item.
-    pub(super) fn of(bytes: u64, writing: Writing) -> Self {
-        let version_bytes = match writing.history {
-            HistoryTable::Same => bytes,
-            HistoryTable::Own => bytes.saturating_add(IMAGE_BYTES + IMAGE_ATTRIBUTES),
+    pub(super) fn of(inputs: &Inputs) -> Self {
+        let bytes = inputs.item_bytes;
+        let version_bytes = match inputs.has_own_history {
+            true => bytes + IMAGE_BYTES + IMAGE_ATTRIBUTES,
+            false => bytes,
         };
-        let transacted =
-            writing.mode == WriteMode::Transaction || matches!(writing.idempotency, Idempotency::Ledger(_));
-        let factor = if transacted { 2.0 } else { 1.0 };
-        let item = bytes.saturating_add(LATEST_BYTES);
-        let map = match writing.idempotency {
-            Idempotency::Recent(window) => Map::of(item, window),
-            Idempotency::Ledger(_) => Map::without(item),
+        let (min, full, map_bytes, marker) = match inputs.idempotency {
+            Idempotency::Recent(window) => (window.get(), window.full(), RECENT_BYTES, 0.0),
+            Idempotency::Ledger(_) => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
         };
-        // A writer that reads first prunes a full map in its first request.
-        let rejected_first = if transacted { 0.0 } else { map.rejected };
-        let inline = if writing.mode == WriteMode::Inline { 1.0 } else { 0.0 };
-        let (first, first_latencies, rejections) = if transacted {
-            (2.0, 1.0 + TRANSACTION_LATENCIES, 0.0)
-        } else {
-            (1.0 + map.rejections, 1.0 + map.rejections, map.rejections)
+        // A writer that reads first writes in a transaction, and prunes a full map in its first request.
+        let reads_first = marker > 0.0 || inputs.mode == WriteMode::Transaction;
+        // In a round, the map of recent requests grows from its minimum until it is full, and the request that finds it full is rejected.
+        let size = |entries: usize| bytes + LATEST_BYTES + map_bytes + ENTRY_BYTES * entries as u64;
+        let round = (min..=full).count() as f64;
+        let reads = (min..=full).map(|entries| read_units(size(entries))).sum::<f64>() / round;
+        // The first update of a round prunes the map. It costs as much as the item before it, which is larger.
+        let pruning = write_units(size(full));
+        let growing: f64 = (min + 1..=full).map(|entries| write_units(size(entries))).sum();
+        let writes = (growing + pruning) / round;
+        let inline = if inputs.mode == WriteMode::Inline { 1.0 } else { 0.0 };
+        let (factor, rejections) = if reads_first { (2.0, 0.0) } else { (1.0, 1.0 / round) };
+        let (requests, latencies) = match reads_first {
+            true => (2.0, 1.0 + TRANSACTION_LATENCIES),
+            false => (1.0 + rejections, 1.0 + rejections),
+        };
+        let version = write_units(version_bytes);
+        let stored = match inputs.mode {
+            WriteMode::Stream => version,
+            WriteMode::Inline => 2.0 * version,
+            WriteMode::Transaction => 3.0 * version,
+        };
+        let pruned = match inputs.is_pruned {
+            true => write_units(version_bytes + TTL_BYTES),
+            false => 0.0,
         };
         Self {
-            history: writing.history,
-            latest_bytes: map.largest,
+            latest_bytes: size(full),
             version_bytes,
-            latest: factor * map.writes + rejected_first,
-            version: match writing.mode {
-                WriteMode::Transaction => 2.0 * write_units(version_bytes),
-                WriteMode::Stream | WriteMode::Inline => write_units(version_bytes),
-            },
-            is_version_by_writer: writing.mode != WriteMode::Stream,
-            marker: match writing.idempotency {
-                Idempotency::Ledger(_) => 2.0 * write_units(MARKER_BYTES),
-                Idempotency::Recent(_) => 0.0,
-            },
-            rejected: if writing.stream_behind && writing.mode != WriteMode::Stream {
-                write_units(version_bytes)
-            } else {
-                0.0
-            },
-            prune: if writing.pruned {
-                write_units(version_bytes.saturating_add(TTL_BYTES))
-            } else {
-                0.0
-            },
-            reads: if transacted { map.reads } else { 0.0 },
-            requests: first + inline,
-            latencies: first_latencies + inline,
+            latest: factor * writes + rejections * pruning + marker,
+            version: stored + pruned,
+            reads: if reads_first { reads } else { 0.0 },
+            requests: requests + inline,
+            latencies: latencies + inline,
             rejections,
-            races: transacted,
         }
     }
 
     /// Returns all write units.
     pub(super) fn writes(&self) -> f64 {
-        self.latest + self.version + self.marker + self.rejected + self.prune
-    }
-
-    /// Returns the write units of writer-fn's requests in the partition of the latest item. If the partition has fewer, these requests
-    /// are throttled, and their messages fail.
-    pub(super) fn writer_writes(&self) -> f64 {
-        let version = match self.history {
-            HistoryTable::Same if self.is_version_by_writer => self.version,
-            HistoryTable::Same | HistoryTable::Own => 0.0,
-        };
-        self.latest + self.marker + version
-    }
-
-    /// Returns the write units in the table of latest items. They have the same partition key.
-    pub(super) fn latest_writes(&self) -> f64 {
-        self.writes() - self.history_writes()
-    }
-
-    /// Returns the write units in the history table, 0 without one. They have the same partition key.
-    pub(super) fn history_writes(&self) -> f64 {
-        match self.history {
-            HistoryTable::Same => 0.0,
-            HistoryTable::Own => self.version + self.rejected + self.prune,
-        }
-    }
-
-    /// Returns the write units in the partition that gets more of them.
-    pub(super) fn partition_writes(&self) -> f64 {
-        self.latest_writes().max(self.history_writes())
-    }
-}
-
-/// Average effect of the map of recent requests on the latest item, over one round. In a round, the map grows from the window to its maximum,
-/// and the request that finds it full is rejected and sent again.
-struct Map {
-    largest: u64,
-    writes: f64,
-    reads: f64,
-    /// Write units of the rejected requests.
-    rejected: f64,
-    rejections: f64,
-}
-
-impl Map {
-    fn without(item: u64) -> Self {
-        Self {
-            largest: item,
-            writes: write_units(item),
-            reads: read_units(item),
-            rejected: 0.0,
-            rejections: 0.0,
-        }
-    }
-
-    fn of(item: u64, window: Window) -> Self {
-        let bytes = |entries: usize| item.saturating_add(RECENT_BYTES + ENTRY_BYTES * entries as u64);
-        let (min, full) = (window.get(), window.full());
-        // The first update of a round prunes the map. It costs as much as the item before it, which is larger.
-        let (mut writes, mut reads) = (write_units(bytes(full)), read_units(bytes(full)));
-        for entries in min + 1..=full {
-            writes += write_units(bytes(entries));
-            reads += read_units(bytes(entries - 1));
-        }
-        let updates = window.full().saturating_sub(min) as f64 + 1.0;
-        Self {
-            largest: bytes(full),
-            writes: writes / updates,
-            reads: reads / updates,
-            rejected: write_units(bytes(full)) / updates,
-            rejections: 1.0 / updates,
-        }
+        self.latest + self.version
     }
 }
 
 /// Returns one unit for each KB, rounded up.
-fn write_units(bytes: u64) -> f64 {
+pub(super) fn write_units(bytes: u64) -> f64 {
     bytes.div_ceil(1024).max(1) as f64
 }
 
 /// Returns one unit of a consistent read for each 4 KB, rounded up.
-fn read_units(bytes: u64) -> f64 {
+pub(super) fn read_units(bytes: u64) -> f64 {
     bytes.div_ceil(4096).max(1) as f64
 }
 
@@ -204,93 +97,57 @@ fn read_units(bytes: u64) -> f64 {
 mod tests {
     use shared::domain::ledger::Retention;
 
-    use super::*;
+    use super::{super::load::tests::inputs, *};
 
-    fn writing(mode: &str, idempotency: &str) -> Writing {
-        Writing {
-            history: HistoryTable::Same,
-            mode: mode.parse().unwrap(),
-            idempotency: match idempotency.parse() {
-                Ok(window) => Idempotency::Recent(window),
-                Err(_) => Idempotency::Ledger(Retention::default()),
-            },
-            stream_behind: true,
-            pruned: false,
-        }
-    }
-
-    #[test]
-    fn write_units_match_manual_calculation() {
-        for (bytes, mode, idempotency, latest, version, marker, rejected, reads) in [
-            // One rejected request in a round of 9: from 16 entries to 24.
-            (500, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
-            (500, "inline", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 1.0, 0.0),
-            (500, "transaction", "16", 2.0, 2.0, 0.0, 1.0, 1.0),
-            (500, "stream", "ledger", 2.0, 1.0, 2.0, 0.0, 1.0),
-            (500, "inline", "ledger", 2.0, 1.0, 2.0, 1.0, 1.0),
-            (500, "transaction", "ledger", 2.0, 2.0, 2.0, 1.0, 1.0),
-            // `Latest` and `RecordedVersion` take 29 bytes: to the last byte of a KB, and past it.
-            (995, "stream", "ledger", 2.0, 1.0, 2.0, 0.0, 1.0),
-            (996, "stream", "ledger", 4.0, 1.0, 2.0, 0.0, 1.0),
-            (1025, "stream", "ledger", 4.0, 2.0, 2.0, 0.0, 1.0),
-            // 86 bytes, and 17 for each of up to 24 requests: at 530 bytes, the full map just fits the KB.
-            (530, "stream", "16", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
-            // One more: the write that fills it and the two that find it full take two units.
-            (531, "stream", "16", (7.0 + 2.0 + 2.0 + 2.0) / 9.0, 1.0, 0.0, 0.0, 0.0),
-            (100, "stream", "1", 1.0 + 1.0 / 9.0, 1.0, 0.0, 0.0, 0.0),
-            (2000, "transaction", "1", 6.0, 4.0, 0.0, 2.0, 1.0),
-            (4087, "transaction", "1", 10.0, 8.0, 0.0, 4.0, 2.0),
-        ] {
-            let units = Units::of(bytes, writing(mode, idempotency));
-            let measured = [units.latest, units.version, units.marker, units.rejected, units.reads];
-            let expected = [latest, version, marker, rejected, reads];
-            let close = measured.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
-            assert!(
-                close,
-                "{bytes} {mode} {idempotency}: {measured:?} instead of {expected:?}"
-            );
-        }
-    }
+    /// Bytes, mode, window or ledger, history table; in ninths: write units of `latest` and `version`, read units, requests, latencies.
+    /// - Windows: one rejected request in a round of 9, from 16 entries to 24.
+    /// - Modes: two units of the marker; the rejected put of stream-fn behind `inline` and `transaction`.
+    /// - 995: `Latest` and `RecordedVersion` take 29 bytes, to the last byte of a KB.
+    /// - 530: 86 bytes, and 17 for each of up to 24 requests. The full map just fits the KB. With one byte more, the write that fills it
+    ///   and the two that find it full take two units.
+    /// - 1006: the map `Image` takes 18 bytes, to the last byte of a KB.
+    const CASES: &str = "
+        500 stream 16 same 10 9 0 10 10
+        100 stream 1 same 10 9 0 10 10
+        500 inline 16 same 10 18 0 19 19
+        500 transaction 16 same 18 27 9 18 27
+        500 stream ledger same 36 9 9 18 27
+        500 inline ledger same 36 18 9 27 36
+        500 transaction ledger same 36 27 9 18 27
+        995 stream ledger same 36 9 9 18 27
+        996 stream ledger same 54 9 9 18 27
+        1025 stream ledger same 54 18 9 18 27
+        530 stream 16 same 10 9 0 10 10
+        531 stream 16 same 13 9 0 10 10
+        2000 transaction 1 same 54 54 9 18 27
+        4087 transaction 1 same 90 108 18 18 27
+        1006 stream ledger own 54 9 9 18 27
+        1007 stream ledger own 54 18 9 18 27";
 
     #[test]
-    fn a_history_table_takes_the_units_of_versions() {
-        for (bytes, mode, idempotency, latest, history) in [
-            (500, "stream", "16", 1.0 + 1.0 / 9.0, 1.0),
-            // The rejected put of stream-fn.
-            (500, "inline", "16", 1.0 + 1.0 / 9.0, 2.0),
-            (500, "transaction", "16", 2.0, 3.0),
-            (500, "stream", "ledger", 4.0, 1.0),
-            (500, "transaction", "ledger", 4.0, 3.0),
-            // The map `Image` takes 18 bytes: to the last byte of a KB, and past it.
-            (1006, "stream", "ledger", 6.0, 1.0),
-            (1007, "stream", "ledger", 6.0, 2.0),
-        ] {
-            let mut writing = writing(mode, idempotency);
-            writing.history = HistoryTable::Own;
-            let units = Units::of(bytes, writing);
-            let found = [units.latest_writes(), units.history_writes(), units.partition_writes()];
-            let expected = [latest, history, f64::max(latest, history)];
-            let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
-            assert!(close, "{bytes} {mode} {idempotency}: {found:?} instead of {expected:?}");
-        }
-    }
-
-    #[test]
-    fn requests_and_latencies_match_manual_calculation() {
-        for (mode, idempotency, requests, latencies) in [
-            ("stream", "1", 1.0 + 1.0 / 9.0, 1.0 + 1.0 / 9.0),
-            ("inline", "1", 2.0 + 1.0 / 9.0, 2.0 + 1.0 / 9.0),
-            ("transaction", "16", 2.0, 3.0),
-            ("stream", "ledger", 2.0, 3.0),
-            ("inline", "ledger", 3.0, 4.0),
-            ("transaction", "ledger", 2.0, 3.0),
-        ] {
-            let units = Units::of(500, writing(mode, idempotency));
-            assert_eq!(
-                (units.requests, units.latencies),
-                (requests, latencies),
-                "{mode} {idempotency}"
-            );
+    fn units_match_manual_calculation() {
+        for case in CASES.trim().lines() {
+            let cells: Vec<_> = case.split_whitespace().collect();
+            let units = Units::of(&Inputs {
+                item_bytes: cells[0].parse().unwrap(),
+                mode: cells[1].parse().unwrap(),
+                idempotency: match cells[2].parse() {
+                    Ok(window) => Idempotency::Recent(window),
+                    Err(_) => Idempotency::Ledger(Retention::default()),
+                },
+                has_own_history: cells[3] == "own",
+                ..inputs()
+            });
+            let found = [
+                units.latest,
+                units.version,
+                units.reads,
+                units.requests,
+                units.latencies,
+            ];
+            let expected = cells[4..].iter().map(|ninths| ninths.parse::<f64>().unwrap() / 9.0);
+            let is_close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(is_close, "{case}: {found:?}");
         }
     }
 }

@@ -5,7 +5,6 @@ mod write_rate;
 
 use std::{path::PathBuf, time::Duration};
 
-use aws_sdk_dynamodb::types::TableClass;
 use operations::{
     attach::{
         self, Options,
@@ -27,7 +26,7 @@ use shared::{
 use crate::{
     error::CliError,
     output::{self, Output},
-    plan::attached::{self as cost, Attached},
+    plan::attached::{self as cost, HistoryClass},
 };
 use report::Report;
 
@@ -73,12 +72,6 @@ pub(crate) struct Attach {
     /// Seconds to wait for versions that may still be in the stream, if an item differs
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "check")]
     lag: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum HistoryClass {
-    Standard,
-    InfrequentAccess,
 }
 
 const EXAMPLES: &str = "\
@@ -128,8 +121,8 @@ impl Attach {
             })
             .ok();
         let required = attach::required_changes(&table);
-        let class = self.history_class.map(HistoryClass::name);
-        let deploy = attach::deploy::commands(&table, &attached, class.as_deref()).filter(|_| required.is_empty());
+        let class = self.history_class.map(class_name);
+        let deploy = attach::deploy::commands(&table, &attached, class).filter(|_| required.is_empty());
         if required.is_empty() && deploy.is_none() {
             notes.push(
                 "the SAM CLI cannot read a name with a backslash before a quote or at its end: deploy the template with other tools"
@@ -179,11 +172,8 @@ impl Attach {
     }
 
     fn cost(&self, table: &AttachableTable, changes_per_second: f64) -> Value {
-        cost::monthly_cost(Attached {
-            changes_per_second,
-            item_bytes: item_bytes(table),
-            is_infrequent: self.history_class == Some(HistoryClass::InfrequentAccess),
-        })
+        let class = self.history_class.unwrap_or(HistoryClass::Standard);
+        cost::monthly_cost(changes_per_second, item_bytes(table), class)
     }
 
     async fn check(&self, connection: &Connection, table: &AttachedTable, output: &Output) -> Result<(), CliError> {
@@ -216,14 +206,11 @@ impl Attach {
     }
 }
 
-impl HistoryClass {
-    /// Returns the name of the class in AWS.
-    fn name(self) -> String {
-        let class = match self {
-            Self::Standard => TableClass::Standard,
-            Self::InfrequentAccess => TableClass::StandardInfrequentAccess,
-        };
-        class.as_str().to_owned()
+/// Returns the name of the class in AWS.
+fn class_name(class: HistoryClass) -> &'static str {
+    match class {
+        HistoryClass::Standard => "STANDARD",
+        HistoryClass::InfrequentAccess => "STANDARD_INFREQUENT_ACCESS",
     }
 }
 
