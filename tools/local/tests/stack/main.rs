@@ -28,4 +28,3 @@ mod quarantine;
 mod serving;
 mod support;
 mod telemetry;
-mod terminal;
