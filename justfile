@@ -64,10 +64,6 @@ peers *ARGS:
 bench *ARGS:
     cargo run --release -p bench -- {{ARGS}}
 
-# run the soak test: updates through functions that are killed at random, on DynamoDB Local
-soak *ARGS:
-    tools/soak {{ARGS}}
-
 # run everything that CI runs
 ci:
     .ci/run

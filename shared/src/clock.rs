@@ -48,8 +48,8 @@ impl fmt::Debug for Clock {
 /// is reported as failed, before Lambda ends the invocation.
 ///
 /// ```text
-/// ──── work ────┬──── last request ────┬── logs, metrics, spans ──┬── response ──┤ Lambda ends the invocation
-///           start_by (2 s)         finish_by (250 ms)        respond_by (250 ms)
+/// ──── work ────┬──── last request ────┬── logs, metrics, response ──┤ Lambda ends the invocation
+///           start_by (2 s)        finish_by (500 ms)
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
@@ -57,12 +57,10 @@ pub struct Deadline {
     pub start_by: Instant,
     /// Time from which no work is awaited.
     pub finish_by: Instant,
-    /// Time from which nothing delays the response.
-    pub respond_by: Instant,
 }
 
 impl Deadline {
-    /// Time reserved for telemetry and for the response, one half each.
+    /// Time reserved for logs, metrics and the response.
     const RESPONSE_TIME: Duration = Duration::from_millis(500);
     /// Time reserved for the last request.
     const REQUEST_TIME: Duration = Duration::from_secs(2);
@@ -89,7 +87,6 @@ impl Deadline {
         Self {
             start_by: now + start,
             finish_by: now + finish,
-            respond_by: now + finish + reserved / 2,
         }
     }
 
@@ -106,7 +103,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_is_reserved_for_the_response() {
         let now = Instant::now();
-        let check = |left, start, finish, respond| {
+        let check = |left, start, finish| {
             let deadline = Deadline::after(Duration::from_millis(left));
             assert_eq!(
                 deadline.start_by - now,
@@ -118,15 +115,10 @@ mod tests {
                 Duration::from_millis(finish),
                 "finish with {left}"
             );
-            assert_eq!(
-                deadline.respond_by - now,
-                Duration::from_millis(respond),
-                "respond with {left}"
-            );
         };
-        check(30_000, 27_500, 29_500, 29_750);
-        check(1_000, 375, 750, 875);
-        check(0, 0, 0, 0);
+        check(30_000, 27_500, 29_500);
+        check(1_000, 375, 750);
+        check(0, 0, 0);
         let now = u64::try_from(since_epoch().as_millis()).unwrap();
         assert!(Deadline::at_epoch_millis(now + 30_000).allows_start());
         assert!(!Deadline::at_epoch_millis(now - 1).allows_start());

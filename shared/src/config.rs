@@ -212,7 +212,7 @@ pub fn metrics() -> Option<Metrics> {
     })
 }
 
-/// Returns `SERVICE_NAME`, the name of the stack in metrics and spans.
+/// Returns `SERVICE_NAME`, the name of the stack in metrics.
 pub fn service_name() -> String {
     let name = variable("SERVICE_NAME").filter(|name| !name.is_empty());
     name.unwrap_or_else(|| "version-control".to_owned())

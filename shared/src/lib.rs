@@ -25,12 +25,9 @@ pub mod event;
 pub mod json;
 pub mod logging;
 pub mod metrics;
-#[cfg(feature = "otel")]
-pub mod otel;
 pub mod panics;
 pub mod patterns;
 pub mod printable;
-pub mod spans;
 
 pub use patterns::{hedge, optimistic_lock, ratchet, time_series, two_tables};
 

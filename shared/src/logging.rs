@@ -40,11 +40,8 @@ pub fn init() {
         .with_span_list(false)
         .with_writer(|| Bounded(io::stdout()))
         .with_filter(filter_fn(lines));
-    let registry = tracing_subscriber::registry().with(format);
-    #[cfg(feature = "otel")]
-    let registry = registry.with(crate::otel::layer());
     // A second call, in a process that hosts both functions, changes nothing.
-    let _ = registry.try_init();
+    let _ = tracing_subscriber::registry().with(format).try_init();
     panics::log();
 }
 

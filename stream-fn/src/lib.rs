@@ -31,10 +31,8 @@ use shared::{
     event::Event,
     logging::{self, chain},
     metrics::Tally,
-    spans,
 };
 use tokio::{sync::OnceCell, time::timeout};
-use tracing::Instrument as _;
 
 use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
@@ -56,14 +54,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
-        let span = spans::invocation("stream-fn", &context.request_id, context.xray_trace_id.as_deref());
-        let response = async {
-            let event = event.payload.json().ok_or(Error::InvalidEvent)?;
-            writer.handle(event, &context.request_id, deadline).await
-        };
-        let response = response.instrument(span).await;
-        spans::flush(deadline).await;
-        response
+        let event = event.payload.json().ok_or(Error::InvalidEvent)?;
+        writer.handle(event, &context.request_id, deadline).await
     }))
     .await
 }
@@ -198,14 +190,10 @@ impl HistoryWriter {
     }
 
     async fn process_chunk(&self, index: usize, chunk: &[&str], deadline: Deadline) -> (usize, Vec<ProcessedRecord>) {
-        let span = tracing::info_span!("part", records = chunk.len());
-        let processed = async {
-            let mut processed = chunk::write(&self.store, chunk, self.origin, deadline).await;
-            if self.quarantines {
-                quarantine::put(&self.store, chunk, &mut processed, deadline).await;
-            }
-            processed
-        };
-        (index, processed.instrument(span).await)
+        let mut processed = chunk::write(&self.store, chunk, self.origin, deadline).await;
+        if self.quarantines {
+            quarantine::put(&self.store, chunk, &mut processed, deadline).await;
+        }
+        (index, processed)
     }
 }

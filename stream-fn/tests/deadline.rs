@@ -66,7 +66,6 @@ async fn no_request_starts_without_time_left() {
     let deadline = Deadline {
         start_by: tokio::time::Instant::now(),
         finish_by: tokio::time::Instant::now() + LEFT,
-        respond_by: tokio::time::Instant::now() + LEFT,
     };
     for records in [1, 3] {
         let replay = Replay::new(vec![json!({}), batch_response(&["", "", ""])]);

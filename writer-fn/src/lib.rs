@@ -20,10 +20,8 @@ use shared::{
     event::Event,
     logging::{self, chain},
     metrics::Tally,
-    spans,
 };
 use tokio::time::timeout;
-use tracing::Instrument as _;
 
 pub use crate::writer::Writer;
 use crate::{
@@ -47,15 +45,11 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
-        let span = spans::invocation("writer-fn", &context.request_id, context.xray_trace_id.as_deref());
         let carrier = Carrier {
             first_delivered: request::first_attempt(context.xray_trace_id.as_deref(), clock::since_epoch()),
             ..Carrier::invocation(&context.request_id)
         };
-        let response = writer.handle_from(&carrier, event.payload.json(), deadline);
-        let response = response.instrument(span).await;
-        spans::flush(deadline).await;
-        response
+        writer.handle_from(&carrier, event.payload.json(), deadline).await
     }))
     .await
 }

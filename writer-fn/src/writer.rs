@@ -17,7 +17,6 @@ use tokio::{
     sync::OnceCell,
     time::{Instant, timeout_at},
 };
-use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{
     error::{Error, InvalidEvent},
@@ -108,14 +107,7 @@ impl Writer {
         tally: &Tally,
     ) -> Result<UpdateResponse, Error> {
         let since = Instant::now();
-        let span = tracing::info_span!(
-            "update",
-            entity = Empty,
-            request = Empty,
-            outcome = Empty,
-            version = Empty
-        );
-        let write = panics::caught_async(self.store.write(update, self.options)).instrument(span.clone());
+        let write = panics::caught_async(self.store.write(update, self.options));
         let response = match timeout_at(deadline.finish_by, write).await {
             Ok(Ok(Ok(outcome))) => UpdateResponse::new(&update.entity, outcome),
             Ok(Ok(Err(error))) => Err(Error::from(error)),
@@ -123,7 +115,7 @@ impl Writer {
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
-        self.log(update, message, &response, &span);
+        self.log(update, message, &response);
         response
     }
 
@@ -135,17 +127,13 @@ impl Writer {
         tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
     }
 
-    fn log(&self, update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>, span: &Span) {
+    fn log(&self, update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>) {
         let entity = update.entity.in_logs(self.log_keys);
         let request = update.request_id.in_logs();
         let (outcome, version) = match response {
             Ok(response) => (response.outcome(), Some(response.version())),
             Err(error) => (error.error_type(), None),
         };
-        span.record("entity", &entity)
-            .record("request", &request)
-            .record("outcome", outcome);
-        span.record("version", version);
         match response {
             Ok(_) => tracing::info!(entity, request, message_id = message, outcome, version, "update"),
             Err(error) => {

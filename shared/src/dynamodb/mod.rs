@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`client`] | the SDK client, its timeouts and retries, errors, consumed capacity, spans |
+//! | [`client`] | the SDK client, its timeouts and retries, errors, consumed capacity, log lines |
 //! | [`read`] | items, pages, versions and history |
 //! | [`put`] | version items, one or many in a request |
 //! | [`write`](mod@write) | the latest item: updates, restores, metadata |

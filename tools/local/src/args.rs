@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Runs the versioned table, both functions and the stream between them on this machine.
 ///
-/// Without flags, it feeds sample updates, shows the items of each entity, and serves until Ctrl-C.
+/// Without flags, it feeds sample updates, lists the items of each entity, and serves until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "local", version, after_help = EXAMPLES)]
 pub struct Args {

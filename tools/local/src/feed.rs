@@ -73,7 +73,7 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
     lines
 }
 
-/// Sends a feed to writer-fn, and calls `progress` after each line.
+/// Sends a feed to writer-fn.
 ///
 /// # Errors
 ///
@@ -82,7 +82,6 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
 pub async fn send(
     lambda: &Lambda,
     mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
-    progress: impl Fn(),
 ) -> Result<Summary, FeedError> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::channel(MAX_QUEUED_LINES)).unzip();
     let dispatch = async move {
@@ -95,12 +94,10 @@ pub async fn send(
         }
         Ok(())
     };
-    let progress = &progress;
     let lanes = receivers.into_iter().map(async |mut lines: mpsc::Receiver<Line>| {
         let mut outcomes = Vec::new();
         while let Some(line) = lines.recv().await {
             outcomes.push((line.number, invoke(lambda, &line).await?));
-            progress();
         }
         Ok(outcomes)
     });

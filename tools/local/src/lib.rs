@@ -19,6 +19,5 @@ pub mod mapping;
 pub mod queue;
 pub mod report;
 pub mod run;
-pub mod soak;
 pub mod stack;
 pub mod template;

@@ -1,4 +1,4 @@
-//! The command: starts the stack, feeds it, waits for the histories, shows and dumps the table, and serves.
+//! The command: starts the stack, feeds it, waits for the histories, lists and dumps the items, and serves.
 
 use std::{
     convert::Infallible,
@@ -7,10 +7,7 @@ use std::{
     path::PathBuf,
     pin::Pin,
     process::ExitCode,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -31,9 +28,7 @@ use crate::{
     report::{
         attached, commands, dump,
         history::{self, Collection, Collections},
-        screen::{Screen, TakeSnapshot},
-        show,
-        view::Snapshot,
+        items, progress,
     },
     stack::{self, Options, Stack, StackError},
     template::{Template, TemplateError},
@@ -54,8 +49,8 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
         outcome = run(&args, program) => outcome,
         () = stopped => Ok(ExitCode::SUCCESS),
     };
-    outcome.unwrap_or_else(|error| {
-        let _ = terminal::write_line(&mut io::stderr(), &format!("error: {}", chain(&error)));
+    outcome.unwrap_or_else(|failure| {
+        error(&chain(&failure));
         ExitCode::FAILURE
     })
 }
@@ -80,59 +75,50 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
-    let progress = Arc::new(FeedProgress::default());
-    let screen = Screen::start(take_snapshot(&stack, progress.clone()));
     // The console shows entities of the project's own tables.
     let has_console = !args.once && args.attach.is_none();
     let console = has_console.then(|| console(args, &stack)).transpose()?;
     if !args.once {
-        screen.print(&commands::endpoints(&stack, console.as_ref()));
+        print(&commands::endpoints(&stack, console.as_ref()));
     }
-    let served = serve(args, &stack, console.as_ref(), feed, &progress, &screen);
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
-        never = print_drops(&stack, &screen) => match never {},
-        complete = served => complete?,
+        never = print_drops(&stack) => match never {},
+        never = progress::print(&stack) => match never {},
+        complete = serve(args, &stack, console.as_ref(), feed) => complete?,
     };
-    screen.finish();
+    progress::print_summary(&stack);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints each failure document that cannot be stored.
-async fn print_drops(stack: &Stack, screen: &Screen) -> Infallible {
+async fn print_drops(stack: &Stack) -> Infallible {
     loop {
-        screen.error(&stack.mapping.destination.failed().await);
+        error(&stack.mapping.destination.failed().await);
     }
 }
 
-/// Feeds the stack and shows the histories. With `--once`, returns `true` if they are complete, otherwise serves.
-async fn serve(
-    args: &Args,
-    stack: &Stack,
-    console: Option<&Console>,
-    feed: Feed,
-    progress: &FeedProgress,
-    screen: &Screen,
-) -> Result<bool, RunError> {
-    match send(stack, feed, progress, screen).await {
+/// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
+async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Feed) -> Result<bool, RunError> {
+    match send(stack, feed).await {
         // The stack is usable without the rest of the feed.
-        Err(RunError::Line(error @ FeedError::Failed(..))) if !args.once => {
-            screen.error(&format!("{}; the rest of the feed is not sent", chain(&error)));
+        Err(RunError::Line(failed @ FeedError::Failed(..))) if !args.once => {
+            error(&format!("{}; the rest of the feed is not sent", chain(&failed)));
         }
         sent => sent?,
     }
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(stack, within).await?;
-    screen.print(show::collections(&collections).trim_end());
+    print(items::list(&collections).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(|error| RunError::Dump(path.clone(), error))?;
     }
-    let complete = report(stack, &collections, screen);
+    let complete = report(stack, &collections);
     if args.once {
         return Ok(complete);
     }
-    screen.print(&match (&args.attach, stack.store.attached_table()) {
+    print(&match (&args.attach, stack.store.attached_table()) {
         (Some(path), Some(table)) => attached::to_try(table, stack.dynamodb_endpoint(), path),
         _ => commands::to_try(stack, console),
     });
@@ -162,31 +148,18 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     console.map_err(RunError::Console)
 }
 
-#[derive(Debug, Default)]
-struct FeedProgress {
-    sent: AtomicU64,
-    /// Number of updates, or 0 if unknown.
-    total: AtomicU64,
-    /// `true` while updates are sent.
-    active: AtomicBool,
+/// Prints to standard output. Write errors are ignored.
+fn print(text: &str) {
+    let _ = terminal::write_lines(&mut io::stdout(), text);
 }
 
-fn take_snapshot(stack: &Stack, feed: Arc<FeedProgress>) -> TakeSnapshot {
-    let (activity, mapping) = (stack.activity.clone(), stack.mapping.clone());
-    Arc::new(move || {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let active = feed.active.load(Ordering::Relaxed);
-        Snapshot {
-            figures: activity.figures(),
-            fed: active.then(|| (count(&feed.sent), Some(count(&feed.total)).filter(|total| *total > 0))),
-            batches: count(&mapping.counters.invocations),
-            retries: count(&mapping.counters.retries),
-            bisections: count(&mapping.counters.bisections),
-            documents: count(&mapping.counters.documents),
-            dropped: count(&mapping.counters.dropped),
-            result: mapping.counters.last_processing_result(),
-        }
-    })
+/// Prints a line to standard error.
+fn note(text: &str) {
+    let _ = terminal::write_line(&mut io::stderr(), text);
+}
+
+fn error(text: &str) {
+    note(&format!("error: {text}"));
 }
 
 /// Finds the template in the current folder or the nearest parent.
@@ -228,7 +201,7 @@ fn is_own(item: &Item) -> bool {
 }
 
 /// Sends the feed. The sample is sent only if the table is empty.
-async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Screen) -> Result<(), RunError> {
+async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
     let lines = match feed {
         Feed::StandardInput => None,
         Feed::File(lines) => Some(lines),
@@ -236,31 +209,23 @@ async fn send(stack: &Stack, feed: Feed, progress: &FeedProgress, screen: &Scree
         Feed::Sample if stack.store.scan_items().await?.iter().any(|item| !is_own(item)) => return Ok(()),
         Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
     };
-    let total = lines.as_ref().map_or(0, Vec::len) as u64;
-    progress.total.store(total, Ordering::Relaxed);
-    progress.active.store(true, Ordering::Relaxed);
     let lines: Pin<Box<dyn Stream<Item = _>>> = if let Some(lines) = lines {
         Box::pin(stream::iter(lines.into_iter().map(Ok)))
     } else {
         let mut lines = feed::standard_input();
         Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))
     };
-    let sent = || {
-        progress.sent.fetch_add(1, Ordering::Relaxed);
-    };
-    let summary = feed::send(&stack.lambda, lines, sent).await;
-    progress.active.store(false, Ordering::Relaxed);
-    let summary = summary?;
+    let summary = feed::send(&stack.lambda, lines).await?;
     let outcomes: Vec<_> = summary
         .outcomes
         .iter()
         .map(|(name, count)| format!("{count} {name}"))
         .collect();
     if !outcomes.is_empty() {
-        screen.status(&format!("fed: {}", outcomes.join(", ")));
+        note(&format!("fed: {}", outcomes.join(", ")));
     }
     for (number, message) in &summary.conflicts {
-        screen.status(&format!("line {number} was rejected: {message}"));
+        note(&format!("line {number} was rejected: {message}"));
     }
     Ok(())
 }
@@ -292,40 +257,29 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
 }
 
 /// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
-fn report(stack: &Stack, collections: &Collections, screen: &Screen) -> bool {
+fn report(stack: &Stack, collections: &Collections) -> bool {
     let missing = history::missing(collections, stack.digits);
     for (pk, missing) in &missing {
-        screen.error(&format!(
-            "the history of {pk} is not complete: {}",
-            abbreviated(missing)
-        ));
+        error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }
     let quarantined: usize = collections.values().map(Collection::quarantined).sum();
     if quarantined > 0 {
-        screen.error(&format!(
+        error(&format!(
             "{quarantined} record(s) in quarantine: vzero --endpoint-url {} quarantine shows them",
             stack.dynamodb_endpoint()
         ));
     }
     let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
     if documents > 0 {
-        screen.error(&format!("{documents} failure document(s) in {}", stack.failures()));
+        error(&format!("{documents} failure document(s) in {}", stack.failures()));
     }
     let dropped = stack.mapping.counters.dropped.load(Ordering::Relaxed);
     if dropped > 0 {
-        screen.error(&format!(
+        error(&format!(
             "{dropped} record(s) were dropped, and are in no failure document"
         ));
     }
     missing.is_empty() && dropped == 0
-}
-
-fn abbreviated(missing: &[String]) -> String {
-    const MAX_SHOWN: usize = 20;
-    match missing.len().checked_sub(MAX_SHOWN) {
-        Some(more @ 1..) => format!("{} and {more} more", missing[..MAX_SHOWN].join(", ")),
-        _ => missing.join(", "),
-    }
 }
 
 async fn stop_signal() {

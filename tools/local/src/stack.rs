@@ -171,7 +171,7 @@ impl Stack {
             logs: logs.clone(),
         };
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
-        let activity = Arc::new(Activity::new(clock::since_epoch));
+        let activity = Arc::new(Activity::default());
         lambda.observe(activity.clone());
         let positions = InFile::open(home.path().join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
         let kinesis = kinesis(&template, &stream_arn);

@@ -3,7 +3,7 @@
 pub mod capacity;
 pub mod error;
 pub(crate) mod failure;
-pub mod request_spans;
+pub mod request_log;
 pub mod settings;
 
 use aws_config::{BehaviorVersion, ConfigLoader};
@@ -15,13 +15,13 @@ use aws_smithy_http_client::{
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
-use crate::dynamodb::client::request_spans::RequestSpans;
+use crate::dynamodb::client::request_log::RequestLog;
 pub use crate::dynamodb::client::settings::ClientSettings;
 
 /// Creates the client of a function. Region, credentials and endpoint come from the environment.
 pub async fn from_env(settings: &ClientSettings) -> Client {
     let config = sdk_config(settings).load().await;
-    let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(RequestSpans);
+    let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(RequestLog);
     Client::from_conf(config.build())
 }
 

@@ -3,10 +3,7 @@
 use std::{
     fmt::Debug,
     net::SocketAddr,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -47,7 +44,6 @@ pub const TIMED_OUT: &str = "Sandbox.Timedout";
 #[derive(Debug, Clone)]
 pub struct Lambda {
     functions: Arc<Vec<Arc<HostedFunction>>>,
-    invocations: Arc<AtomicU64>,
     observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
     endpoint: String,
 }
@@ -101,7 +97,6 @@ impl Lambda {
         });
         Self {
             functions: Arc::new(hosted.collect()),
-            invocations: Arc::default(),
             observer,
             endpoint: format!("http://{address}"),
         }
@@ -151,7 +146,6 @@ impl Lambda {
         reservation: Option<Reservation>,
         is_last: impl FnOnce(&InvokeOutput) -> bool + Send + 'static,
     ) -> Option<InvokeOutput> {
-        self.invocations.fetch_add(1, Ordering::Relaxed);
         // A separate task: if the caller disconnects, the process still finishes the invocation.
         let output = tokio::spawn(async move {
             let _reservation = reservation;
@@ -169,26 +163,7 @@ impl Lambda {
         let _ = self.observer.set(observer);
     }
 
-    /// Returns the number of synchronous invocations so far.
-    pub fn invocations(&self) -> u64 {
-        self.invocations.load(Ordering::Relaxed)
-    }
-
-    /// Kills one running process with SIGKILL. `pick` returns its index, given the number of processes. Returns `false` if
-    /// there is none.
-    pub fn kill_one(&self, pick: impl FnOnce(usize) -> usize) -> bool {
-        let mut alive = Vec::new();
-        for hosted in self.functions.iter() {
-            let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
-            alive.extend(processes.iter().filter(|process| process.is_alive()).cloned());
-        }
-        if alive.is_empty() {
-            return false;
-        }
-        let picked = pick(alive.len());
-        alive.get(picked).map(|process| process.kill()).is_some()
-    }
-
+    /// Kills all processes with SIGKILL.
     pub fn kill_all(&self) {
         for hosted in self.functions.iter() {
             let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);

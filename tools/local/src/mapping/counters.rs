@@ -49,10 +49,6 @@ impl LastProcessingResult {
             Self::InvalidSequenceNumber => "InvalidSequenceNumber",
         }
     }
-
-    pub fn is_problem(self) -> bool {
-        matches!(self, Self::FunctionCallFailed | Self::InvalidSequenceNumber)
-    }
 }
 
 impl fmt::Display for LastProcessingResult {

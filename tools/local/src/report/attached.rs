@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
 
 /// Returns commands that put an item, and read its history and its first version.
 pub fn to_try(table: &AttachedTable, dynamodb: &str, definition: &Path) -> String {
     let name = table.table();
-    let (item, key) = (quoted(&item(table).to_string()), quoted(&key(table).to_string()));
+    let (item, key) = example(table);
+    let (item, key) = (quoted(&item.to_string()), quoted(&key.to_string()));
     let definition = quoted(&definition.to_string_lossy());
     let vzero = format!("cargo run -p vzero -- --endpoint-url {dynamodb} --attached {definition}");
     let filter = match table.filter() {
@@ -27,30 +28,19 @@ pub fn to_try(table: &AttachedTable, dynamodb: &str, definition: &Path) -> Strin
     )
 }
 
-/// Returns an item that consists of a key, as DynamoDB JSON.
-fn item(table: &AttachedTable) -> Value {
-    let attributes = table.keys().map(|key| {
-        let value = match key.kind {
-            KeyType::S => json!({"S": "a"}),
-            KeyType::N => json!({"N": "1"}),
-            KeyType::B => json!({"B": "YQ=="}),
+/// Returns an item that consists of a key, as DynamoDB JSON, and its key, as `vzero` reads it.
+fn example(table: &AttachedTable) -> (Value, Value) {
+    let (mut item, mut example) = (json!({}), json!({}));
+    for key in table.keys() {
+        let (attribute, value) = match key.kind {
+            KeyType::S => (json!({"S": "a"}), json!("a")),
+            KeyType::N => (json!({"N": "1"}), json!(1)),
+            KeyType::B => (json!({"B": "YQ=="}), json!("YQ==")),
         };
-        (key.name.clone(), value)
-    });
-    Value::Object(attributes.collect())
-}
-
-/// Returns the key of that item, as `vzero` reads it.
-fn key(table: &AttachedTable) -> Value {
-    let attributes = table.keys().map(|key| {
-        let value = match key.kind {
-            KeyType::S => json!("a"),
-            KeyType::N => json!(1),
-            KeyType::B => json!("YQ=="),
-        };
-        (key.name.clone(), value)
-    });
-    Value::Object(attributes.collect::<Map<_, _>>())
+        item[&key.name] = attribute;
+        example[&key.name] = value;
+    }
+    (item, example)
 }
 
 /// Returns the text as one argument of a shell.

@@ -1,12 +1,10 @@
-//! Output of the command: the progress block, the item collections, the commands to try, and the dump of the table.
+//! Output of the command: progress, the items of the entities, the commands to try, and the dump of the table.
 
 pub mod activity;
 pub mod attached;
 pub mod commands;
 pub mod dump;
 pub mod history;
+pub mod items;
 mod latest_error;
-mod rate;
-pub mod screen;
-pub mod show;
-pub mod view;
+pub mod progress;

@@ -4,7 +4,6 @@
 use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
-use local::soak::edge;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
@@ -30,6 +29,8 @@ use shared::{
 
 use testkit::database::{self, Database, entity};
 
+use crate::edge;
+
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
 #[tokio::test]
@@ -47,9 +48,7 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
                     tombstone_ttl: None,
                 };
                 let id = format!("{options:?}");
-                let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options)
-                    .await
-                    .unwrap();
+                let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
                 // The writer rejects an update at the size limit, and not well below it.
                 assert!(
                     (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),

@@ -11,6 +11,7 @@ mod consistency;
 mod contention;
 mod costs;
 mod deletions;
+mod edge;
 mod gaps;
 mod hedge;
 mod history_writer;

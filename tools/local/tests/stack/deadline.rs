@@ -19,7 +19,7 @@ use crate::support::{PROGRAM, silent_endpoint};
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Serves both functions with these environment variables.
-pub(crate) fn functions(environment: &[(&str, String)], logs: &std::path::Path) -> Lambda {
+fn functions(environment: &[(&str, String)], logs: &std::path::Path) -> Lambda {
     let function = |binary: &str| Function {
         logical_id: binary.to_owned(),
         binary: binary.to_owned(),
@@ -44,7 +44,7 @@ pub(crate) fn functions(environment: &[(&str, String)], logs: &std::path::Path) 
 }
 
 /// Messages of a queue; `entities` is the number of their entities.
-pub(crate) fn messages(count: usize, entities: usize) -> Value {
+fn messages(count: usize, entities: usize) -> Value {
     let message = |number: usize| {
         let body = json!({"ID": format!("E{}", number % entities)}).to_string();
         json!({"messageId": number.to_string(), "body": body, "eventSource": "aws:sqs"})
@@ -63,7 +63,7 @@ fn records(count: usize) -> Value {
 }
 
 /// Returns the number of failed messages or records: all of them, if the layout of the table was not checked in time.
-pub(crate) async fn failures(lambda: &Lambda, function: &str, event: &Value) -> usize {
+async fn failures(lambda: &Lambda, function: &str, event: &Value) -> usize {
     let invoked = lambda.invoke(function, event.to_string().into_bytes()).await.unwrap();
     let response: Value = serde_json::from_slice(&invoked.payload).unwrap();
     match (response["batchItemFailures"].as_array(), response["errorType"].as_str()) {

@@ -8,7 +8,6 @@ use testkit::endpoint::is_skipped;
 use crate::{
     command::file,
     serving::{run, text},
-    terminal::OnTerminal,
 };
 
 /// Reason to skip a test on another DynamoDB.
@@ -77,29 +76,4 @@ fn no_control_character_reaches_an_output() {
             .any(|text| both.contains(text));
         assert!(is_repeated, "{arguments:?}: {both}");
     }
-}
-
-#[test]
-fn a_terminal_receives_only_the_sequences_of_the_command() {
-    if is_skipped("a_terminal_receives_only_the_sequences_of_the_command", COMMAND) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let feed = file(folder.path(), HOSTILE, &feed());
-    let raw = OnTerminal::start_with(300, 200, &["--once", "--feed", &feed], &[]).end();
-    assert!(
-        raw.contains(r"zq\u{1b}") && raw.contains("1 VersionConflict"),
-        "{raw:?}"
-    );
-    for sequence in raw.split('\u{1b}').skip(1) {
-        let end = sequence
-            .strip_prefix('[')
-            .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || ";?".contains(c)));
-        let is_own = end.is_some_and(|end| end.starts_with(|letter: char| "mABCDGJKhl".contains(letter)));
-        assert!(is_own && !sequence.starts_with("[2J"), "{sequence:?}");
-    }
-    assert!(
-        !raw.replace(['\u{1b}', '\r', '\n'], "").contains(printable::is_hidden),
-        "{raw:?}"
-    );
 }

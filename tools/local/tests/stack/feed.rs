@@ -103,7 +103,7 @@ async fn an_update_whose_function_was_killed_is_sent_again_and_counts_once() {
     assert!(lambda.set(stack.lambda.clone()).is_ok());
     let lines: Vec<_> = feed::read(SAMPLE.as_bytes()).collect();
     let sent = lines.len();
-    let summary = feed::send(&stack.lambda, stream::iter(lines), || ()).await.unwrap();
+    let summary = feed::send(&stack.lambda, stream::iter(lines)).await.unwrap();
     // Updates that were applied before the kill are duplicates.
     assert!(summary.conflicts.is_empty(), "{summary:?}");
     assert!(summary.outcomes.contains_key("Duplicate"), "{summary:?}");

@@ -1,8 +1,5 @@
 //! Compares log lines and metrics of the functions with `docs/telemetry.md`.
 
-#[cfg(feature = "otel")]
-mod spans;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use local::stack::Stack;
@@ -332,4 +329,34 @@ async fn one_id_connects_the_message_and_the_version() {
         refused["span"]["requestId"].as_str().is_some_and(|id| id.len() == 36),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn debug_lines_report_each_request() {
+    let stack = start_with(template(&[("LogLevel", "DEBUG")])).await;
+    let requests = async |function: &'static str, operation: &'static str, error: Value| {
+        eventually("the line of a request", async || {
+            lines(&stack, function)
+                .into_iter()
+                .rfind(|line| line["message"] == "request" && line["operation"] == operation && line["error"] == error)
+        })
+        .await
+    };
+    invoke(&stack, "writer-fn", &json!({"ID": "E", "A": 1})).await;
+    settled(&stack).await;
+    for (function, operation) in [("writer-fn", "UpdateItem"), ("stream-fn", "PutItem")] {
+        let line = requests(function, operation, Value::Null).await;
+        assert_eq!(
+            (line["attempts"].as_u64(), line["capacity"].as_f64()),
+            (Some(1), Some(1.0)),
+            "{line}"
+        );
+        assert!(
+            line["span"]["requestId"].is_string() && line["micros"].is_u64(),
+            "{line}"
+        );
+    }
+    invoke(&stack, "writer-fn", &json!({"ID": "E", "ExpectedVersion": 7})).await;
+    let failed = requests("writer-fn", "UpdateItem", json!("ConditionalCheckFailedException")).await;
+    assert_eq!((&failed["attempts"], &failed["capacity"]), (&json!(1), &Value::Null));
 }

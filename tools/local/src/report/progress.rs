@@ -1,0 +1,69 @@
+//! Progress of the stack on standard output: a `status` line when a figure changes, and an `error` line for each new error of a
+//! function, at most once a second. A `summary` line ends the output of `--once`.
+
+use std::{
+    convert::Infallible,
+    fmt::Write as _,
+    io,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use terminal::write_line;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::activity::Figures;
+use crate::stack::Stack;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Prints the progress. Write errors are ignored.
+pub async fn print(stack: &Stack) -> Infallible {
+    let (mut shown, mut error) = (line(stack, &stack.activity.figures()), None);
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let figures = stack.activity.figures();
+        let now = line(stack, &figures);
+        if now != shown {
+            let _ = write_line(&mut io::stdout(), &format!("status {now}"));
+            shown = now;
+        }
+        if let Some(text) = figures.error.as_ref().filter(|_| figures.error != error) {
+            let _ = write_line(&mut io::stdout(), &format!("error {text}"));
+            error = figures.error;
+        }
+    }
+}
+
+pub fn print_summary(stack: &Stack) {
+    let _ = write_line(
+        &mut io::stdout(),
+        &format!("summary {}", line(stack, &stack.activity.figures())),
+    );
+}
+
+/// Returns the figures as `name=value` pairs, separated by spaces.
+fn line(stack: &Stack, figures: &Figures) -> String {
+    let counters = &stack.mapping.counters;
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let refused: u64 = figures.rejected.values().sum();
+    let mut line = format!(
+        "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={}",
+        figures.applied.values().sum::<u64>() + refused,
+        figures.versions,
+        figures.waiting,
+        count(&counters.invocations),
+        count(&counters.retries),
+        count(&counters.bisections),
+        figures.quarantined,
+        count(&counters.documents),
+        count(&counters.dropped),
+        counters.last_processing_result().name(),
+    );
+    for (name, count) in figures.applied.iter().chain(&figures.rejected) {
+        let _ = write!(line, " {name}={count}");
+    }
+    line
+}
