@@ -15,7 +15,7 @@ mod quarantine;
 pub mod record;
 pub mod response;
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use futures::{StreamExt as _, stream};
@@ -26,13 +26,13 @@ use shared::{
     dynamodb::{
         Store, client,
         put::insert_versions::MAX_STATEMENTS,
-        read::table_config::{LayoutError, in_time},
+        read::table_config::{Checked, LayoutError, in_time},
     },
     event::Event,
     logging::{self, chain},
     metrics::Tally,
 };
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::time::timeout;
 
 use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
@@ -68,8 +68,8 @@ pub struct HistoryWriter {
     origin: Origin,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
-    /// `true` if history is being moved to its own table, once the layout of the table was checked.
-    is_migrating: OnceCell<bool>,
+    /// `true` if history is being moved to its own table, once the stored layout was checked.
+    is_migrating: OnceLock<bool>,
 }
 
 impl HistoryWriter {
@@ -84,14 +84,14 @@ impl HistoryWriter {
             log_keys: config.log_keys,
             origin: Origin::Stream,
             quarantines: true,
-            is_migrating: OnceCell::new(),
+            is_migrating: OnceLock::new(),
         }
     }
 
     /// Skips the check of the layout, for a caller that has checked it.
     #[must_use]
     pub fn with_checked_layout(mut self) -> Self {
-        self.is_migrating = OnceCell::new_with(Some(self.store.is_migrating()));
+        self.is_migrating = OnceLock::from(self.store.is_migrating());
         self
     }
 
@@ -100,7 +100,7 @@ impl HistoryWriter {
     /// quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
         Self {
-            is_migrating: OnceCell::new_with(Some(store.is_migrating())),
+            is_migrating: OnceLock::from(store.is_migrating()),
             store,
             log_keys: false,
             origin: Origin::Kept,
@@ -116,15 +116,21 @@ impl HistoryWriter {
     }
 
     /// Checks once that the table stores the layout of this function. With another one, versions would be written where nobody
-    /// reads them. An attached table has no layout, and its history is never moved.
+    /// reads them. As long as none is stored, each invocation checks: a writer can store another one at any time. An attached
+    /// table has no layout, and its history is never moved.
     async fn check_layout(&self) -> Result<bool, LayoutError> {
         if self.store.attached_table().is_some() {
             return Ok(false);
         }
-        let is_migrating = self
-            .is_migrating
-            .get_or_try_init(async || self.store.check_layout().await);
-        is_migrating.await.copied()
+        if let Some(is_migrating) = self.is_migrating.get() {
+            return Ok(*is_migrating);
+        }
+        let checked = self.store.check_layout().await?;
+        if checked != Checked::Default {
+            // Several invocations at once, as in tests, find the same.
+            let _ = self.is_migrating.set(checked.is_migrating());
+        }
+        Ok(checked.is_migrating())
     }
 
     /// Returns the writer for an invocation, after the check of the layout.

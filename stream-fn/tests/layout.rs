@@ -70,6 +70,42 @@ async fn the_layout_is_checked_once() {
     assert_eq!(replay.operations(), expected);
 }
 
+/// A writer can store another layout after the first invocation.
+#[tokio::test(start_paused = true)]
+async fn a_table_without_a_layout_is_checked_by_each_invocation() {
+    let markers = json!({"Responses": {}, "UnprocessedKeys": {}});
+    let wide = config(&json!({"VersionDigits": {"N": "10"}}));
+    let own = config(&json!({"HistoryTable": {"S": "History"}}));
+    for (stored, message) in [
+        (wide, "have 10 digits, not 1"),
+        (own, "in the table History, not in Table"),
+    ] {
+        let replay = Replay::new([
+            json!({}),
+            described(),
+            markers.clone(),
+            json!({}),
+            stored,
+            described(),
+            config(&json!({})),
+            described(),
+            markers.clone(),
+            json!({}),
+            markers.clone(),
+            json!({}),
+        ]);
+        let writer = writer(&replay, None);
+        assert_eq!(handle(&writer).await.unwrap(), 0);
+        let refused = handle(&writer).await.unwrap_err();
+        assert!(refused.error_message.contains(message), "{}", refused.error_message);
+        // Once a layout is stored, it is not read again.
+        for _ in 0..2 {
+            assert_eq!(handle(&writer).await.unwrap(), 0);
+        }
+        assert_eq!(replay.operations().len(), 12, "{message}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_record_is_processed_without_a_successful_check() {
     let error = |code: &str| json!({"__type": code});
@@ -89,7 +125,12 @@ async fn no_record_is_processed_without_a_successful_check() {
             "in the table Table, not in History",
         ),
         (copied, None, "is a copy of Original"),
-        (config(&json!({"TableId": {"N": "1"}})), None, "cannot be read"),
+        (
+            config(&json!({"TableId": {"N": "1"}, "HistoryTable": {"S": "History"}})),
+            None,
+            "`vzero --table Table table adopt --history-table History`",
+        ),
+        (config(&json!({"VersionDigits": {"S": "1"}})), None, "cannot be read"),
         (
             error("AccessDeniedException"),
             None,

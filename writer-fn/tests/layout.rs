@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::clock::Deadline;
+use shared::{clock::Deadline, dynamodb::HistoryTable};
 use testkit::replay::{self, Replay};
 use writer_fn::Writer;
 
@@ -59,6 +59,71 @@ async fn a_first_writer_stores_the_layout_before_its_first_write() {
     let claim = &replay.bodies()[2];
     assert_eq!(claim["Key"]["PK"]["S"], "#vzero");
     assert_eq!(claim["ExpressionAttributeValues"][":id"]["S"], "id");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
+    let owner = |table: &str, history: &str| {
+        json!({"Item": {
+            "PK": {"S": "#vzero"}, "SK": {"S": "owner"}, "TableId": {"S": table}, "TableName": {"S": "Other"},
+            "HistoryTableId": {"S": history},
+        }})
+    };
+    let taken = json!({"Responses": [{"Error": {"Code": "DuplicateItem"}}]});
+    let [stored, written] = [json!({}), json!({"Attributes": {"Latest": {"N": "1"}}})];
+    for (responses, is_refused) in [
+        (vec![json!({"Responses": [{"TableName": "History"}]})], false),
+        // A response to the INSERT was lost.
+        (vec![taken.clone(), owner("id", "history")], false),
+        (vec![taken.clone(), owner("other", "history")], true),
+        // The history table is a copy.
+        (vec![taken, owner("id", "original")], true),
+    ] {
+        let mut settings = replay::settings();
+        settings.history = Some(HistoryTable {
+            name: "History".to_owned(),
+            is_migrating: true,
+        });
+        let before = [json!({}), described("id"), json!({"Items": []}), described("history")];
+        let after = [stored.clone(), written.clone()];
+        let replay = Replay::new(before.into_iter().chain(responses.clone()).chain(after));
+        let writer = Writer::new(replay.client(), &settings);
+        let response = handle(&writer, &json!({"ID": "E", "A": 1})).await;
+        let claimed = [
+            "GetItem",
+            "DescribeTable",
+            "Scan",
+            "DescribeTable",
+            "BatchExecuteStatement",
+        ];
+        assert_eq!(replay.operations()[..5], claimed);
+        assert_eq!(replay.bodies()[3]["TableName"], "History");
+        let statement = &replay.bodies()[4]["Statements"][0]["Statement"];
+        assert!(
+            statement.as_str().unwrap().starts_with("INSERT INTO \"History\""),
+            "{statement}"
+        );
+        let sent = 4 + responses.len();
+        if is_refused {
+            let refused = response.unwrap_err();
+            assert_eq!(refused.error_type, "Layout");
+            assert!(
+                refused.error_message.contains("belongs to another table (Other)"),
+                "{refused:?}"
+            );
+            assert!(
+                refused
+                    .error_message
+                    .contains("`vzero --table Table table adopt --history-table History`"),
+                "{refused:?}"
+            );
+            assert_eq!(replay.operations().len(), sent);
+        } else {
+            assert_eq!(response.unwrap()["Version"], 1);
+            assert_eq!(replay.operations()[sent..], ["UpdateItem", "UpdateItem"]);
+            assert_eq!(replay.bodies()[sent]["Key"]["PK"]["S"], "#vzero");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,8 +35,9 @@ use crate::{
             put_version,
         },
         read::{
-            batch_get_items, describe_table, get_item, item_collection, query_items, scan_items, scan_latest,
-            scan_request, scan_segment, sort_keys,
+            batch_get_items, describe_table, get_item,
+            history_owner::{self, Owner},
+            item_collection, query_items, scan_items, scan_latest, scan_request, scan_segment, sort_keys,
             table_config::{self, StoredLayout},
             table_identity::TableIdentity,
             table_state,
@@ -516,19 +517,21 @@ async fn reads() {
 #[tokio::test]
 async fn tables_and_metadata() {
     let digits = VersionDigits::default();
+    let table = |id: &str| TableIdentity {
+        id: id.to_owned(),
+        name: "Table".to_owned(),
+    };
     let layout = |history: Option<&str>, is_migrating| StoredLayout {
         digits,
         history: history.map(|name| HistoryTable {
             name: name.to_owned(),
             is_migrating,
         }),
-        table: TableIdentity {
-            id: "a-table-id".to_owned(),
-            name: "Table".to_owned(),
-        },
+        table: Some(table("a-table-id")),
     };
-    let mut original = layout(Some("History"), false);
-    original.table.id = "an-earlier-id".to_owned();
+    let (mut original, mut incomplete) = (layout(Some("History"), false), layout(None, false));
+    original.table = Some(table("an-earlier-id"));
+    incomplete.table = None;
     let (same, own) = (layout(None, false), layout(Some("History"), true));
     let requests = [
         ("table_config", table_config::request(&same, None, "Table")),
@@ -541,6 +544,10 @@ async fn tables_and_metadata() {
             table_config::request(&layout(Some("Copy"), false), Some(&original), "Table"),
         ),
         (
+            "table_config_completed",
+            table_config::request(&same, Some(&incomplete), "Table"),
+        ),
+        (
             "table_config_migrated",
             table_config::finish_request("History", "Table"),
         ),
@@ -548,6 +555,28 @@ async fn tables_and_metadata() {
     for (name, request) in requests {
         insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
     }
+    let owner = |id: &str| Owner {
+        table: table(id),
+        history_id: "a-history-id".to_owned(),
+    };
+    let puts = [
+        (
+            "history_owner",
+            history_owner::put_request(&owner("a-table-id"), None, "History"),
+        ),
+        (
+            "history_owner_adopted",
+            history_owner::put_request(&owner("a-table-id"), Some(&owner("an-earlier-id")), "History"),
+        ),
+    ];
+    for (name, request) in puts {
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
+    let left = history_owner::delete_request(&table("a-table-id"), "History");
+    insta::assert_json_snapshot!(
+        "history_owner_left",
+        sent(async |client| left.send_with(&client).await).await
+    );
     let name = crate::domain::AttributeValue::S("Equipment-001".to_owned());
     let changes = [
         ("Name".to_owned(), Change::Set(name)),

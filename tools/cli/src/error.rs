@@ -5,7 +5,7 @@ use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        maintain::{adopt_table::AdoptError, create_table::CreateTableError},
+        maintain::{adopt_table::AdoptError, copy_history::CopyError, create_table::CreateTableError},
         read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
@@ -54,7 +54,11 @@ impl CliError {
             | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. })
             | Self::Adopt(AdoptError::NotNamed(_)) => 2,
             Self::Explained { exit_code, .. } => *exit_code,
-            Self::Adopt(AdoptError::Service(_) | AdoptError::Create(_)) => 5,
+            Self::Adopt(
+                AdoptError::Service(_)
+                | AdoptError::Create(_)
+                | AdoptError::Copy(CopyError::Put(_) | CopyError::Service(_)),
+            ) => 5,
             Self::NotFound(_) => 3,
             Self::Conflict(_) | Self::Adopt(_) => 4,
             Self::Operation(error) => match error.kind() {

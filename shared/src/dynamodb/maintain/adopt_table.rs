@@ -1,27 +1,35 @@
 //! Adoption of a table that does not own the layout it stores: a copy of another table, or a table whose history table does not
 //! exist because its deployment was rolled back.
 //!
-//! | layout stored by | history table of the layout | may be replaced |
-//! |---|---|---|
-//! | another table, which exists | its own | yes, and must be: two tables would write one history |
-//! | another table, which does not exist | its own | yes, or kept |
-//! | this table | does not exist, or is empty | yes |
-//! | this table | has items | no |
+//! A table gets a history table only if no other table writes it. The [owner](crate::dynamodb::read::history_owner) decides:
+//!
+//! | owner in the history table | may be selected |
+//! |---|---|
+//! | this table | yes |
+//! | another table, which exists | no: two tables would write one history |
+//! | another table, which does not exist | yes |
+//! | that of another history table, of which it is a copy | yes |
+//! | none | unless the table that stored the layout, or another one with its name, has a layout with this history table |
+//!
+//! If the layout belongs to this table, the items of its earlier history table are [copied](super::copy_history) first.
 
 use thiserror::Error;
 
 use crate::{
-    domain::{entity::EntityId, keys::VersionDigits, layout::table_name},
+    domain::{Item, entity::EntityId, keys::VersionDigits, layout::table_name},
     dynamodb::{
         HistoryTable, Store,
         client::error::ServiceError,
         maintain::{
+            copy_history::CopyError,
             create_table::{CreateOutcome, CreateTableError},
             table_settings::{Misfit, TableSettings},
         },
         read::{
+            history_owner::{Owner, is_owner},
             scan_items,
             table_config::{LayoutError, SORT_KEY, StoredLayout},
+            table_identity::TableIdentity,
         },
     },
 };
@@ -35,6 +43,8 @@ pub struct Adopted {
     pub before: Option<StoredLayout>,
     /// `true` if the history table was created.
     pub has_new_history: bool,
+    /// Number of items in the earlier history table, which were copied.
+    pub copied: u64,
 }
 
 impl Store {
@@ -62,17 +72,31 @@ impl Store {
             }
             (stored, requested) => stored.or(requested).unwrap_or_default(),
         };
-        if let Some(before) = &before {
-            self.check_replaced(before, before.table.id == table.id, history)
-                .await?;
-        }
-        let has_new_history = match history {
-            Some(history) => self.create_history(history).await?,
+        let is_own = before.as_ref().is_some_and(|before| before.is_of(&table));
+        let left = stored.filter(|stored| is_own && history != Some(stored.name.as_str()));
+        let left = left.map(|stored| self.beside(&stored.name));
+        let has_items = match &left {
+            Some(left) => left.has_items().await?,
             None => false,
         };
+        let mut has_new_history = false;
+        let mut copied = 0;
+        match (history, left.as_ref().filter(|_| has_items)) {
+            (Some(history), left) => {
+                has_new_history = self.create_history(history).await?;
+                let history = self.beside(history);
+                self.take_history(&table, &history, before.as_ref()).await?;
+                if let Some(left) = left {
+                    copied = left.copy_history(&history).await?;
+                }
+            }
+            (None, Some(left)) => return Err(AdoptError::HasVersions(table_name(&left.table).to_owned())),
+            (None, None) => {}
+        }
         let is_migrating = match stored {
             Some(stored) => stored.is_migrating,
-            None => !self.has_no_entities().await?,
+            // Functions that have read the earlier layout can still write to the table itself.
+            None => is_own || !self.has_no_entities().await?,
         };
         let layout = StoredLayout {
             digits,
@@ -80,39 +104,70 @@ impl Store {
                 name: name.to_owned(),
                 is_migrating,
             }),
-            table,
+            table: Some(table.clone()),
         };
-        match self.store_layout(&layout, before.as_ref()).await? {
-            true => Ok(Adopted {
-                layout,
-                before,
-                has_new_history,
-            }),
+        if !self.store_layout(&layout, before.as_ref()).await? {
+            return Err(AdoptError::Changed);
+        }
+        if let Some(left) = left {
+            left.delete_owner(&table).await?;
+        }
+        Ok(Adopted {
+            layout,
+            before,
+            has_new_history,
+            copied,
+        })
+    }
+
+    /// Makes this table the owner of a history table, unless another table is.
+    async fn take_history(
+        &self,
+        table: &TableIdentity,
+        history: &Self,
+        before: Option<&StoredLayout>,
+    ) -> Result<(), AdoptError> {
+        let owner = Owner {
+            table: table.clone(),
+            history_id: history.identity().await?.id,
+        };
+        let name = || table_name(&history.table).to_owned();
+        let in_use = |table: &TableIdentity| AdoptError::InUse {
+            history: name(),
+            table: table.name.clone(),
+        };
+        let stored = history.stored_owner().await?;
+        match &stored {
+            Some(stored) if stored.is_same(&owner) => return Ok(()),
+            Some(stored) if stored.history_id == owner.history_id => {
+                if stored.table.id != table.id && self.beside(&stored.table.name).exists(&stored.table).await? {
+                    return Err(in_use(&stored.table));
+                }
+            }
+            Some(_) => {}
+            None => {
+                let named = before.and_then(|before| before.table.as_ref());
+                if let Some(named) = named.filter(|named| named.name != table.name)
+                    && self.beside(&named.name).names_history(&name()).await?
+                {
+                    return Err(in_use(named));
+                }
+            }
+        }
+        match history.store_owner(&owner, stored.as_ref()).await? {
+            true => Ok(()),
             false => Err(AdoptError::Changed),
         }
     }
 
-    /// Checks that no table loses or shares a history if this one replaces a layout.
-    async fn check_replaced(
-        &self,
-        before: &StoredLayout,
-        is_own: bool,
-        history: Option<&str>,
-    ) -> Result<(), AdoptError> {
-        let Some(stored) = &before.history else {
-            return Ok(());
-        };
-        let is_kept = history == Some(stored.name.as_str());
-        if is_own && !is_kept && self.beside(&stored.name).has_items().await? {
-            return Err(AdoptError::HasVersions(stored.name.clone()));
+    /// Returns `true` if the table exists and its layout names this history table, whatever table stored the layout.
+    async fn names_history(&self, history: &str) -> Result<bool, LayoutError> {
+        if self.described().await?.is_none() {
+            return Ok(false);
         }
-        if !is_own && is_kept && self.beside(&before.table.name).exists(&before.table).await? {
-            return Err(AdoptError::InUse {
-                history: stored.name.clone(),
-                table: before.table.name.clone(),
-            });
-        }
-        Ok(())
+        let (_, stored) = self.identity_and_layout().await?;
+        let named = stored.and_then(|stored| stored.history);
+        Ok(named.is_some_and(|named| named.name == history))
     }
 
     /// Creates a history table if it does not exist. Returns `true` if it did not.
@@ -131,23 +186,18 @@ impl Store {
         }
     }
 
-    /// Returns the store of another table of the same account and Region.
-    fn beside(&self, name: &str) -> Self {
-        let table = crate::domain::layout::table_beside(&self.table, name);
-        Self::new(self.client.clone(), table, self.digits)
-    }
-
-    /// Returns `false` if the table does not exist or has no items.
+    /// Returns `false` if the table, a history table, does not exist or has no items but its owner.
     async fn has_items(&self) -> Result<bool, ServiceError> {
         if self.described().await?.is_none() {
             return Ok(false);
         }
         let output = scan_items::request(&self.table, None)
-            .limit(1)
+            .limit(2)
             .send_with(&self.client)
             .await;
         let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
-        Ok(page.items.is_some_and(|items| !items.is_empty()))
+        let mut items = page.items.unwrap_or_default().into_iter().map(Item::from);
+        Ok(!items.all(|item| is_owner(&item)))
     }
 }
 
@@ -160,7 +210,7 @@ pub enum AdoptError {
          history beside the latest items"
     )]
     NotNamed(String),
-    /// The original writes the history.
+    /// Another table writes the history.
     #[error(
         "the table {table} writes the history table {history}: name a new table, or a copy of {history}, which AWS restores from \
          a backup"
@@ -168,13 +218,12 @@ pub enum AdoptError {
     InUse {
         /// History table.
         history: String,
-        /// Table of latest items that stored the layout.
+        /// Table of latest items that writes it.
         table: String,
     },
     /// The layout belongs to the table, and its history table has items.
     #[error(
-        "the history table {0} of this table has items: deploy with it. To move to another one, restore a backup of {0} under the \
-         other name, and delete {0} first"
+        "the history table {0} of this table has items: deploy with it, or name another history table, into which they are copied"
     )]
     HasVersions(String),
     /// The history table has a layout of its own.
@@ -188,7 +237,10 @@ pub enum AdoptError {
         /// Difference.
         misfit: Misfit,
     },
-    /// Another client changed the layout.
+    /// The items of the earlier history table were not copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// Another client changed the layout, or the owner of the history table.
     #[error("the layout was changed in the meantime: repeat the command")]
     Changed,
     /// The layout cannot be read or stored.

@@ -4,6 +4,7 @@ pub mod adopt_table;
 pub mod audit;
 pub mod audit_segment;
 pub mod backfill;
+pub mod copy_history;
 pub mod create_table;
 pub mod enable_stream;
 pub mod move_history;

@@ -7,6 +7,7 @@ pub mod describe_table;
 pub mod effective_at;
 pub mod get_item;
 pub mod history;
+pub mod history_owner;
 pub mod item_collection;
 pub mod latest_versions;
 pub mod newest_version;

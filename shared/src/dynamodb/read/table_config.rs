@@ -65,6 +65,18 @@ pub struct Layout {
     pub history: Option<HistoryTable>,
 }
 
+/// Layout that a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checked {
+    /// The table stores the layout. A width and a history table that are stored stay as they are.
+    Stored {
+        /// `true` while history is being moved to its own table.
+        is_migrating: bool,
+    },
+    /// The table stores no layout, and the store has the default. A writer can still store another one.
+    Default,
+}
+
 /// Stored layout, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredLayout {
@@ -72,8 +84,8 @@ pub struct StoredLayout {
     pub digits: VersionDigits,
     /// Table of history, `None` if history is in the table itself.
     pub history: Option<HistoryTable>,
-    /// Table that stored the layout. The layout of a copy has the original.
-    pub table: TableIdentity,
+    /// Table that stored the layout. The layout of a copy has the original. `None` if another program removed it.
+    pub table: Option<TableIdentity>,
 }
 
 impl Store {
@@ -88,18 +100,18 @@ impl Store {
         stored.map_or_else(|| Ok(Layout::default()), |stored| stored.of(&table))
     }
 
-    /// Checks that the table stores the layout of this store. Returns `true` if history is being moved to its own table.
+    /// Checks that the table stores the layout of this store.
     ///
     /// # Errors
     ///
     /// As [`Self::stored_layout`], and returns [`LayoutError::Absent`] if no layout is stored and this one is not the default,
     /// [`LayoutError::Width`] or [`LayoutError::History`] if another one is stored.
-    pub async fn check_layout(&self) -> Result<bool, LayoutError> {
+    pub async fn check_layout(&self) -> Result<Checked, LayoutError> {
         let stored = self.stored_layout().await?;
         if stored.digits.is_none() {
             // Only other programs may write the latest items, so that no writer claims a layout.
             return match self.has_default_layout() {
-                true => Ok(false),
+                true => Ok(Checked::Default),
                 false => Err(LayoutError::Absent {
                     table: self.table.clone(),
                 }),
@@ -108,17 +120,20 @@ impl Store {
         self.check(&stored)?;
         match stored.history.is_none() && self.has_own_history() {
             true => Err(self.other_history(&self.table)),
-            false => Ok(stored.is_migrating()),
+            false => Ok(Checked::Stored {
+                is_migrating: stored.is_migrating(),
+            }),
         }
     }
 
     /// Checks that the table has no other layout, and stores this one if none is stored. Returns `true` if history is being
-    /// moved to its own table. It sends two reads, and before the layout is stored a few requests more.
+    /// moved to its own table. It sends two reads, and before the layout is stored a few requests more: a history table gets
+    /// its [owner](crate::dynamodb::read::history_owner) first.
     ///
     /// # Errors
     ///
     /// As [`Self::stored_layout`], and returns [`LayoutError::Width`] or [`LayoutError::History`] if the table has another
-    /// layout.
+    /// layout, [`LayoutError::Owned`] if the history table belongs to another table.
     pub async fn claim_layout(&self) -> Result<bool, LayoutError> {
         let (table, stored) = self.identity_and_layout().await?;
         if let Some(stored) = &stored {
@@ -137,18 +152,22 @@ impl Store {
                 requested: self.digits,
             });
         }
+        if self.has_own_history() {
+            self.claim_history(&table).await?;
+        }
         let claimed = StoredLayout {
             digits: self.digits,
             history: self.own_history().map(|history| HistoryTable {
                 name: layout::table_name(&history.name).to_owned(),
-                is_migrating: !is_empty,
+                // Functions that have read a stored layout without a history table can still write to the table itself.
+                is_migrating: !is_empty || stored.is_some(),
             }),
-            table,
+            table: Some(table),
         };
         match self.store_layout(&claimed, stored.as_ref()).await? {
             true => Ok(claimed.is_migrating()),
             // Another client has stored one just now, or an earlier attempt of the request had no response.
-            false => self.check_layout().await,
+            false => self.check_layout().await.map(Checked::is_migrating),
         }
     }
 
@@ -229,12 +248,19 @@ impl Store {
 /// # Errors
 ///
 /// Returns the error of the check, or [`LayoutError::NotInTime`].
-pub async fn in_time(
-    check: impl Future<Output = Result<bool, LayoutError>>,
+pub async fn in_time<T>(
+    check: impl Future<Output = Result<T, LayoutError>>,
     deadline: Deadline,
-) -> Result<bool, LayoutError> {
+) -> Result<T, LayoutError> {
     let checked = tokio::time::timeout_at(deadline.finish_by, check).await;
     checked.unwrap_or(Err(LayoutError::NotInTime))
+}
+
+impl Checked {
+    /// Returns `true` while history is being moved to its own table.
+    pub fn is_migrating(self) -> bool {
+        self == Self::Stored { is_migrating: true }
+    }
 }
 
 impl Layout {
@@ -250,24 +276,37 @@ impl StoredLayout {
         self.history.as_ref().is_some_and(|history| history.is_migrating)
     }
 
+    /// Returns `true` if the layout belongs to this table.
+    pub(crate) fn is_of(&self, table: &TableIdentity) -> bool {
+        self.table.as_ref().is_some_and(|owner| owner.id == table.id)
+    }
+
     /// Returns the layout if it belongs to this table.
     fn of(self, table: &TableIdentity) -> Result<Layout, LayoutError> {
-        match self.table.id == table.id {
-            true => Ok(Layout {
+        if self.is_of(table) {
+            return Ok(Layout {
                 digits: Some(self.digits),
                 history: self.history,
-            }),
-            false => Err(LayoutError::Copy {
-                table: table.name.clone(),
-                original: self.table.name,
-            }),
+            });
         }
+        let (name, has_history) = (table.name.clone(), self.history.is_some());
+        Err(match self.table {
+            Some(original) => LayoutError::Copy {
+                adopt: adopt_command(&name, has_history.then(|| format!("{name}-history")).as_deref()),
+                table: name,
+                original: original.name,
+            },
+            None => LayoutError::NoTable {
+                adopt: adopt_command(&name, self.history.as_ref().map(|history| history.name.as_str())),
+                table: name,
+            },
+        })
     }
 }
 
 /// Builds the request that stores a layout if the stored one is still what was read.
 pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) -> UpdateItemInputBuilder {
-    let (mut set, mut remove) = ("SET #digits = :digits, #id = :id, #name = :name".to_owned(), Vec::new());
+    let (mut set, mut remove) = ("SET #digits = :digits".to_owned(), Vec::new());
     let mut request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(PARTITION_KEY))
@@ -277,9 +316,13 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
         .expression_attribute_names("#name", TABLE_NAME)
         .expression_attribute_names("#history", HISTORY_TABLE)
         .expression_attribute_names("#migrating", MIGRATING)
-        .expression_attribute_values(":digits", n(layout.digits))
-        .expression_attribute_values(":id", s(&layout.table.id))
-        .expression_attribute_values(":name", s(&layout.table.name));
+        .expression_attribute_values(":digits", n(layout.digits));
+    if let Some(table) = &layout.table {
+        set.push_str(", #id = :id, #name = :name");
+        request = request
+            .expression_attribute_values(":id", s(&table.id))
+            .expression_attribute_values(":name", s(&table.name));
+    }
     match &layout.history {
         Some(history) => {
             set.push_str(", #history = :history");
@@ -309,11 +352,26 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
         }
         None => "attribute_not_exists(#history)",
     };
+    let table = match &read.table {
+        Some(table) => {
+            request = request.expression_attribute_values(":readId", s(&table.id));
+            "#id = :readId"
+        }
+        None => {
+            request = request.expression_attribute_values(":text", s("S"));
+            "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text))"
+        }
+    };
     request
         .update_expression(set)
-        .condition_expression(format!("#digits = :readDigits AND #id = :readId AND {history}"))
+        .condition_expression(format!("#digits = :readDigits AND {table} AND {history}"))
         .expression_attribute_values(":readDigits", n(read.digits))
-        .expression_attribute_values(":readId", s(&read.table.id))
+}
+
+/// Returns the command that gives a table a layout of its own.
+pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
+    let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
+    format!("vzero --table {table} table adopt{history}")
 }
 
 /// Builds the request that ends a migration.
@@ -355,14 +413,19 @@ fn layout_of(config: &Item) -> Result<StoredLayout, LayoutError> {
         None => None,
         Some(_) => return Err(LayoutError::Unreadable),
     };
-    let text = |name| text(config, name).map(str::to_owned).ok_or(LayoutError::Unreadable);
     Ok(StoredLayout {
         digits,
         history,
-        table: TableIdentity {
-            id: text(TABLE_ID)?,
-            name: text(TABLE_NAME)?,
-        },
+        table: table_of(config),
+    })
+}
+
+/// Returns the table that an item names, `None` if it names none.
+pub(crate) fn table_of(item: &Item) -> Option<TableIdentity> {
+    let text = |name| text(item, name).map(str::to_owned);
+    Some(TableIdentity {
+        id: text(TABLE_ID)?,
+        name: text(TABLE_NAME)?,
     })
 }
 
@@ -380,8 +443,7 @@ pub enum LayoutError {
     /// History is in another table.
     #[error(
         "the history of the table {table} is in the table {stored}, not in {requested}: use the settings of the earlier \
-         deployment. If it was rolled back and {stored} has no versions, `vzero --table {table} table adopt --history-table \
-         {requested}` selects {requested}"
+         deployment. If it was rolled back, `vzero --table {table} table adopt --history-table {requested}` selects {requested}"
     )]
     History {
         /// Table of latest items.
@@ -393,24 +455,45 @@ pub enum LayoutError {
     },
     /// The table was restored from a backup of another table, or copied otherwise.
     #[error(
-        "the table {table} is a copy of {original}, whose layout was copied with its items: `vzero --table {table} table adopt` \
-         gives it a layout of its own"
+        "the table {table} is a copy of {original}, whose layout was copied with its items: `{adopt}` gives it a layout of its \
+         own"
     )]
     Copy {
         /// Copy.
         table: String,
         /// Table that stored the layout.
         original: String,
+        /// Command that replaces the layout.
+        adopt: String,
+    },
+    /// The layout does not name the table that it belongs to.
+    #[error("the layout of the table {table} has no {TABLE_ID} or no {TABLE_NAME}: `{adopt}` stores both")]
+    NoTable {
+        /// Table.
+        table: String,
+        /// Command that replaces the layout.
+        adopt: String,
+    },
+    /// The history table belongs to another table of latest items, or was copied from another history table.
+    #[error(
+        "the history table {history} belongs to another table ({owner}): select another history table. If {owner} does not \
+         exist any more, `{adopt}` selects {history}"
+    )]
+    Owned {
+        /// History table.
+        history: String,
+        /// Table of latest items.
+        owner: String,
+        /// Command that replaces the owner.
+        adopt: String,
     },
     /// The table has replicas, which share its layout and lose versions of concurrent updates.
-    #[error(
-        "the table {table} is a global table, with replicas in {regions}: only attached tables can be global tables"
-    )]
+    #[error("the table {table} is a global table, {replicas}: only attached tables can be global tables")]
     GlobalTable {
         /// Table.
         table: String,
-        /// Regions of its replicas.
-        regions: String,
+        /// Regions of its replicas, or version of global tables.
+        replicas: String,
     },
     /// The writer has not claimed a layout yet.
     #[error(
@@ -435,7 +518,12 @@ impl LayoutError {
     /// Returns `true` if the stored layout is not that of the table or of the settings, so that a retry does not help.
     pub fn is_mismatch(&self) -> bool {
         match self {
-            Self::Width { .. } | Self::History { .. } | Self::Copy { .. } | Self::GlobalTable { .. } => true,
+            Self::Width { .. }
+            | Self::History { .. }
+            | Self::Copy { .. }
+            | Self::NoTable { .. }
+            | Self::Owned { .. }
+            | Self::GlobalTable { .. } => true,
             Self::Absent { .. } | Self::Unreadable | Self::NotInTime | Self::Service(_) => false,
         }
     }

@@ -9,6 +9,9 @@ use crate::dynamodb::{
 };
 
 const OPERATION: &str = "DescribeTable";
+/// Version of global tables before replicas were part of a table, see
+/// [`GlobalTableVersion`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html).
+const LEGACY_GLOBAL_TABLE: &str = "2017.11.29";
 
 /// Table that exists, or existed. Another table with its name has another id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +51,16 @@ fn identity_of(name: &str, table: Option<TableDescription>) -> Result<TableIdent
     let table = table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
     let replicas = table.replicas.unwrap_or_default().into_iter();
     let regions: Vec<_> = replicas.filter_map(|replica| replica.region_name).collect();
-    if !regions.is_empty() {
+    let replicas = match table.global_table_version.as_deref() {
+        _ if !regions.is_empty() => Some(format!("with replicas in {}", regions.join(", "))),
+        // Its replicas are tables of their own, which a description does not list.
+        Some(LEGACY_GLOBAL_TABLE) => Some(format!("of the version {LEGACY_GLOBAL_TABLE}")),
+        _ => None,
+    };
+    if let Some(replicas) = replicas {
         return Err(LayoutError::GlobalTable {
             table: name.to_owned(),
-            regions: regions.join(", "),
+            replicas,
         });
     }
     let id = table.table_id.or(table.table_arn);
@@ -82,9 +91,18 @@ mod tests {
         assert!(matches!(identity_of("T", None), Err(LayoutError::Service(_))));
         let replica = |region| ReplicaDescription::builder().region_name(region).build();
         let global = described
+            .clone()
             .table_id("id")
             .replicas(replica("eu-west-1"))
             .replicas(replica("us-east-1"));
+        let legacy = described.clone().table_id("id");
+        let legacy = |version: &str| identity_of("T", Some(legacy.clone().global_table_version(version).build()));
+        assert_eq!(
+            legacy("2017.11.29").unwrap_err().to_string(),
+            "the table T is a global table, of the version 2017.11.29: only attached tables can be global tables"
+        );
+        // Its last replica was removed.
+        assert_eq!(legacy("2019.11.21").unwrap().id, "id");
         let error = identity_of("T", Some(global.build())).unwrap_err();
         assert_eq!(
             error.to_string(),

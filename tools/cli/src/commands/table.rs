@@ -29,7 +29,7 @@ pub(crate) enum Table {
     /// Create the table if it does not exist, with the settings of template.yaml
     #[command(after_help = HELP)]
     Create,
-    /// Give a restored or copied table a layout of its own, or replace a history table that does not exist
+    /// Give a restored or copied table a layout of its own, or replace the history table of a rolled-back deployment
     #[command(after_help = ADOPT_HELP)]
     Adopt {
         /// History table, created if it does not exist. The name of the table itself: history is beside the latest items
@@ -43,7 +43,7 @@ Examples:
   vzero --table Restored table adopt
   vzero --table Restored table adopt --history-table Restored-history
 The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
-table. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero repair` restores what it can.";
+table. If the layout is the table's own, the items of its history table are copied into the new one. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero repair` restores what it can.";
 
 const HELP: &str = "\
 Examples:
@@ -122,12 +122,17 @@ fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
         ("VersionDigits", Some(json!(adopted.layout.digits.get()))),
         ("HistoryTable", history(&adopted.layout).map(Value::from)),
         ("Created", adopted.has_new_history.then(|| json!(true))),
+        (
+            "Copied",
+            Some(adopted.copied).filter(|copied| *copied > 0).map(Value::from),
+        ),
         ("Migrating", adopted.layout.is_migrating().then(|| json!(true))),
         (
             "CopyOf",
             before
                 .filter(|before| before.table != adopted.layout.table)
-                .map(|before| json!(before.table.name)),
+                .and_then(|before| before.table.as_ref())
+                .map(|table| json!(table.name)),
         ),
         ("HistoryTableBefore", before.and_then(history).map(Value::from)),
     ];

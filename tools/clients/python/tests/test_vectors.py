@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import vectors
 from vectors import VECTORS
-from vzero_reader import Layout, ReadError, Table, VersionNotFound, VersionPruned, times
+from vzero_reader import CopiedTable, Layout, ReadError, Table, VersionNotFound, VersionPruned, times
 from vzero_reader.layout import LATEST_KEY
 from vzero_reader.version import Version, flat
 
@@ -97,7 +97,9 @@ class Reads(unittest.TestCase):
         layout = vector["layout"]
         if layout and "HistoryTable" in layout:
             layout = {**layout, "HistoryTable": {"S": name + "-history"}}
-        vectors.create(self.client, name, vector["items"] + ([layout] if layout else []))
+        vectors.create(self.client, name, vector["items"])
+        if layout:
+            vectors.put(self.client, name, vectors.of_table(self.client, name, layout))
         if vector["history"] is not None:
             vectors.create(self.client, name + "-history", vector["history"])
         return Table(self.client, name)
@@ -197,7 +199,20 @@ class Reads(unittest.TestCase):
         pages = table.history("Long", page_size=5)
         self.assertEqual(requests, [])
         self.assertEqual([view.number for view in next(pages)], [25, 24, 23, 22, 21])
-        self.assertEqual(requests, ["GetItem", "GetItem", "Query"])
+        self.assertEqual(requests, ["GetItem", "GetItem", "DescribeTable", "Query"])
+
+    def test_a_copy_is_not_read(self):
+        vector = next(vector for vector in VECTORS["tables"] if vector["name"] == "one table, width 10")
+        for original, name in [({"TableId": {"S": "other"}, "TableName": {"S": "Original"}}, "Original"), ({}, None)]:
+            table = self.open({**vector, "layout": None})
+            layout = {**vector["layout"], **original}
+            vectors.put(self.client, table.name, layout)
+            for _ in range(2):
+                with self.assertRaises(CopiedTable) as caught:
+                    table.version("Long", 1)
+                self.assertEqual((caught.exception.table, caught.exception.original), (table.name, name))
+            vectors.put(self.client, table.name, vectors.of_table(self.client, table.name, layout))
+            self.assertEqual(table.version("Long", 1).number, 1)
 
     def test_messages_name_what_exists(self):
         vector = VECTORS["tables"][0]

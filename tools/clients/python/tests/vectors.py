@@ -73,6 +73,17 @@ def sorted_sets(value):
     return value
 
 
+def of_table(dynamodb, name, layout):
+    """Returns a layout that belongs to a table."""
+    table = dynamodb.describe_table(TableName=name)["Table"]
+    return {**layout, "TableId": {"S": table.get("TableId", table.get("TableArn"))}, "TableName": {"S": name}}
+
+
+def put(dynamodb, name, of):
+    """Puts an item."""
+    dynamodb.put_item(TableName=name, Item=item(of))
+
+
 def create(dynamodb, name, items):
     """Creates a table, and puts the items."""
     dynamodb.create_table(

@@ -57,6 +57,17 @@ export class InvalidLatest extends ReadError {
   }
 }
 
+/** The table has the layout of another one, which was copied with its items. `vzero table adopt` replaces it. */
+export class CopiedTable extends ReadError {
+  constructor(
+    readonly table: string,
+    /** Name of the other table, undefined if the layout has none. */
+    readonly original: string | undefined,
+  ) {
+    super(`the table ${table} has the layout of another table (${original}): see \`vzero table adopt --help\``);
+  }
+}
+
 /** The item `#vzero`, `config` of the table cannot be read. */
 export class InvalidLayout extends ReadError {
   constructor() {

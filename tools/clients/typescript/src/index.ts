@@ -1,5 +1,6 @@
 /** Reads versions of DynamoDB items: the latest, by number, as of a time, and the history of an entity. */
 export {
+  CopiedTable,
   EntityNotFound,
   InvalidLatest,
   InvalidLayout,

@@ -2,12 +2,14 @@
 
 import {
   BatchGetItemCommand,
+  DescribeTableCommand,
   type DynamoDBClient,
   GetItemCommand,
   paginateQuery,
   type QueryCommandInput,
 } from "@aws-sdk/client-dynamodb";
 import {
+  CopiedTable,
   EntityNotFound,
   InvalidLatest,
   LimitReached,
@@ -60,13 +62,28 @@ export class Table {
   /**
    * Returns the layout of the table.
    *
-   * @throws InvalidLayout
+   * @throws InvalidLayout, CopiedTable
    */
   layout(): Promise<Layout> {
-    this.#layout ??= this.#getFrom(this.name, ...CONFIG).then(Layout.of);
+    this.#layout ??= this.#readLayout();
     // A failed request is repeated by the next read.
     this.#layout.catch(() => (this.#layout = undefined));
     return this.#layout;
+  }
+
+  async #readLayout(): Promise<Layout> {
+    const config = await this.#getFrom(this.name, ...CONFIG);
+    const layout = Layout.of(config);
+    if (config !== undefined) await this.#checkTable(config);
+    return layout;
+  }
+
+  /** Checks that this table stored the layout. An endpoint without ids has ARNs. */
+  async #checkTable(config: Item): Promise<void> {
+    const { Table: described } = await this.client.send(new DescribeTableCommand({ TableName: this.name }));
+    const id = text(config, "TableId");
+    if (id !== undefined && id === (described?.TableId ?? described?.TableArn)) return;
+    throw new CopiedTable(this.name, text(config, "TableName"));
   }
 
   /**

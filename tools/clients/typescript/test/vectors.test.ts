@@ -9,11 +9,21 @@ import {
   type AttributeValue,
   BatchWriteItemCommand,
   CreateTableCommand,
+  DescribeTableCommand,
   DynamoDBClient,
   GetItemCommand,
   waitUntilTableExists,
 } from "@aws-sdk/client-dynamodb";
-import { type Attribute, Layout, NumberValue, ReadError, Table, VersionNotFound, VersionPruned } from "../src/index.js";
+import {
+  type Attribute,
+  CopiedTable,
+  Layout,
+  NumberValue,
+  ReadError,
+  Table,
+  VersionNotFound,
+  VersionPruned,
+} from "../src/index.js";
 import type { Item } from "../src/layout.js";
 import * as times from "../src/times.js";
 import { flat, view } from "../src/version.js";
@@ -147,7 +157,8 @@ test("a tick after the last time", () => {
   assert.equal(view("E", 1, { Latest: { N: "1" }, ...record }).recordedAt, last);
 });
 
-async function create(name: string, items: Item[]) {
+/** Creates a table with these items. A layout that names no table gets the id of this one. */
+async function create(name: string, of: Item[]) {
   const keys = ["PK", "SK"] as const;
   await client.send(
     new CreateTableCommand({
@@ -158,6 +169,9 @@ async function create(name: string, items: Item[]) {
     }),
   );
   await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 1 }, { TableName: name });
+  const { Table: described } = await client.send(new DescribeTableCommand({ TableName: name }));
+  const own: Item = { TableId: { S: String(described?.TableId ?? described?.TableArn) }, TableName: { S: name } };
+  const items = of.map((item) => (item.PK?.S === "#vzero" ? { ...own, ...item } : item));
   for (let start = 0; start < items.length; start += 25) {
     let left = items.slice(start, start + 25).map((item) => ({ PutRequest: { Item: each(item, request) } }));
     while (left.length > 0) {
@@ -232,6 +246,16 @@ test("arguments outside of their range", async () => {
   for (const time of ["9999-12-31T23:59:59-01:00", new Date(8.64e15)]) {
     await assert.rejects(table.asOf("Long", time), RangeError);
     await assert.rejects(table.effectiveAt("Client", time), RangeError);
+  }
+});
+
+test("a copy is not read", async () => {
+  const vector: TableVector = vectors.tables.find(({ name }: TableVector) => name === "one table, width 10");
+  const original = { TableId: { S: "other" }, TableName: { S: "Original" } };
+  const table = await open({ ...vector, layout: { ...vector.layout, ...original } });
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    const isCopy = (error: unknown) => error instanceof CopiedTable && error.original === "Original";
+    await assert.rejects(table.version("Long", 1), isCopy);
   }
 });
 

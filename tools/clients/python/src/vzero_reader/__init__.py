@@ -1,6 +1,7 @@
 """Reads versions of DynamoDB items: the latest, by number, as of a time, and the history of an entity."""
 
 from .errors import (
+    CopiedTable,
     EntityNotFound,
     InvalidLatest,
     InvalidLayout,
@@ -15,6 +16,7 @@ from .table import Table
 from .version import Version
 
 __all__ = [
+    "CopiedTable",
     "EntityNotFound",
     "InvalidLatest",
     "InvalidLayout",

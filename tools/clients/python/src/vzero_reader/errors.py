@@ -59,6 +59,18 @@ class InvalidLatest(ReadError):
         self.entity = entity
 
 
+class CopiedTable(ReadError):
+    """The table has the layout of another one, which was copied with its items. `vzero table adopt` replaces it.
+
+    `original` is the name of the other table, None if the layout has none.
+    """
+
+    def __init__(self, table: str, original: str | None) -> None:
+        super().__init__(f"the table {table} has the layout of another table ({original}): see `vzero table adopt --help`")
+        self.table = table
+        self.original = original
+
+
 class InvalidLayout(ReadError):
     """The item `#vzero`, `config` of the table cannot be read."""
 

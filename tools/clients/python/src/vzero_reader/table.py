@@ -8,7 +8,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from . import times
-from .errors import EntityNotFound, InvalidLatest, LimitReached, UnknownTime, VersionNotFound, VersionPruned
+from .errors import (
+    CopiedTable,
+    EntityNotFound,
+    InvalidLatest,
+    LimitReached,
+    UnknownTime,
+    VersionNotFound,
+    VersionPruned,
+)
 from .layout import CONFIG, FLOOR_KEY, LATEST_KEY, MAX_VERSION, Item, Layout, is_expired, number, text
 from .version import IMAGE_DEFLATE, Version, flat, joined, part_keys
 
@@ -35,10 +43,20 @@ class Table:
 
     @property
     def layout(self) -> Layout:
-        """Layout of the table. Raises InvalidLayout."""
+        """Layout of the table. Raises InvalidLayout, CopiedTable."""
         if self._layout is None:
-            self._layout = Layout.of(self._get_from(self.name, *CONFIG))
+            config = self._get_from(self.name, *CONFIG)
+            layout = Layout.of(config)
+            if config is not None:
+                self._check_table(config)
+            self._layout = layout
         return self._layout
+
+    def _check_table(self, config: Item) -> None:
+        """Checks that this table stored the layout. An endpoint without ids has ARNs."""
+        described = self._client.describe_table(TableName=self.name)["Table"]
+        if text(config, "TableId") != described.get("TableId", described.get("TableArn")):
+            raise CopiedTable(self.name, text(config, "TableName"))
 
     def latest(self, entity: str) -> Version:
         """Reads the latest version, which can be a tombstone. Raises EntityNotFound, InvalidLatest."""

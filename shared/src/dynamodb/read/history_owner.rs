@@ -1,0 +1,184 @@
+//! Owner of a history table: the table of latest items whose versions it contains, in the item with `PK` `#vzero`, `SK` `owner`.
+//!
+//! Two tables that write one history overwrite and purge each other's versions. A layout names the history table, but not the
+//! other way round: without the owner, two copies of a table, whose original no longer exists, could select the same history
+//! table. The claim of a layout inserts the owner before it stores the layout, and
+//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) replaces an owner that no longer exists. Both conditions are checked by
+//! DynamoDB, so only one of two simultaneous claims succeeds.
+//!
+//! The item names the history table too, because a backup of it copies the item: the owner of a copy is that of the original.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::operation::{
+    delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
+    put_item::{PutItemError, builders::PutItemInputBuilder},
+};
+
+use crate::{
+    domain::{
+        AttributeValue, Item,
+        attributes::text,
+        entity::EntityId,
+        keys::{partition_key_of, sort_key_of},
+        layout::{table_beside, table_name},
+        names,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        put::insert_versions::{Insert, Inserted},
+        read::{
+            table_config::{LayoutError, PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
+            table_identity::TableIdentity,
+        },
+        s,
+    },
+};
+
+/// Sort key of the owner.
+pub const SORT_KEY: &str = "owner";
+/// Attribute with the id of the history table.
+pub const HISTORY_TABLE_ID: &str = "HistoryTableId";
+
+/// Owner of a history table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Table of latest items.
+    pub table: TableIdentity,
+    /// Id of the history table that stored the owner. That of a copy is another one.
+    pub history_id: String,
+}
+
+impl Owner {
+    /// Returns the owner in an item, `None` if the item is incomplete.
+    fn of(item: &Item) -> Option<Self> {
+        Some(Self {
+            table: table_of(item)?,
+            history_id: text(item, HISTORY_TABLE_ID)?.to_owned(),
+        })
+    }
+
+    /// Returns `true` if both tables are the same as those of another owner, whatever their names.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.table.id == other.table.id && self.history_id == other.history_id
+    }
+
+    fn item(&self) -> Item {
+        let text = |name: &str, value: &str| (name.to_owned(), AttributeValue::S(value.to_owned()));
+        let attributes = [
+            text(names::PK, PARTITION_KEY),
+            text(names::SK, SORT_KEY),
+            text(TABLE_ID, &self.table.id),
+            text(TABLE_NAME, &self.table.name),
+            text(HISTORY_TABLE_ID, &self.history_id),
+        ];
+        HashMap::from(attributes).into()
+    }
+}
+
+impl Store {
+    /// Inserts the owner of this store's history table. An INSERT, because the role of the functions cannot replace items of
+    /// history.
+    pub(crate) async fn claim_history(&self, table: &TableIdentity) -> Result<(), LayoutError> {
+        let history = self.beside(self.history_table());
+        let owner = Owner {
+            table: table.clone(),
+            history_id: history.identity().await?.id,
+        };
+        let item = owner.item();
+        let insert =
+            Insert::new(&item, &history.table).ok_or_else(|| ServiceError::not_built("BatchExecuteStatement"))?;
+        match self.insert(&[&insert]).await.pop() {
+            Some(Inserted::Recorded) => return Ok(()),
+            Some(Inserted::Taken) => {}
+            Some(Inserted::Retry(error) | Inserted::Failed(error)) => return Err(error.into()),
+            Some(Inserted::Rejected) | None => return Err(ServiceError::not_built("BatchExecuteStatement").into()),
+        }
+        let found = history.stored_owner().await?;
+        match found {
+            Some(found) if found.is_same(&owner) => Ok(()),
+            found => {
+                let name = table_name(&history.table).to_owned();
+                Err(LayoutError::Owned {
+                    owner: found.map_or_else(|| "without a name".to_owned(), |found| found.table.name),
+                    adopt: adopt_command(&table.name, Some(&name)),
+                    history: name,
+                })
+            }
+        }
+    }
+
+    /// Reads the owner of this store's table, a history table. `None` if it has none, or an incomplete one.
+    pub(crate) async fn stored_owner(&self) -> Result<Option<Owner>, ServiceError> {
+        let item = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
+        Ok(item.as_ref().and_then(Owner::of))
+    }
+
+    /// Stores the owner of this store's table, a history table, if it is still what was read. Returns `false` if it is not.
+    pub(crate) async fn store_owner(&self, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
+        let Err(error) = put_request(owner, read, &self.table).send_with(&self.client).await else {
+            return Ok(true);
+        };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(false),
+            _ => Err(ServiceError::new("PutItem", &error)),
+        }
+    }
+
+    /// Deletes the owner of this store's table, a history table, if it is this one. Without the table, there is nothing to delete.
+    pub(crate) async fn delete_owner(&self, owner: &TableIdentity) -> Result<(), ServiceError> {
+        let Err(error) = delete_request(owner, &self.table).send_with(&self.client).await else {
+            return Ok(());
+        };
+        match error.as_service_error() {
+            Some(
+                DeleteItemError::ConditionalCheckFailedException(_) | DeleteItemError::ResourceNotFoundException(_),
+            ) => Ok(()),
+            _ => Err(ServiceError::new("DeleteItem", &error)),
+        }
+    }
+
+    /// Returns the store of another table of the same account and Region.
+    pub(crate) fn beside(&self, name: &str) -> Self {
+        let table = table_beside(&self.table, name);
+        Self::new(self.client.clone(), table, self.digits)
+    }
+}
+
+/// Returns `true` for the item of an owner.
+pub(crate) fn is_owner(item: &Item) -> bool {
+    partition_key_of(item) == Some(PARTITION_KEY) && sort_key_of(item) == Some(SORT_KEY)
+}
+
+/// Builds the request that stores an owner if the stored one is still what was read.
+pub fn put_request(owner: &Owner, read: Option<&Owner>, table: &str) -> PutItemInputBuilder {
+    let request = PutItemInputBuilder::default()
+        .table_name(table)
+        .set_item(Some(owner.item().into()))
+        .expression_attribute_names("#id", TABLE_ID)
+        .expression_attribute_names("#history", HISTORY_TABLE_ID);
+    match read {
+        Some(read) => request
+            .condition_expression("#id = :id AND #history = :history")
+            .expression_attribute_values(":id", s(&read.table.id))
+            .expression_attribute_values(":history", s(&read.history_id)),
+        None => request
+            .condition_expression(
+                "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text) AND attribute_type(#history, :text))",
+            )
+            .expression_attribute_names("#name", TABLE_NAME)
+            .expression_attribute_values(":text", s("S")),
+    }
+}
+
+/// Builds the request that deletes an owner.
+pub fn delete_request(owner: &TableIdentity, table: &str) -> DeleteItemInputBuilder {
+    DeleteItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(PARTITION_KEY))
+        .key(names::SK, s(SORT_KEY))
+        .condition_expression("#id = :id")
+        .expression_attribute_names("#id", TABLE_ID)
+        .expression_attribute_values(":id", s(&owner.id))
+}
