@@ -352,15 +352,12 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
         }
         None => "attribute_not_exists(#history)",
     };
-    let table = match &read.table {
-        Some(table) => {
-            request = request.expression_attribute_values(":readId", s(&table.id));
-            "#id = :readId"
-        }
-        None => {
-            request = request.expression_attribute_values(":text", s("S"));
-            "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text))"
-        }
+    let table = if let Some(table) = &read.table {
+        request = request.expression_attribute_values(":readId", s(&table.id));
+        "#id = :readId"
+    } else {
+        request = request.expression_attribute_values(":text", s("S"));
+        "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text))"
     };
     request
         .update_expression(set)
