@@ -82,8 +82,8 @@ impl Envelope {
     /// | id | sent |
     /// |---|---|
     /// | `RequestId` of the update | its `RequestSentAt`, or the times of its envelopes and its message |
-    /// | `id` of an `EventBridge` event | `time` of the event |
-    /// | `MessageId` of an SNS notification | `Timestamp` of the notification |
+    /// | `id` of an `EventBridge` event | `time` of the event, otherwise up to 30 h before the message: several queues can deliver it |
+    /// | `MessageId` of an SNS notification | `Timestamp` of the notification, otherwise likewise |
     /// | id of a queue message | `SentTimestamp` of the message |
     /// | id of an invocation | since the start of its trace, if this is a later attempt |
     ///
@@ -104,7 +104,8 @@ impl Envelope {
                     of_all = of_all.into_iter().chain(sent).reduce(SentAt::or);
                     source = envelope.source.or(source);
                     if let Some(inner_id) = envelope.id {
-                        (id, sent_at) = (inner_id, sent.or(sent_at));
+                        let of_any = carrier.sent.map(SentAt::by_any_carrier);
+                        (id, sent_at) = (inner_id, sent.or(of_any).or(sent_at));
                     }
                 }
                 Opened::Update(json) => {

@@ -40,7 +40,13 @@ pub const IMAGE: &str = "Image";
 /// Attribute with the compressed version, or with one part of it, binary.
 pub const IMAGE_DEFLATE: &str = "ImageDeflate";
 /// Attributes beside a compressed version, for filters of requests and of streams.
-pub const PLAIN: [&str; 4] = [names::REQUEST_ID, names::RECORDED_AT, names::ACTOR, names::DELETED];
+pub const PLAIN: [&str; 5] = [
+    names::REQUEST_ID,
+    names::REQUEST_PAYLOAD,
+    names::RECORDED_AT,
+    names::ACTOR,
+    names::DELETED,
+];
 /// Maximum size in bytes of a [`PLAIN`] value. A larger one is compressed with the others.
 const MAX_PLAIN_BYTES: usize = 1024;
 /// Bytes that a plain form leaves free, in case that `DynamoDB` counts a value differently.

@@ -14,7 +14,7 @@
 //! `RequestsDropped` that a writer of this project created has its request in the map. Neither `RequestsDropped` nor
 //! `RequestsSince` ever decreases. Without them, the map is complete. None of these attributes is part of a version item.
 
-use std::{collections::HashMap, fmt, str::FromStr};
+use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
 
 use thiserror::Error;
 
@@ -24,11 +24,15 @@ use super::{
     names,
     number::Decimal,
     payload::Payload,
+    recorded_at::RecordedAt,
     request_id::{RequestHash, RequestId},
     sent_at::{self, MAX_CLOCK_DIFFERENCE},
     time::EpochMillis,
     version::Version,
 };
+
+/// Maximum difference between the clocks of two writers and that of a sender.
+const CLOCK_DIFFERENCES: Duration = MAX_CLOCK_DIFFERENCE.saturating_mul(3);
 
 /// Minimum number of an entity's last requests that its latest item holds, from 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +208,16 @@ pub fn since(latest: &Item) -> Option<EpochMillis> {
         .map(EpochMillis::new)
 }
 
+/// Returns the `RequestsSince` of a latest item whose requests all count as dropped, at this time of the writer's clock: the
+/// request of an update can have been sent by a clock that is ahead of it, or with a claimed time in the future.
+pub fn since_all(latest: Option<&Item>, now: RecordedAt) -> EpochMillis {
+    let recorded = latest.and_then(RecordedAt::of_latest);
+    let now = recorded.map_or(now, |recorded| recorded.max(now)).next_milli();
+    let known = [latest.and_then(since), latest.and_then(ahead)];
+    let bound = sent_at::after(now, CLOCK_DIFFERENCES);
+    known.into_iter().flatten().fold(bound, EpochMillis::max)
+}
+
 /// Returns the latest time that a sender claimed when it was in the future.
 pub fn ahead(latest: &Item) -> Option<EpochMillis> {
     number(latest.get(names::REQUESTS_AHEAD)?)?
@@ -236,8 +250,7 @@ impl Dropped {
         removed: &[(String, AttributeValue)],
         now: EpochMillis,
     ) -> Self {
-        // The clocks of two writers and that of a sender.
-        let limit = sent_at::after(now, 3 * MAX_CLOCK_DIFFERENCE);
+        let limit = sent_at::after(now, CLOCK_DIFFERENCES);
         let limit = ahead(latest_item).map_or(limit, |ahead| ahead.max(limit));
         let removed: Vec<_> = removed
             .iter()

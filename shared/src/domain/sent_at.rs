@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | `SentTimestamp` of a queue message | the same for each delivery | the same |
 //! | `time` of an event, `Timestamp` of a notification | the same for each carrier | the same |
+//! | an id of an event or a notification that has no time | 30 h before `SentTimestamp` of its message: another message can have it | `SentTimestamp` |
 //! | a claim of the sender, start of an invocation | 10 s before it: the sender's clock and the writer's | clock of the writer |
 //!
 //! A claimed time after the time of its carrier is wrong. It is replaced by the carrier's time less [`MAX_DELAY`]. A later carrier of
@@ -57,6 +58,15 @@ impl SentAt {
         Self {
             is_claimed: true,
             ..Self::exactly(time)
+        }
+    }
+
+    /// Returns the bounds of an update that other carriers can deliver, too, and that names no time. `carrier` is the time of
+    /// the queue message that delivers it.
+    pub fn by_any_carrier(carrier: EpochMillis) -> Self {
+        Self {
+            earliest: before(carrier, MAX_DELAY),
+            ..Self::exactly(carrier)
         }
     }
 

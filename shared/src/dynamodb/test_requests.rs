@@ -448,9 +448,7 @@ async fn write_transaction() {
         let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
             form: form(match ledger {
-                Some(_) => RecentRequests::Marker {
-                    since: now().next_milli(),
-                },
+                Some(_) => RecentRequests::in_marker(&update, now(), stored),
                 None => RecentRequests::fitting(&update, Window::default(), now(), stored, false).unwrap(),
             }),
             is_absent: stored.is_none(),

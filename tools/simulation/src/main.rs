@@ -384,9 +384,9 @@ mod tests {
             let runs = [(); 2].map(|()| {
                 let mut evidence = world::run(&schedule, None).unwrap();
                 for written in &mut evidence.stream {
-                    // The database generates both ids randomly. A record in quarantine contains an `eventID`.
+                    // The database generates these ids randomly. A record in quarantine contains an `eventID`.
                     written.record["eventID"].take();
-                    for name in ["Record", "TableId"] {
+                    for name in ["Record", "TableId", "HistoryTableId"] {
                         if let Some(random) = written.record.pointer_mut(&format!("/dynamodb/NewImage/{name}")) {
                             random.take();
                         }

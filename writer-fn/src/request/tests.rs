@@ -86,6 +86,10 @@ fn the_time_belongs_to_the_source_of_the_id() {
         let time = "1970-01-01T00:00:01.500Z";
         json!({"Type": "Notification", "MessageId": "s", "Timestamp": time, "Message": message.to_string()})
     };
+    let without = |mut body: Value, name: &str| {
+        body.as_object_mut().unwrap().remove(name);
+        body
+    };
     let hours = |hours: i64| hours * 3_600_000;
     // The event claims to be of the second 2, and the notification of 1.5.
     for (body, sent, earliest, latest) in [
@@ -98,6 +102,9 @@ fn the_time_belongs_to_the_source_of_the_id() {
         (bridge(&update), 3000, 2000, 2000),
         (bridge(&own), 3000, 2000, 3000),
         (sns(&update), 3000, 1500, 1500),
+        // Without a time, another queue can have delivered it.
+        (without(bridge(&update), "time"), 3000, 3000 - hours(30), 3000),
+        (without(sns(&update), "Timestamp"), 3000, 3000 - hours(30), 3000),
         (sns(&bridge(&update)), 3000, 2000, 2000),
         // Times after the message was sent.
         (named.clone(), 1000, 1000 - hours(30), 1000 + hours(30)),

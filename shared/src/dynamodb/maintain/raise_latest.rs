@@ -98,13 +98,16 @@ impl Store {
             None => now,
         };
         // Nor does this one, unless it was taken from a time far ahead: a claimed time can be later than the clock.
-        let since = stored.as_ref().and_then(recent_requests::since);
-        let since = since.map(|since| since.min(after(recorded.next_milli(), MAX_DELAY)));
+        let since = recent_requests::since_all(stored.as_ref().filter(|_| !is_ahead), recorded);
+        let of_item = stored
+            .as_ref()
+            .and_then(|stored| recent_requests::since(stored).max(recent_requests::ahead(stored)));
+        let of_item = of_item.map(|since| since.min(after(recorded.next_milli(), MAX_DELAY)));
         let raised = Raised {
             from,
             to,
             requests: entries,
-            since: since.map_or(recorded.next_milli(), |since| since.max(recorded.next_milli())),
+            since: of_item.map_or(since, |of_item| of_item.max(since)),
             // A version that history has keeps its time.
             recorded: match self.version_item(entity, to, true).await? {
                 Some(_) => None,

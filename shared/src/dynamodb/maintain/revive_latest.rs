@@ -7,7 +7,12 @@ use aws_sdk_dynamodb::{
 
 use crate::{
     domain::{
-        AttributeValue, Item, attributes::same_item, entity::EntityId, names, recent_requests::Window, version::Version,
+        AttributeValue, Item,
+        attributes::same_item,
+        entity::EntityId,
+        names,
+        recent_requests::{self, Window},
+        version::Version,
     },
     dynamodb::{Store, client::error::ServiceError},
 };
@@ -61,8 +66,8 @@ impl Store {
     ) -> Result<Item, ServiceError> {
         let requests = self.requests_from_history(entity, version, window).await?;
         let mut latest = latest.clone();
-        let since = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
-        let since = since.next_milli().get().to_string();
+        let newest = requests.newest.map_or(self.now(), |newest| newest.max(self.now()));
+        let since = recent_requests::since_all(None, newest).get().to_string();
         latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
         latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
         latest.insert(

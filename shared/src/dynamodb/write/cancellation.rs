@@ -27,6 +27,8 @@ pub(crate) fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) 
 pub(crate) enum Race {
     /// The latest item has changed, or another transaction is in progress.
     Lost,
+    /// The same transaction is in progress: it can still be applied.
+    InProgress,
     /// The request has a marker: it was applied before.
     AlreadyApplied(Option<Marker>),
     /// The latest item has not changed, but its next version exists.
@@ -65,7 +67,7 @@ pub(crate) fn race<R>(
             }
             failed(version_item).then_some(Race::Taken)
         }
-        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::Lost),
+        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::InProgress),
         _ => None,
     }
 }

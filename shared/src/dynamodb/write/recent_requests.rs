@@ -29,8 +29,10 @@ use crate::{
 pub enum RecentRequests {
     /// In a marker of the ledger. An existing map is read but not changed, and has dropped this request.
     Marker {
-        /// Time after the update.
+        /// Time before which all requests were sent, with this one.
         since: EpochMillis,
+        /// Time that the sender claims and that is in the future, unless the latest item has a later one.
+        ahead: Option<EpochMillis>,
     },
     /// In the existing map, which has room.
     Add {
@@ -137,11 +139,7 @@ impl RecentRequests {
             let is_current = |(item, version)| !matches!(Writer::of(item, version), Writer::Stale(_));
             let last = latest.filter(|item| version.is_some_and(|version| is_current((*item, version))));
             let last = last.and_then(recent_requests::last_request);
-            let recorded = latest.and_then(RecordedAt::of_latest);
-            let since = latest.map(|latest| {
-                let now = recorded.map_or(now, |recorded| recorded.max(now)).next_milli();
-                recent_requests::since(latest).map_or(now, |since| since.max(now))
-            });
+            let since = latest.map(|latest| recent_requests::since_all(Some(latest), now));
             let latest = version;
             return Ok(Self::Create {
                 request,
@@ -166,6 +164,27 @@ impl RecentRequests {
         })
     }
 
+    /// Returns the form of an update whose request is in a marker of the ledger.
+    pub fn in_marker(update: &Update, now: RecordedAt, stored: Option<&Item>) -> Self {
+        let sent = update.sent_at.map(|sent| bounded(sent, now));
+        let since = recent_requests::since_all(stored, now);
+        let claimed = sent.filter(|sent| sent.is_ahead).and_then(|sent| sent.latest);
+        let known = stored.and_then(recent_requests::ahead);
+        Self::Marker {
+            since: sent
+                .and_then(|sent| sent.latest)
+                .map_or(since, |latest| since.max(latest)),
+            ahead: claimed.filter(|ahead| known.is_none_or(|known| known < *ahead)),
+        }
+    }
+
+    fn ahead(&self) -> Option<EpochMillis> {
+        match self {
+            Self::Marker { ahead, .. } => *ahead,
+            _ => self.request()?.ahead,
+        }
+    }
+
     /// Returns the payload of the update, `None` if the form does not contain it.
     pub(crate) fn payload(&self) -> Option<&Payload> {
         self.request().map(|request| &request.payload)
@@ -182,7 +201,7 @@ impl RecentRequests {
     pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
         let requests = stored.and_then(recent_requests::requests_of);
         let latest_stored = stored.filter(|stored| stored.contains_key(names::LATEST));
-        let ahead = self.request().and_then(|request| request.ahead);
+        let ahead = self.ahead();
         let known = stored.and_then(recent_requests::ahead);
         if ahead.zip(known).is_some_and(|(ahead, known)| known >= ahead) {
             return false;
@@ -227,7 +246,7 @@ impl RecentRequests {
                 .name("#dropped", names::REQUESTS_DROPPED)
                 .value(":since", n(since.get()));
         };
-        if let Some(ahead) = self.request().and_then(|request| request.ahead) {
+        if let Some(ahead) = self.ahead() {
             expression
                 .set("#ahead = :ahead")
                 .condition("(attribute_not_exists(#ahead) OR #ahead < :ahead)")
@@ -235,7 +254,7 @@ impl RecentRequests {
                 .value(":ahead", n(ahead.get()));
         }
         match self {
-            Self::Marker { since } => {
+            Self::Marker { since, .. } => {
                 set_since(expression, since);
                 expression.set("#dropped = if_not_exists(#latest, :zero) + :one");
             }

@@ -69,6 +69,7 @@ impl Store {
             Idempotency::Recent(window) => window,
             Idempotency::Ledger(_) => Window::default(),
         };
+        let first = self.now();
         let mut has_no_versions = false;
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
@@ -140,6 +141,12 @@ impl Store {
             };
             match cancellation::race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
                 Some(cancellation::Race::Lost) => {}
+                // As after no response.
+                Some(cancellation::Race::InProgress) => {
+                    if retention.is_none() {
+                        guard = guard.after_unanswered(first);
+                    }
+                }
                 Some(cancellation::Race::AlreadyApplied(marker)) => {
                     let applied = match marker {
                         Some(marker) => Some(ledger::applied_version(update, &marker)?),
@@ -296,9 +303,7 @@ fn form_of(
     Ok(Form {
         recent_requests: match options.idempotency {
             Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, false)?,
-            Idempotency::Ledger(_) => RecentRequests::Marker {
-                since: stamp.time(stored).next_milli(),
-            },
+            Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored),
         },
         stamp,
         guard: Guard::default(),

@@ -20,7 +20,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, at_second, entity, put_version};
+use testkit::database::{Database, at_second, entity, mode, put_version};
 
 const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
@@ -137,6 +137,61 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
                 }
             }
         }
+    }
+}
+
+/// The requests of versions that have no entry in the map count as sent at the latest time that is possible: writers' clocks can be
+/// behind that of the queue, and a sender can claim a time in the future.
+#[tokio::test]
+async fn a_late_delivery_is_detected_beside_requests_without_an_entry() {
+    const T: u64 = 1_795_328_688;
+    let database = Database::start().await;
+    let time = |second: u64| EpochMillis::new(i64::try_from(second * 1000).unwrap());
+    let ledger = WriteOptions {
+        idempotency: Idempotency::Ledger(Retention::default()),
+        ..mode(WriteMode::Stream)
+    };
+    let recent = recent(WriteMode::Stream, 10);
+    let exactly = (SentAt::exactly(time(T)), T - 4, T + 60);
+    let claimed = (SentAt::claimed(time(T + 3600)), T, T + 7200);
+    for (name, (sent, applied_at, again_at), first, others, removes_map) in [
+        ("MapRemoved", exactly, recent, recent, true),
+        ("MapRemovedAfterClaim", claimed, recent, recent, true),
+        ("Ledger", exactly, ledger, ledger, false),
+        ("LedgerAfterClaim", claimed, ledger, ledger, false),
+        ("LedgerLater", claimed, recent, ledger, false),
+    ] {
+        let store = database.store(name, 1).await;
+        let send = async |second: u64, id: &str, sent: Option<SentAt>, options: WriteOptions| {
+            let mut update = Update::parse(json!({"ID": "E", "A": id}), id, Ordering::Arrival).unwrap();
+            update.sent_at = sent;
+            testkit::database::write(&at_second(&store, second), &update, options).await
+        };
+        assert_eq!(send(T - 10, "first", None, recent).await, Ok(written(1)));
+        assert_eq!(send(applied_at, "u", Some(sent), first).await, Ok(written(2)));
+        // More than the map holds.
+        for other in 3..30 {
+            let at = applied_at + if other == 3 { 1 } else { 2 };
+            assert_eq!(
+                send(at, &format!("r-{other}"), None, others).await,
+                Ok(written(other)),
+                "{name}"
+            );
+        }
+        if removes_map {
+            let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
+            let mut latest = serde_json::to_value(latest).unwrap();
+            latest.as_object_mut().unwrap().remove(names::RECENT_REQUESTS);
+            latest.as_object_mut().unwrap().remove(names::REQUESTS_SINCE);
+            latest.as_object_mut().unwrap().remove(names::REQUESTS_DROPPED);
+            database.put(name, latest).await;
+            assert_eq!(send(applied_at + 2, "x", None, recent).await, Ok(written(30)), "{name}");
+        }
+        assert_eq!(
+            send(again_at, "u", Some(sent), recent).await,
+            Ok(duplicate(2)),
+            "{name}"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use shared::{
 };
 use testkit::database;
 
-use crate::support::{invoke, item, settled, start_with, template, write};
+use crate::support::{RunningStack, invoke, item, settled, start_with, template, write};
 
 const PARAMETERS: [(&str, &str); 2] = [("HistoryTable", "own"), ("HistoryCompression", "deflate")];
 
@@ -32,7 +32,7 @@ async fn each_write_mode_stores_compressed_versions() {
         }
         assert_eq!(write(&stack, json!({"ID": "Small#1"})).await.0, "Written");
         settled(&stack).await;
-        let history = database::items(&stack.client(), stack.store.history_table()).await;
+        let history = versions(&stack).await;
         let mut forms: Vec<_> = history
             .iter()
             .map(|item| (item["PK"]["S"].as_str().unwrap(), item.get("ImageDeflate").is_some()))
@@ -57,6 +57,13 @@ async fn each_write_mode_stores_compressed_versions() {
     }
 }
 
+/// Returns the items of the history table, without the one that names its owner.
+async fn versions(stack: &RunningStack) -> Vec<Value> {
+    let mut items = database::items(&stack.client(), stack.store.history_table()).await;
+    items.retain(|item| item["PK"]["S"] != "#vzero");
+    items
+}
+
 /// A record that is delivered again finds its version, although the version is stored in the other form.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redelivered_record_equals_a_version_in_the_other_form() {
@@ -77,7 +84,7 @@ async fn a_redelivered_record_equals_a_version_in_the_other_form() {
     database::put_into(&client, history, serde_json::to_value(&plain).unwrap()).await;
     let response = invoke(&stack, "stream-fn", &record).await;
     assert_eq!(response["batchItemFailures"], json!([]));
-    let stored = database::items(&client, history).await;
+    let stored = versions(&stack).await;
     assert_eq!(stored.len(), 1, "nothing is in quarantine");
     assert!(stored[0].get("Image").is_some());
 }

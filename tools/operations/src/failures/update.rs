@@ -122,7 +122,7 @@ pub fn check(body: &str, message_id: &str) -> Result<(), InvalidEvent> {
 struct Named {
     id: bool,
     /// The time of the envelope that has the id.
-    time: bool,
+    time: Option<EpochMillis>,
 }
 
 impl Named {
@@ -132,7 +132,7 @@ impl Named {
         match text(envelope, id) {
             Some(_) => Self {
                 id: true,
-                time: time.is_some_and(|time| EpochMillis::parse_iso(time).is_ok()),
+                time: time.and_then(|time| EpochMillis::parse_iso(time).ok()),
             },
             None => self,
         }
@@ -165,7 +165,10 @@ fn identify(value: &mut Value, named: Named, origin: Option<Origin>) -> Option<b
 
 fn insert(update: &mut Map<String, Value>, named: Named, origin: Origin) -> bool {
     let id = (!named.id).then_some(origin.message_id);
-    let time = origin.sent_at.filter(|_| !named.time);
+    // A time after that of the first message is wrong, and the next message cannot see it.
+    let sent = origin.sent_at.and_then(|sent| EpochMillis::parse_iso(sent).ok());
+    let is_named = named.time.is_some_and(|time| sent.is_none_or(|sent| time <= sent));
+    let time = origin.sent_at.filter(|_| !is_named);
     let mut is_changed = false;
     for (name, value) in [(names::REQUEST_ID, id), (REQUEST_SENT_AT, time)] {
         let is_missing = update.get(name).is_none_or(Value::is_null);

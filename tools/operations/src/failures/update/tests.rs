@@ -34,6 +34,11 @@ fn sns(message: &Value) -> Value {
     json!({"Type": "Notification", "MessageId": "sns", "Timestamp": "2026-01-01T00:00:00.000Z", "Message": message.to_string()})
 }
 
+fn later(mut body: Value) -> Value {
+    body["time"] = json!("2026-01-04T00:00:00Z");
+    body
+}
+
 fn without(mut body: Value, name: &str) -> Value {
     body.as_object_mut().unwrap().remove(name);
     body
@@ -68,6 +73,8 @@ fn an_update_is_sent_with_what_identifies_it() {
             without(sns(&without(bridge(&plain), "id")), "MessageId"),
             without(sns(&without(bridge(&both), "id")), "MessageId"),
         ),
+        // Its time is after that of the message, which the next message cannot see.
+        (later(bridge(&plain)), later(bridge(&timed))),
         // It has an id and no time.
         (without(bridge(&plain), "time"), without(bridge(&timed), "time")),
         (without(sns(&plain), "Timestamp"), without(sns(&timed), "Timestamp")),
