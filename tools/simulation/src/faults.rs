@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 65] = [
+pub(crate) const NAMES: [&str; 66] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -23,6 +23,7 @@ pub(crate) const NAMES: [&str; 65] = [
     "killed-before",
     "latest-item-deleted",
     "latest-item-put",
+    "latest-item-replaced",
     "lossy",
     "malformed-record",
     "mapping-stopped",

@@ -193,6 +193,8 @@ pub(crate) enum StepKind {
     OtherProgram { entity: String, value: usize },
     /// As [`Self::OtherProgram`], which also writes a `RecordedAt` that is this many milliseconds ahead.
     FarAhead { entity: String, millis: u64 },
+    /// Another program replaces v0, with the next number and no other attribute of this project.
+    PutLatest { entity: String, content: Content },
     /// An operator deletes v0, and creates it again or leaves that to the next update.
     DeleteLatest { entity: String, create: bool },
     /// An operator writes a version item, `ahead` of the latest version.
@@ -215,6 +217,19 @@ pub(crate) enum StepKind {
     Deploy,
     /// An operator runs a command.
     Command(Command),
+}
+
+/// Attributes of a latest item that another program puts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// A number.
+    Small,
+    /// Many attributes, up to the size limit of an item: their version has to be compressed.
+    Attributes,
+    /// Bytes that do not compress, up to the size limit of an item: their version has to be in parts.
+    Bytes,
+    /// An attribute with the name of that of a compressed version.
+    ImageDeflate,
 }
 
 /// A command of an operator.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use shared::{
     config::Config,
     domain::{
+        Item,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
         quarantine::records_of,
@@ -302,7 +303,7 @@ impl<'a> World<'a> {
     }
 
     /// Reads the versions of each entity. Faults of these reads leave keys unprocessed.
-    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, ReadError>>, SimulationError> {
+    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<(u64, Item)>, ReadError>>, SimulationError> {
         let mut read = BTreeMap::new();
         // A latest item that an operator wrote has no version.
         let is_latest = |item: &&Value| item["SK"]["S"] == LATEST_KEY && item.get("Latest").is_some();
@@ -353,13 +354,14 @@ impl<'a> World<'a> {
         Ok(read)
     }
 
-    async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, ReadError> {
+    async fn history(&self, entity: &EntityId) -> Result<Vec<(u64, Item)>, ReadError> {
         let history = self.reader.current().history(entity, HistoryQuery::default()).await?;
         let views = match history {
             Some(history) => history.collect().await?,
             None => Vec::new(),
         };
-        Ok(views.iter().map(|view| view.version.get()).collect())
+        let read = views.into_iter().map(|view| (view.version.get(), view.attributes));
+        Ok(read.collect())
     }
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {

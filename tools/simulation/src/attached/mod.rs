@@ -31,8 +31,11 @@ use crate::{
     schedule::{ChangeKind, HISTORY, Schedule, TABLE},
     setup,
     stream::Written,
+    upstream::incompressible,
 };
 
+/// Bytes that fit into no version item, also compressed.
+const LARGE_BYTES: usize = 409_500;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
 
 struct Simulated;
@@ -157,7 +160,7 @@ impl<'a> World<'a> {
                 ChangeKind::Large(value) => {
                     let mut item = key.clone();
                     item["State"] = state(value);
-                    item[check::LARGE] = json!({"B": large(self.schedule.seed, value)});
+                    item[check::LARGE] = json!({"B": incompressible(self.schedule.seed.wrapping_add(u64::from(value)), LARGE_BYTES)});
                     ("PutItem", json!({"TableName": TABLE, "Item": item}))
                 }
                 ChangeKind::Update(value) => ("UpdateItem", update("State", state(value))),
@@ -258,14 +261,6 @@ impl<'a> World<'a> {
             }
         }
     }
-}
-
-/// Returns bytes that fit into no version item, also compressed, in base64.
-fn large(seed: u64, state: u8) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const TEXT: usize = 409_500 / 3 * 4;
-    let mut rng = fastrand::Rng::with_seed(seed.wrapping_add(u64::from(state)));
-    (0..TEXT).map(|_| char::from(DIGITS[rng.usize(..64)])).collect()
 }
 
 fn config() -> Result<Config, SimulationError> {

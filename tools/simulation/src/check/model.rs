@@ -354,8 +354,10 @@ impl<'a> Check<'a> {
             // Another program leaves it unchanged.
             let is_own = text(image, "/RecordedVersion/N") == number.to_string();
             let by_operator = written.author == Author::Operator;
-            // An operator has put it without a command.
-            let is_put = written.author == Author::Other && text(record, "/eventName") == "INSERT";
+            // An operator has put it without a command, or another program has replaced it. Otherwise that sets one attribute.
+            let is_replaced = text(record, "/eventName") == "MODIFY" && image.get("OtherValue").is_none();
+            let is_put =
+                written.author == Author::Other && (is_replaced || text(record, "/eventName") == "INSERT");
             let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
             let mut version = state.version + 1;
             let is_missing =
@@ -377,6 +379,8 @@ impl<'a> Check<'a> {
                 self.add(2, format!("{name}: v0 has the number {number}, which is no version"));
             }
             if by_operator || is_put {
+                // Without its recent requests.
+                entity.deletions += usize::from(is_put && is_replaced);
                 (state.version, state.attributes) = (number, plain.clone());
             } else {
                 if number != version {

@@ -88,9 +88,26 @@ impl Check<'_> {
             let kept = |version: &u64| from_floor(version) || !marked.contains(version);
             let stored: Vec<_> = unpruned.iter().copied().filter(from_floor).collect();
             let unmarked: Vec<_> = unpruned.iter().copied().filter(kept).collect();
-            match read {
-                Ok(read) if [&stored, &unpruned, &unmarked].contains(&read) => {}
-                read => self.add(1, format!("{entity}: a reader sees {read:?} instead of {stored:?}")),
+            let read = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    self.add(1, format!("{entity}: a reader gets {error:?}"));
+                    continue;
+                }
+            };
+            let numbers: Vec<_> = read.iter().map(|(version, _)| *version).collect();
+            if ![&stored, &unpruned, &unmarked].contains(&&numbers) {
+                self.add(1, format!("{entity}: a reader sees {numbers:?} instead of {stored:?}"));
+            }
+            for (version, attributes) in read {
+                let key = self.key(*version);
+                let item = items().find(|item| text(item, "/SK/S") == key);
+                // The latest version can be read from v0 alone.
+                let Some(item) = item else { continue };
+                let is_stored = |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
+                if !attributes.iter().all(is_stored) {
+                    self.add(1, format!("{entity} v{version}: a reader sees another state"));
+                }
             }
         }
     }

@@ -51,6 +51,8 @@ pub(crate) enum Mutation {
     AttachedLate,
     /// The conditions on the put of a version item, and the rule that a statement does not overwrite
     Condition,
+    /// The compression of a version that does not fit otherwise: it is as large as before
+    ForcedCompression,
     /// The put into quarantine: the record is stored under another key
     Quarantine,
     /// The guard of an update that is sent again: the map may have dropped requests since the latest item was read
@@ -110,6 +112,8 @@ pub(crate) enum Mutation {
     AboveLatest,
     /// The id of the table that a layout belongs to: it is the same for all tables
     CopiedLayout,
+    /// The further parts of a large version, as they are read: there are none
+    Parts,
     /// The keys that a read leaves unprocessed: there are none
     UnprocessedKeys,
     // Invocations, and times of operators.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::domain::{
     attached::item::LATE_PREFIX,
-    keys::{FLOOR_KEY, LATEST_KEY},
+    keys::{FLOOR_KEY, LATEST_KEY, PART_PREFIX},
     purge_marker,
     version::Version,
 };
@@ -49,6 +49,13 @@ pub(super) fn change(
                 let is_entry = |item: &Value| item["SK"]["S"].as_str().is_some_and(|key| key.starts_with(LATE_PREFIX));
                 items.retain(|item| !is_entry(item));
             }
+        }
+        (Mutation::Parts, "GetItem")
+            if response["Item"]["SK"]["S"]
+                .as_str()
+                .is_some_and(|key| key.starts_with(PART_PREFIX)) =>
+        {
+            remove(response, "Item");
         }
         (Mutation::HistoryWait, "BatchGetItem") if is_writer => {
             let keys = keys(request);

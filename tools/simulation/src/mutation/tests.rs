@@ -56,6 +56,11 @@ fn each_mutation_changes_the_requests_of_the_product() {
                     mutation.response(&operation, Some(&sender.caller()), &request, &mut response);
                     assert_ne!(response, original, "{name}: {file}");
                 }
+                Example::Body(operation, original) => {
+                    let mut body = original.clone();
+                    mutation.request(operation, &mut body);
+                    assert_ne!(body, original, "{name}");
+                }
                 Example::Event(original) => {
                     let mut event = original.clone();
                     mutation.event(&mut event);

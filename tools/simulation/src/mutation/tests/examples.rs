@@ -15,6 +15,8 @@ pub(super) enum Example {
     DelayedRequest(&'static str, &'static str),
     /// The request of a snapshot, and its response, which a function receives.
     Response(Sender, &'static str, Value),
+    /// A request with this operation and body.
+    Body(&'static str, Value),
     Event(Value),
     Record(Value),
     /// A change that its own test covers.
@@ -24,6 +26,9 @@ pub(super) enum Example {
     /// A batch that the function does not accept.
     Batch(Value),
 }
+
+/// A compressed image of 32 levels.
+const DEEP: &str = "eJyrVnJUsqpW8lGyih6aZLCSlVKFUm0sRbAWAOBHUQM=";
 
 #[derive(Clone, Copy)]
 pub(super) enum Sender {
@@ -45,7 +50,7 @@ impl Sender {
 /// Returns what each mutation must change. A new mutation needs an example.
 #[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
-    use Example::{Batch, DelayedRequest, Event, Failures, Record, Request, Response, Time};
+    use Example::{Batch, Body, DelayedRequest, Event, Failures, Record, Request, Response, Time};
     use Mutation as M;
     let version =
         json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}});
@@ -81,6 +86,15 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Request("put_versions", "v10"),
             Request("write_transaction", "v7"),
         ],
+        M::ForcedCompression => vec![Body(
+            "PutItem",
+            json!({"Item": {"SK": {"S": "v1"}, "ImageDeflate": {"B": DEEP}}}),
+        )],
+        M::Parts => vec![Response(
+            Sender::Stream,
+            "get_item",
+            json!({"Item": {"SK": {"S": "part#v7#2"}, "ImageDeflate": {"B": "AAAA"}}}),
+        )],
         M::Quarantine => vec![Request("quarantine", "lost#")],
         M::RequestsSince => vec![Request(
             "recent_requests_replace",
