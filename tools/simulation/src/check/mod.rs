@@ -22,10 +22,11 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::domain::{keys::VersionDigits, ledger::Retention, recorded_at::RecordedAt, version::Version};
+use shared::domain::{keys::{LATEST_KEY, VersionDigits}, ledger::Retention, recorded_at::RecordedAt, version::Version};
 
 use self::model::Image;
 use crate::{
+    caller::Author,
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
@@ -72,6 +73,7 @@ impl Check<'_> {
     fn all(&mut self) {
         let entities = self.entities();
         self.check_single_writes();
+        self.check_recorded();
         self.check_documents();
         self.check_invalid_records();
         for (name, entity) in &entities {
@@ -173,6 +175,29 @@ impl Check<'_> {
                 invocations.count() <= 1
             }
             _ => true,
+        }
+    }
+
+    /// 7: Each version item has a time, also that of another program's version. Only a repair that has no record of the latest version
+    /// stores none.
+    fn check_recorded(&mut self) {
+        let mut latest: HashMap<&str, &str> = HashMap::new();
+        for Written { record, author, .. } in &self.evidence.stream {
+            let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
+            if key == LATEST_KEY {
+                latest.insert(entity, text(record, "/dynamodb/NewImage/Latest/N"));
+            }
+            let Some(version) = self.digits.version_of(key) else { continue };
+            let is_latest = || latest.get(entity).is_some_and(|latest| *latest == version.to_string());
+            let is_known = match author {
+                Author::Operator => !self.schedule.settings.migrates && !is_latest(),
+                Author::Other => false,
+                _ => true,
+            };
+            let is_put = text(record, "/eventName") == "INSERT";
+            if is_known && is_put && text(record, "/dynamodb/NewImage/RecordedAt/S").is_empty() {
+                self.add(7, format!("{entity} {key} has no time"));
+            }
         }
     }
 

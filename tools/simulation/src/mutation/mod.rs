@@ -142,6 +142,8 @@ pub(crate) enum Mutation {
     Filter,
     /// The detection of versions that other programs write: every version looks like one of writer-fn
     OwnVersion,
+    /// The time of a record, by which the version of another program gets its `RecordedAt`: there is none
+    StreamTime,
     // Requests of operators.
     /// The condition that there is no latest item, when one is restored
     Revive,

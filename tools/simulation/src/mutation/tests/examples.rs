@@ -244,6 +244,9 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         M::OwnVersion => vec![Record(json!({
             "dynamodb": {"NewImage": {"Latest": {"N": "2"}, "RecordedVersion": {"N": "1"}}},
         }))],
+        M::StreamTime => vec![Record(
+            json!({"dynamodb": {"ApproximateCreationDateTime": 1, "NewImage": {"Latest": {"N": "2"}}}}),
+        )],
         M::Revive => vec![Request("revive_latest", "v0"), Request("move_latest", "v00")],
         M::Raise => vec![
             Request("raise_latest", "(#latest = :from OR attribute_exists(#latest))"),
