@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use operations::{migrate, prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
-use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
+use shared::{
+    domain::version::Version,
+    dynamodb::{HistoryTable, maintain::purge::DEFAULT_WAIT},
+};
 use writer_fn::request::Carrier;
 
 use crate::{
@@ -20,7 +23,7 @@ use crate::{
         result::OperatorResult,
     },
     queue::DeadLetter,
-    schedule::{BACKFILLED, Command, TABLE},
+    schedule::{BACKFILLED, Command, HISTORY, TABLE},
     setup::config,
     upstream::Upstream,
 };
@@ -105,6 +108,10 @@ impl Upstream<'_> {
                 self.connector.count("backfill");
                 self.backfill(TABLE).await
             }
+            Command::AdoptTable => {
+                self.connector.count("table-adopted");
+                operators.adopt(HISTORY).await
+            }
             Command::PurgeCopy { entity } => {
                 self.connector.count("table-copied");
                 // It exists if the command is repeated.
@@ -122,6 +129,10 @@ impl Upstream<'_> {
     /// Stores the layout of the first deployment, as writer-fn does at its start.
     pub(crate) async fn claim_layout(&self) {
         let first = match self.schedule.settings.migrates {
+            _ if self.schedule.settings.rolled_back => self.new_layout.clone().with_history(Some(HistoryTable {
+                name: "RolledBack".to_owned(),
+                is_migrating: false,
+            })),
             true => self.new_layout.clone().with_history(None),
             false => self.new_layout.clone(),
         };

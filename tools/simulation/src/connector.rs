@@ -299,7 +299,7 @@ impl Connector {
             let fault = match scope {
                 Scope::Lossy { percent, .. } => self.draw(|rng| loss(rng, *percent)),
                 Scope::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
-                Scope::Partition(_) => Some(FaultKind::Throttled),
+                Scope::Partition(_) | Scope::LayoutThrottled => Some(FaultKind::Throttled),
                 Scope::Unresponsive => Some(FaultKind::Hang),
                 _ => Some(FaultKind::Denied),
             };

@@ -180,6 +180,7 @@ impl Settings {
             windows: Vec::new(),
             own_history: false,
             compresses: false,
+            rolled_back: false,
             migrates: false,
         }
     }

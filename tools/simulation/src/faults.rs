@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 66] = [
+pub(crate) const NAMES: [&str; 68] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -24,6 +24,7 @@ pub(crate) const NAMES: [&str; 66] = [
     "latest-item-deleted",
     "latest-item-put",
     "latest-item-replaced",
+    "layout-unchecked",
     "lossy",
     "malformed-record",
     "mapping-stopped",
@@ -57,6 +58,7 @@ pub(crate) const NAMES: [&str; 66] = [
     "statements-throttled",
     "stream-denied",
     "success-unanswered",
+    "table-adopted",
     "table-copied",
     "table-unresponsive",
     "throttled",

@@ -60,6 +60,9 @@ pub(crate) struct Settings {
     /// `true` if history has a table of its own.
     #[serde(default)]
     pub(crate) own_history: bool,
+    /// `true` if the first deployment was rolled back, and has left a layout with a history table that does not exist.
+    #[serde(default)]
+    pub(crate) rolled_back: bool,
     /// `true` if versions in a history table are compressed.
     #[serde(default)]
     pub(crate) compresses: bool,
@@ -260,6 +263,8 @@ pub(crate) enum Command {
     Migrate,
     /// Gives the latest items without a number one.
     Adopt,
+    /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.
+    AdoptTable,
     /// Restores a backup to another table, and purges an entity of the copy.
     PurgeCopy {
         entity: String,
@@ -339,8 +344,10 @@ pub(crate) enum FaultKind {
     RedeliveredInPart,
     RedeliveredOutOfOrder,
     BadResponse,
-    /// stream-fn is deployed with another width of version keys.
+    /// The function is deployed with another width of version keys.
     WrongLayout,
+    /// The function is deployed with another table of history.
+    WrongHistory,
 }
 
 impl FaultKind {
@@ -371,7 +378,7 @@ impl FaultKind {
             Self::RedeliveredInPart => "redelivered-in-part",
             Self::RedeliveredOutOfOrder => "redelivered-out-of-order",
             Self::BadResponse => "bad-response",
-            Self::WrongLayout => "wrong-layout",
+            Self::WrongLayout | Self::WrongHistory => "wrong-layout",
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
-    deployment::{Deployed, Deployment},
+    deployment::{Deployed, Deployment, Misdeployed},
     evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
     operators::desk::Desk,
@@ -50,6 +50,7 @@ pub(crate) struct Upstream<'a> {
     /// The table with its history table, as functions see it after the deployment.
     pub(crate) new_layout: Store,
     pub(crate) writers: Deployed<Vec<Writer>>,
+    pub(crate) misdeployed: Misdeployed<Writer>,
     pub(crate) clock: Clock,
     pub(crate) bucket: Bucket,
     pub(crate) mapping_stop: MappingStop,

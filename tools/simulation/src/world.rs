@@ -23,7 +23,7 @@ use shared::{
         recorded_at::RecordedAt,
     },
     dynamodb::{
-        Store,
+        HistoryTable, Store,
         read::{history::HistoryQuery, versions::ReadError},
     },
 };
@@ -36,7 +36,7 @@ use crate::{
     clock::{Clock, ProcessClock},
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
-    deployment::{Deployed, Deployment},
+    deployment::{Deployed, Deployment, Misdeployed},
     error::SimulationError,
     evidence::{AsOf, Evidence, Recovery},
     functions::{StreamFunction, StreamInvoker},
@@ -115,6 +115,9 @@ impl<'a> World<'a> {
                     });
                     writers.collect::<Result<Vec<_>, SimulationError>>()
                 })?,
+                misdeployed: misdeployed(settings, |config| {
+                    writer(&client, config, mutation).with_clock(clock.shifted(0))
+                })?,
                 clock,
                 bucket: Bucket::default(),
                 mapping_stop: MappingStop::default(),
@@ -140,7 +143,9 @@ impl<'a> World<'a> {
                     let config = config(settings, history)?;
                     Ok::<_, SimulationError>(history_writer(&client, &config, mutation).with_clock(clock.shifted(0)))
                 })?,
-                misdeployed(&client, settings, mutation)?.with_clock(clock.shifted(0)),
+                misdeployed(settings, |config| {
+                    history_writer(&client, config, mutation).with_clock(clock.shifted(0))
+                })?,
                 connector.clone(),
                 digits,
             ),
@@ -384,10 +389,15 @@ fn near(rng: &mut Rng, time: RecordedAt) -> RecordedAt {
     }
 }
 
-/// Creates a writer of a deployment. Without the reads of both tables, it does not know that history is being moved.
+/// Returns `true` if a function checks the layout. Without the reads of both tables, it does not know that history is being moved.
+fn checks_layout(mutation: Option<Mutation>, unchecked: Mutation) -> bool {
+    mutation.is_none_or(|mutation| mutation.reads_both_tables() && mutation.checks_layout(unchecked))
+}
+
+/// Creates a writer of a deployment.
 fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Writer {
     let writer = Writer::new(client.clone(), config);
-    match mutation.is_none_or(Mutation::reads_both_tables) {
+    match checks_layout(mutation, Mutation::WriterLayout) {
         true => writer,
         false => writer.with_checked_layout(),
     }
@@ -396,24 +406,27 @@ fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Write
 /// As [`writer`], for stream-fn.
 fn history_writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> HistoryWriter {
     let writer = HistoryWriter::new(client.clone(), config);
-    match mutation.is_none_or(Mutation::reads_both_tables) {
+    match checks_layout(mutation, Mutation::StreamLayout) {
         true => writer,
         false => writer.with_checked_layout(),
     }
 }
 
-/// Creates stream-fn as it is deployed with another width of version keys.
-fn misdeployed(
-    client: &Client,
-    settings: &Settings,
-    mutation: Option<Mutation>,
-) -> Result<HistoryWriter, SimulationError> {
-    let mut config = config(settings, settings.history())?;
-    config.digits = VersionDigits::new(settings.digits + 1).ok_or(SimulationError::InvalidSetting("digits"))?;
-    let writer = HistoryWriter::new(client.clone(), &config);
-    Ok(match mutation.is_none_or(Mutation::checks_layout) {
-        true => writer,
-        false => writer.with_checked_layout(),
+/// Creates a function as it is deployed with other layouts than that of the table.
+fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<Misdeployed<T>, SimulationError> {
+    let history = match settings.own_history {
+        true => None,
+        false => Some(HistoryTable {
+            name: HISTORY.to_owned(),
+            is_migrating: false,
+        }),
+    };
+    let mut config_of_width = config(settings, settings.history())?;
+    let digits = VersionDigits::new(settings.digits + 1);
+    config_of_width.digits = digits.ok_or(SimulationError::InvalidSetting("digits"))?;
+    Ok(Misdeployed {
+        width: create(&config_of_width),
+        history: create(&config(settings, history)?),
     })
 }
 

@@ -22,7 +22,7 @@ use crate::{
     check::Violation,
     clock::Clock,
     connector::Connector,
-    deployment::Deployed,
+    deployment::{Deployed, Misdeployed},
     error::SimulationError,
     functions::{StreamFunction, StreamInvoker, process},
     mapping::{Bucket, FaultySource, KeptPositions, records_of, settings},
@@ -93,7 +93,11 @@ impl<'a> World<'a> {
             schedule,
             function: StreamFunction::attached(
                 Deployed::constant(writer.clone()),
-                writer,
+                // It has no layout.
+                Misdeployed {
+                    width: writer.clone(),
+                    history: writer,
+                },
                 connector.clone(),
                 attached::digits(),
             ),

@@ -26,12 +26,13 @@ use shared::domain::{keys::{LATEST_KEY, VersionDigits}, ledger::Retention, recor
 
 use self::model::Image;
 use crate::{
-    caller::Author,
+    caller::{Author, MISDEPLOYED},
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
     schedule::{Command, Origin, Schedule, Step, StepKind, Update},
     stream::Written,
+    windows::Scope,
 };
 
 /// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
@@ -72,6 +73,7 @@ struct Check<'a> {
 impl Check<'_> {
     fn all(&mut self) {
         let entities = self.entities();
+        self.check_layouts();
         self.check_single_writes();
         self.check_recorded();
         self.check_documents();
@@ -175,6 +177,25 @@ impl Check<'_> {
                 invocations.count() <= 1
             }
             _ => true,
+        }
+    }
+
+    /// 1: A function writes only after it has found the layout of the table to be its own.
+    fn check_layouts(&mut self) {
+        let windows = self.schedule.steps.iter().map(|step| match step.kind {
+            StepKind::Window {
+                scope: Scope::LayoutDenied | Scope::LayoutThrottled,
+                millis,
+            } if step.at == 0 => millis,
+            _ => 0,
+        });
+        let unchecked = Duration::from_millis(windows.max().unwrap_or(0));
+        for Written { record, author, process, at } in &self.evidence.stream {
+            let is_unchecked = matches!(author, Author::Writer(_) | Author::StreamFunction) && *at < unchecked;
+            if is_unchecked || *process == Some(MISDEPLOYED) {
+                let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
+                self.add(1, format!("{entity} {key} was written without a check of the layout"));
+            }
         }
     }
 

@@ -133,6 +133,8 @@ pub(crate) enum Mutation {
     MigrationReads,
     /// The check of the layout by stream-fn
     StreamLayout,
+    /// The check of the layout by writer-fn, which also stores it
+    WriterLayout,
     /// The wait of a migration before its last pass
     MigrationWait,
     /// The wait of a repair for versions that are not in history yet
@@ -277,12 +279,12 @@ impl Mutation {
         self != Self::MigrationReads
     }
 
-    /// Returns `true` if stream-fn checks the layout of the table.
-    pub(crate) fn checks_layout(self) -> bool {
-        if self == Self::StreamLayout {
+    /// Returns `true` if a function checks the layout of the table, unless this mutation removes the check.
+    pub(crate) fn checks_layout(self, unchecked: Self) -> bool {
+        if self == unchecked {
             self.count();
         }
-        self != Self::StreamLayout
+        self != unchecked
     }
 
     /// Returns the wait of a migration before its last pass.

@@ -86,7 +86,11 @@ fn each_mutation_changes_the_requests_of_the_product() {
                         mutation.lag(time),
                     ];
                     let changed = times.iter().filter(|changed| **changed != time).count();
-                    let switches = [mutation.reads_both_tables(), mutation.checks_layout()];
+                    let switches = [
+                        mutation.reads_both_tables(),
+                        mutation.checks_layout(Mutation::StreamLayout),
+                        mutation.checks_layout(Mutation::WriterLayout),
+                    ];
                     let disabled = switches.iter().filter(|is_enabled| !**is_enabled).count();
                     assert_eq!(changed + disabled, 1, "{name}");
                 }
