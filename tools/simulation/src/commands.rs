@@ -16,7 +16,7 @@ use crate::{
     mutation::Mutation,
     operators::{
         backfill::create_source,
-        copy::create_copy,
+        copy::{create_copy, run_on_copy},
         desk::{DEAD_LETTERS, UPDATES},
         queues::Letter,
         repair::RepairOptions,
@@ -112,11 +112,18 @@ impl Upstream<'_> {
                 self.connector.count("table-adopted");
                 operators.adopt(HISTORY).await
             }
-            Command::PurgeCopy { entity } => {
+            Command::UseCopy { entity } => {
                 self.connector.count("table-copied");
                 // It exists if the command is repeated.
                 let _ = create_copy(&self.connector);
-                operators.purge_of_copy(entity).await
+                let before = self.connector.scan(HISTORY).unwrap_or_default();
+                let processed = run_on_copy(&self.connector, &self.schedule.settings, entity).await;
+                let used = Box::pin(operators.use_copy(entity)).await;
+                let after = self.connector.scan(HISTORY).unwrap_or_default();
+                let changed = before.into_iter().filter(|item| !after.contains(item));
+                let changed = changed.map(|item| format!("{} of production was changed", item["SK"]));
+                lock(&self.uses_of_copy).extend(processed.into_iter().chain(changed));
+                used
             }
             Command::Pin { entity, version } => {
                 self.connector.count("pin");

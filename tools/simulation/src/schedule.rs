@@ -265,8 +265,8 @@ pub(crate) enum Command {
     Adopt,
     /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.
     AdoptTable,
-    /// Restores a backup to another table, and purges an entity of the copy.
-    PurgeCopy {
+    /// Restores a backup to another table, runs the functions on the copy, and prunes and purges an entity of it.
+    UseCopy {
         entity: String,
     },
     /// Pins a version, so that pruning keeps it.

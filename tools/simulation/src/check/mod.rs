@@ -26,7 +26,7 @@ use shared::domain::{keys::{LATEST_KEY, VersionDigits}, ledger::Retention, recor
 
 use self::model::Image;
 use crate::{
-    caller::{Author, MISDEPLOYED},
+    caller::{Author, MISDEPLOYED, OF_COPY},
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
@@ -189,10 +189,16 @@ impl Check<'_> {
             } if step.at == 0 => millis,
             _ => 0,
         });
+        for used in &self.evidence.uses_of_copy {
+            self.violations.push(Violation {
+                guarantee: 1,
+                description: format!("a copy of the table: {used}"),
+            });
+        }
         let unchecked = Duration::from_millis(windows.max().unwrap_or(0));
         for Written { record, author, process, at } in &self.evidence.stream {
             let is_unchecked = matches!(author, Author::Writer(_) | Author::StreamFunction) && *at < unchecked;
-            if is_unchecked || *process == Some(MISDEPLOYED) {
+            if is_unchecked || [Some(MISDEPLOYED), Some(OF_COPY)].contains(process) {
                 let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
                 self.add(1, format!("{entity} {key} was written without a check of the layout"));
             }

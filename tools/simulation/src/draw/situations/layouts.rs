@@ -90,12 +90,12 @@ fn without_losses(schedule: &mut Schedule) {
     settings.maximum_record_age = None;
 }
 
-/// An operator restores a backup to another table, and purges an entity of the copy.
+/// An operator restores a backup to another table, runs the functions on it, and prunes and purges an entity of the copy.
 fn copied_table(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.own_history = true;
     schedule.settings.skip_unchanged = false;
     updates(rng, schedule);
     let entity = "e0".to_owned();
     let at = rng.u64(..12 * SECOND);
-    schedule.step(at, 1, StepKind::Command(Command::PurgeCopy { entity }));
+    schedule.step(at, 1, StepKind::Command(Command::UseCopy { entity }));
 }
