@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 68] = [
+pub(crate) const NAMES: [&str; 69] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -43,6 +43,7 @@ pub(crate) const NAMES: [&str; 68] = [
     "record-age-exceeded",
     "record-dropped",
     "recorded-far-ahead",
+    "recorded-in-another-form",
     "redelivered",
     "redelivered-in-part",
     "redelivered-out-of-order",

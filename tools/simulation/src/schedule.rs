@@ -196,6 +196,8 @@ pub(crate) enum StepKind {
     OtherProgram { entity: String, value: usize },
     /// As [`Self::OtherProgram`], which also writes a `RecordedAt` that is this many milliseconds ahead.
     FarAhead { entity: String, millis: u64 },
+    /// As [`Self::OtherProgram`], which also writes this `RecordedAt`, in DynamoDB JSON.
+    OtherTime { entity: String, time: Value },
     /// Another program replaces v0, with the next number and no other attribute of this project.
     PutLatest { entity: String, content: Content },
     /// An operator deletes v0, and creates it again or leaves that to the next update.

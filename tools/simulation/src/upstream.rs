@@ -134,14 +134,13 @@ impl Upstream<'_> {
             }
             StepKind::FarAhead { entity, millis } => {
                 let time = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis() + millis));
-                let update = json!({
-                    "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
-                    "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
-                    "ConditionExpression": "attribute_exists(Latest)",
-                    "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": {"S": time.to_string()}},
-                });
-                if self.connector.send("UpdateItem", update).is_ok() {
+                if self.set_time(entity, &json!({"S": time.to_string()})) {
                     self.connector.count("recorded-far-ahead");
+                }
+            }
+            StepKind::OtherTime { entity, time } => {
+                if self.set_time(entity, time) {
+                    self.connector.count("recorded-in-another-form");
                 }
             }
             StepKind::PutLatest { entity, content } => {
@@ -233,6 +232,17 @@ impl Upstream<'_> {
         let items = items.ok();
         let items = items.as_ref().and_then(|output| output["Items"].as_array());
         items.into_iter().flatten().filter_map(key).collect()
+    }
+
+    /// Increments `Latest`, and sets `RecordedAt`. Returns `true` if there is such an item.
+    fn set_time(&self, entity: &str, time: &Value) -> bool {
+        let update = json!({
+            "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
+            "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
+            "ConditionExpression": "attribute_exists(Latest)",
+            "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": time},
+        });
+        self.connector.send("UpdateItem", update).is_ok()
     }
 
     fn latest_number(&self, entity: &str) -> Option<u64> {

@@ -251,7 +251,10 @@ impl Check<'_> {
 
     /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
     fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
-        let is_set = |step: &Step| matches!(&step.kind, StepKind::FarAhead { entity: of, .. } if of == entity);
+        let is_set = |step: &Step| match &step.kind {
+            StepKind::FarAhead { entity: of, .. } | StepKind::OtherTime { entity: of, .. } => of == entity,
+            _ => false,
+        };
         if self.schedule.steps.iter().any(is_set) {
             return;
         }

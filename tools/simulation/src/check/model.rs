@@ -373,6 +373,14 @@ impl<'a> Check<'a> {
                 // There is no version in history.
                 version = number;
             }
+            let changes = |name: &&str| state.attributes.get(**name) != plain.get(**name);
+            if by_operator
+                && text(image, "/RecordedSince/N") == number.to_string()
+                && ["Time", "Timestamp"].iter().any(|name| changes(&name))
+            {
+                // An update that is older would not be stale any more.
+                self.add(2, format!("{name} v{number}: a repair of the time has changed that of the update"));
+            }
             if by_operator {
                 self.check_counter(name, entity, written, (state.version, number));
             } else if Version::new(number).is_none() {

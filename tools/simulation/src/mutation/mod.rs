@@ -69,6 +69,8 @@ pub(crate) enum Mutation {
     SentTime,
     /// The condition that a version is later than the one before
     Clock,
+    /// The condition of an update of a latest item whose `RecordedAt` has another form: it can never hold
+    OtherForm,
     /// The bounds by which a delayed request fails: the time of a first one, the version that was read before a later one
     Delay,
     /// The condition that an update by time is not older than the latest item

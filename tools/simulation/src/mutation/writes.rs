@@ -134,6 +134,7 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
             }
         }
         Mutation::Clock if is_single => weaken(update, LATER, "#recorded >= :recorded"),
+        Mutation::OtherForm => replace(update, CONDITION, "#recorded = :stored", "#recorded <> :stored"),
         Mutation::Ratchet => weaken(update, "#timestamp <= :timestamp", "#timestamp > :timestamp"),
         Mutation::ExpectedVersion => {
             weaken(update, "#latest = :expected", IS_ANY_LATEST);

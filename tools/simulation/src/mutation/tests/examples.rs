@@ -121,6 +121,10 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "write_version",
             "(#recorded < :recorded OR #recorded >= :recorded)",
         )],
+        M::OtherForm => vec![Body(
+            "UpdateItem",
+            json!({"ConditionExpression": "#recorded = :stored"}),
+        )],
         M::Delay => vec![
             DelayedRequest("write_version", "(#recorded < :recorded OR #recorded >= :recorded)"),
             DelayedRequest("guard_base", "(#dropped <= :base OR #dropped > :base)"),
