@@ -71,6 +71,12 @@ pub(crate) struct Settings {
     pub(crate) migrates: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
+    /// `true` if eventually consistent reads of stream-fn show an earlier state.
+    #[serde(default)]
+    pub(crate) stale_reads: bool,
+    /// `true` if the records of an attached table have no old images.
+    #[serde(default)]
+    pub(crate) new_images: bool,
     /// Times at which these differences change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) clock_jumps: Vec<Jump>,

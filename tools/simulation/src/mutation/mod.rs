@@ -49,6 +49,8 @@ pub(crate) enum Mutation {
     AttachedFloor,
     /// The entries by which the late versions of an attached table are found: there are none
     AttachedLate,
+    /// The consistent read before a record of an attached table is dropped: it is an eventually consistent one
+    AttachedConsistent,
     /// The conditions on the put of a version item, and the rule that a statement does not overwrite
     Condition,
     /// The compression of a version that does not fit otherwise: it is as large as before

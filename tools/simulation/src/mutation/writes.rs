@@ -39,6 +39,9 @@ const TOMBSTONE: &str = "(#deleted = :deleted AND #latest = :tombstone)";
 const REMOVAL: &str = "#latest = :latest AND #deleted = :deleted";
 
 pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
+    if mutation == Mutation::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
+        body["ConsistentRead"] = json!(false);
+    }
     if mutation == Mutation::ForcedCompression {
         let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
         for statement in statements.into_iter().flatten() {

@@ -73,6 +73,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "attached_tail",
             json!({"Items": [{"SK": {"S": "late#2026"}}]}),
         )],
+        M::AttachedConsistent => vec![Body("Query", json!({"ConsistentRead": true}))],
         M::Guard => vec![
             Request("write_stream", "#request = :request)"),
             Request(
