@@ -112,6 +112,11 @@ impl Upstream<'_> {
                 self.connector.count("table-adopted");
                 operators.adopt(HISTORY).await
             }
+            Command::Restore { .. } | Command::Delete { .. } | Command::Undelete { .. } => {
+                self.connector.count("restore");
+                let write = config(&self.schedule.settings, None).map(|config| config.write);
+                Box::pin(operators.restore(command, write.unwrap_or_default())).await
+            }
             Command::UseCopy { entity } => {
                 self.connector.count("table-copied");
                 // It exists if the command is repeated.

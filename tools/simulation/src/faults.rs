@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 69] = [
+pub(crate) const NAMES: [&str; 70] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -53,6 +53,7 @@ pub(crate) const NAMES: [&str; 69] = [
     "request-id-reused",
     "request-rejected",
     "response-dropped",
+    "restore",
     "sender-clock-wrong",
     "shard-split",
     "statements-applied-but-failed",

@@ -273,6 +273,17 @@ pub(crate) enum Command {
     Adopt,
     /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.
     AdoptTable,
+    /// Restores a version.
+    Restore {
+        entity: String,
+        version: u64,
+    },
+    Delete {
+        entity: String,
+    },
+    Undelete {
+        entity: String,
+    },
     /// Restores a backup to another table, runs the functions on the copy, and prunes and purges an entity of it.
     UseCopy {
         entity: String,

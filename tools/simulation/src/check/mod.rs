@@ -81,6 +81,7 @@ impl Check<'_> {
         for (name, entity) in &entities {
             self.check_history(name, entity);
             self.check_pruned(name, entity);
+            self.check_tombstones(name, entity);
             if !entity.is_restored_below {
                 self.check_request_ids(name, &entity.images);
             }

@@ -219,6 +219,28 @@ fn typed(value: &Value) -> Value {
     }
 }
 
+/// Request id in a record.
+const REQUEST_ID: &str = "/dynamodb/NewImage/RequestId/S";
+
+/// Returns the attributes of an item that a restore copies.
+fn state_of(item: &Value) -> Map<String, Value> {
+    const OTHERS: [&str; 10] = [
+        "PK",
+        "SK",
+        "RequestId",
+        "RequestPayload",
+        "Sender",
+        "V0Id",
+        "RecordedAt",
+        "RecordedBy",
+        "RecordedSince",
+        "RestoredFrom",
+    ];
+    let mut state = item.as_object().cloned().unwrap_or_default();
+    state.retain(|name, _| !OTHERS.contains(&name.as_str()) && !OF_UPDATE.contains(&name.as_str()));
+    state
+}
+
 /// Attributes of one version only, which a later update does not keep.
 const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
 
@@ -380,6 +402,14 @@ impl<'a> Check<'a> {
             {
                 // An update that is older would not be stale any more.
                 self.add(2, format!("{name} v{number}: a repair of the time has changed that of the update"));
+            }
+            if by_operator
+                && let Ok(from) = text(image, "/RestoredFrom/N").parse::<u64>()
+                && !entity.images.iter().any(|image| image.carries == text(&written.record, REQUEST_ID))
+                && let Some(restored) = entity.images.iter().rfind(|image| image.version == from)
+                && state_of(&restored.item) != state_of(&json!(plain))
+            {
+                self.add(2, format!("{name} v{number}: it has not the state of version {from}, which it restores"));
             }
             if by_operator {
                 self.check_counter(name, entity, written, (state.version, number));

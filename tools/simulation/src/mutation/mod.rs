@@ -114,6 +114,8 @@ pub(crate) enum Mutation {
     PrunedFloor,
     /// The latest item, as a redrive reads it: it counts every version
     AboveLatest,
+    /// The version before a tombstone, which a prune keeps: the tombstone looks like another version
+    BeforeTombstone,
     /// The id of the table that a layout belongs to: it is the same for all tables
     CopiedLayout,
     /// The further parts of a large version, as they are read: there are none

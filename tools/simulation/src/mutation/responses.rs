@@ -94,6 +94,14 @@ pub(super) fn change(
                 latest.entry("Deleted").or_insert_with(|| json!({"BOOL": false}));
             }
         }
+        (Mutation::BeforeTombstone, "GetItem" | "Query") if caller.is_some_and(Caller::is_operator) => {
+            for item in read_items(response) {
+                remove(item, "Deleted");
+                if let Some(image) = item.pointer_mut("/Image/M") {
+                    remove(image, "Deleted");
+                }
+            }
+        }
         (Mutation::CopiedLayout, "DescribeTable") => response["Table"]["TableId"] = json!(ANY_TABLE),
         (Mutation::CopiedLayout, "GetItem") if response["Item"]["TableId"].is_object() => {
             response["Item"]["TableId"] = json!({"S": ANY_TABLE});

@@ -19,7 +19,7 @@ pub(super) type Situation = fn(&mut Rng, &mut Schedule);
 /// One situation in this number is one of [`FURTHER`].
 const OF_FURTHER: u8 = 3;
 /// Situations of deployments, operators and other programs.
-const FURTHER: &[&[Situation]] = &[layouts::FURTHER, writers::FURTHER];
+const FURTHER: &[&[Situation]] = &[layouts::FURTHER, deletions::FURTHER, writers::FURTHER];
 
 /// Returns one of the situations.
 pub(super) fn pick(rng: &mut Rng) -> Situation {

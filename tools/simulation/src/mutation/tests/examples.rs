@@ -222,6 +222,11 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "counted_versions",
             json!({"Responses": {"Table": []}}),
         )],
+        M::BeforeTombstone => vec![Response(
+            Sender::Operator,
+            "get_item",
+            json!({"Item": {"SK": {"S": "v0"}, "Deleted": {"BOOL": true}}}),
+        )],
         M::CopiedLayout => vec![Response(
             Sender::Operator,
             "describe_table",
