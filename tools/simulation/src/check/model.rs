@@ -395,10 +395,10 @@ impl<'a> Check<'a> {
                 // There is no version in history.
                 version = number;
             }
-            let changes = |name: &&str| state.attributes.get(**name) != plain.get(**name);
+            let changes = |name: &&str| state.attributes.get(*name) != plain.get(*name);
             if by_operator
                 && text(image, "/RecordedSince/N") == number.to_string()
-                && ["Time", "Timestamp"].iter().any(|name| changes(&name))
+                && ["Time", "Timestamp"].iter().any(changes)
             {
                 // An update that is older would not be stale any more.
                 self.add(2, format!("{name} v{number}: a repair of the time has changed that of the update"));
