@@ -134,7 +134,7 @@ impl State {
 
     fn apply(&mut self, update: &Update) {
         self.end(update);
-        for name in OF_UPDATE.iter().chain(&["Deleted"]) {
+        for name in OF_UPDATE.iter().chain(&["Deleted", "RestoredFrom"]) {
             self.attributes.remove(*name);
         }
         for (name, value) in update.members.as_object().into_iter().flatten() {
