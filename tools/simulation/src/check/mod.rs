@@ -233,7 +233,7 @@ impl Check<'_> {
     fn check_times(&mut self, entity: &str, images: &[Image]) {
         let mut last: Option<&Image> = None;
         for image in images {
-            if image.begins_times() {
+            if image.begins_times() || image.request.is_none() && self.sets_time(entity) {
                 last = None;
             }
             if image.request.is_none() {
@@ -252,11 +252,8 @@ impl Check<'_> {
 
     /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
     fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
-        let is_set = |step: &Step| match &step.kind {
-            StepKind::FarAhead { entity: of, .. } | StepKind::OtherTime { entity: of, .. } => of == entity,
-            _ => false,
-        };
-        if self.schedule.steps.iter().any(is_set) {
+        let is_far_ahead = |step: &Step| matches!(&step.kind, StepKind::FarAhead { entity: of, .. } if of == entity);
+        if self.sets_time(entity) || self.schedule.steps.iter().any(is_far_ahead) {
             return;
         }
         let mut processes = BTreeMap::new();
@@ -277,6 +274,14 @@ impl Check<'_> {
                 return;
             }
         }
+    }
+
+    /// Returns `true` if another program replaces or removes the time of the latest item.
+    fn sets_time(&self, entity: &str) -> bool {
+        self.schedule.steps.iter().any(|step| match &step.kind {
+            StepKind::OtherTime { entity: of, .. } | StepKind::PutLatest { entity: of, .. } => of == entity,
+            _ => false,
+        })
     }
 
     fn key(&self, version: u64) -> String {

@@ -51,6 +51,10 @@ impl Check<'_> {
             // The recovery, which follows the reads, can create versions.
             let read_images = (images.iter()).filter(|image| image.index < self.evidence.recovered_from);
             let modelled: Vec<_> = read_images.map(|image| (image.version, time_of(image))).collect();
+            // Another program has set the time back.
+            if self.sets_time(entity) && !modelled.is_sorted_by_key(|(_, time)| time) {
+                continue;
+            }
             let expected = (modelled.iter().rev())
                 .find(|(_, time)| *time <= read.time)
                 .map(|(version, _)| *version);
