@@ -10,6 +10,11 @@ use tokio::sync::Notify;
 /// Prefix of the partition keys of purge markers, whose requests do not name the entity.
 const RESERVED: &str = "#vzero";
 
+/// Number of the process of a function that is deployed with another layout than that of the table.
+pub(crate) const MISDEPLOYED: usize = 1000;
+/// Number of the processes that use a copy of the table.
+pub(crate) const OF_COPY: usize = 1001;
+
 tokio::task_local! {
     pub(crate) static CALLER: Arc<Caller>;
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use operations::{migrate, prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
-use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
+use shared::{
+    domain::version::Version,
+    dynamodb::{HistoryTable, maintain::purge::DEFAULT_WAIT},
+};
 use writer_fn::request::Carrier;
 
 use crate::{
@@ -13,14 +16,14 @@ use crate::{
     mutation::Mutation,
     operators::{
         backfill::create_source,
-        copy::create_copy,
+        copy::{create_copy, run_on_copy},
         desk::{DEAD_LETTERS, UPDATES},
         queues::Letter,
         repair::RepairOptions,
         result::OperatorResult,
     },
     queue::DeadLetter,
-    schedule::{BACKFILLED, Command, TABLE},
+    schedule::{BACKFILLED, Command, HISTORY, TABLE},
     setup::config,
     upstream::Upstream,
 };
@@ -105,11 +108,27 @@ impl Upstream<'_> {
                 self.connector.count("backfill");
                 self.backfill(TABLE).await
             }
-            Command::PurgeCopy { entity } => {
+            Command::AdoptTable => {
+                self.connector.count("table-adopted");
+                operators.adopt(HISTORY).await
+            }
+            Command::Restore { .. } | Command::Delete { .. } | Command::Undelete { .. } => {
+                self.connector.count("restore");
+                let write = config(&self.schedule.settings, None).map(|config| config.write);
+                Box::pin(operators.restore(command, write.unwrap_or_default())).await
+            }
+            Command::UseCopy { entity } => {
                 self.connector.count("table-copied");
                 // It exists if the command is repeated.
                 let _ = create_copy(&self.connector);
-                operators.purge_of_copy(entity).await
+                let before = self.connector.scan(HISTORY).unwrap_or_default();
+                let processed = run_on_copy(&self.connector, &self.schedule.settings, entity).await;
+                let used = Box::pin(operators.use_copy(entity)).await;
+                let after = self.connector.scan(HISTORY).unwrap_or_default();
+                let changed = before.into_iter().filter(|item| !after.contains(item));
+                let changed = changed.map(|item| format!("{} of production was changed", item["SK"]));
+                lock(&self.uses_of_copy).extend(processed.into_iter().chain(changed));
+                used
             }
             Command::Pin { entity, version } => {
                 self.connector.count("pin");
@@ -122,6 +141,10 @@ impl Upstream<'_> {
     /// Stores the layout of the first deployment, as writer-fn does at its start.
     pub(crate) async fn claim_layout(&self) {
         let first = match self.schedule.settings.migrates {
+            _ if self.schedule.settings.rolled_back => self.new_layout.clone().with_history(Some(HistoryTable {
+                name: "RolledBack".to_owned(),
+                is_migrating: false,
+            })),
             true => self.new_layout.clone().with_history(None),
             false => self.new_layout.clone(),
         };

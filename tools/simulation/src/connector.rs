@@ -8,7 +8,10 @@ mod partial;
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,6 +59,8 @@ struct Inner {
     stream: Stream,
     windows: Mutex<Windows>,
     plan: Mutex<FaultPlan>,
+    /// `true` if eventually consistent queries of stream-fn return an earlier state.
+    is_stale: AtomicBool,
     /// Tasks that nothing waits for before the faults stop.
     late: Mutex<Vec<JoinHandle<()>>>,
     /// Wakes its waiters, in their order, with each request that can change the table. A `watch` wakes them in a random order.
@@ -71,6 +76,7 @@ impl Connector {
             stream: Stream::default(),
             windows: Mutex::default(),
             plan: Mutex::new(FaultPlan::new(seed, faults)),
+            is_stale: AtomicBool::new(false),
             late: Mutex::default(),
             writes: Notify::new(),
         }))
@@ -88,6 +94,11 @@ impl Connector {
     /// Shows the writes to the table of history in the stream, as if both tables were one.
     pub(crate) fn open_history(&self, arn: &str) -> Result<(), SimulationError> {
         self.0.stream.open_history(&self.0.database, arn)
+    }
+
+    /// Lets eventually consistent queries of stream-fn return an earlier state.
+    pub(crate) fn read_stale(&self, is_stale: bool) {
+        self.0.is_stale.store(is_stale, Ordering::Relaxed);
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -299,7 +310,7 @@ impl Connector {
             let fault = match scope {
                 Scope::Lossy { percent, .. } => self.draw(|rng| loss(rng, *percent)),
                 Scope::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
-                Scope::Partition(_) => Some(FaultKind::Throttled),
+                Scope::Partition(_) | Scope::LayoutThrottled => Some(FaultKind::Throttled),
                 Scope::Unresponsive => Some(FaultKind::Hang),
                 _ => Some(FaultKind::Denied),
             };
@@ -357,6 +368,14 @@ impl Connector {
     }
 
     fn execute_as_is(&self, operation: &str, body: &[u8]) -> Response {
+        let is_stale = self.0.is_stale.load(Ordering::Relaxed)
+            && operation == "Query"
+            && Caller::current().is_some_and(|caller| caller.is_stream_function());
+        if is_stale
+            && let Some(response) = self.read_earlier(body)
+        {
+            return response;
+        }
         let (status, body) = match execute(&self.0.database, operation, body) {
             Ok(body) => (200, body),
             Err(error) => (error.status_code(), error.to_json()),

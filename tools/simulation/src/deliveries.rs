@@ -89,6 +89,7 @@ impl Upstream<'_> {
         }
         let process = WriterProcess {
             writer: &writers[writer],
+            misdeployed: &self.misdeployed,
             number: writer,
             connector: &self.connector,
             overruns: &self.overruns,

@@ -17,6 +17,9 @@ const WRITERS: usize = 4;
 const SITUATION: u8 = 4;
 /// One schedule in this number is one of an attached table.
 const ATTACHED: u8 = 6;
+/// One of these in this number has records without old images, and one has late records.
+const NEW_IMAGES: u8 = 4;
+const LATE_RECORDS: u8 = 4;
 /// One schedule in this number has history in a table of its own.
 const OWN_HISTORY: u8 = 3;
 /// One schedule in this number has clocks that jump, and one has processes with different windows.
@@ -101,7 +104,12 @@ impl Schedule {
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         if layout.u8(..ATTACHED) == 0 {
-            let (attached, faults) = attached::draw(&mut rng);
+            let (attached, mut faults) = attached::draw(&mut rng);
+            settings.stale_reads = layout.bool();
+            settings.new_images = layout.u8(..NEW_IMAGES) == 0;
+            if layout.u8(..LATE_RECORDS) == 0 {
+                attached::late_records(&mut layout, &mut settings, &mut faults);
+            }
             return Self {
                 seed,
                 settings,
@@ -180,6 +188,9 @@ impl Settings {
             windows: Vec::new(),
             own_history: false,
             compresses: false,
+            rolled_back: false,
+            stale_reads: false,
+            new_images: false,
             migrates: false,
         }
     }

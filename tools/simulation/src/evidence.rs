@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
-use shared::dynamodb::read::versions::ReadError;
+use shared::{domain::Item, dynamodb::read::versions::ReadError};
 
 use crate::stream::Written;
 
@@ -38,11 +38,14 @@ pub(crate) struct Evidence {
     pub(crate) pruned: HashSet<(String, String)>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Vec<(String, u64)>,
+    /// What functions and operators of a copy of the table did, and must not do.
+    pub(crate) uses_of_copy: Vec<String>,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: HashSet<String>,
     /// Number of invocations that reached their timeout without a fault of the invocation.
     pub(crate) overruns: u32,
-    pub(crate) read: BTreeMap<String, Result<Vec<u64>, ReadError>>,
+    /// Versions of each entity that a reader sees, with their attributes.
+    pub(crate) read: BTreeMap<String, Result<Vec<(u64, Item)>, ReadError>>,
     pub(crate) as_of: Vec<AsOf>,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,

@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 65] = [
+pub(crate) const NAMES: [&str; 70] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -23,6 +23,8 @@ pub(crate) const NAMES: [&str; 65] = [
     "killed-before",
     "latest-item-deleted",
     "latest-item-put",
+    "latest-item-replaced",
+    "layout-unchecked",
     "lossy",
     "malformed-record",
     "mapping-stopped",
@@ -41,6 +43,7 @@ pub(crate) const NAMES: [&str; 65] = [
     "record-age-exceeded",
     "record-dropped",
     "recorded-far-ahead",
+    "recorded-in-another-form",
     "redelivered",
     "redelivered-in-part",
     "redelivered-out-of-order",
@@ -50,12 +53,14 @@ pub(crate) const NAMES: [&str; 65] = [
     "request-id-reused",
     "request-rejected",
     "response-dropped",
+    "restore",
     "sender-clock-wrong",
     "shard-split",
     "statements-applied-but-failed",
     "statements-throttled",
     "stream-denied",
     "success-unanswered",
+    "table-adopted",
     "table-copied",
     "table-unresponsive",
     "throttled",

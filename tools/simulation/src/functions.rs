@@ -22,9 +22,9 @@ use tokio::time::{sleep, timeout};
 use writer_fn::{Writer, request::Carrier};
 
 use crate::{
-    caller::{Author, CALLER, Caller, lock},
+    caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
-    deployment::Deployed,
+    deployment::{Deployed, Misdeployed},
     mutation::Mutation,
     schedule::{FaultKind, Point},
 };
@@ -83,6 +83,7 @@ pub(crate) enum WriterResult {
 /// One of the writer processes.
 pub(crate) struct WriterProcess<'a> {
     pub(crate) writer: &'a Writer,
+    pub(crate) misdeployed: &'a Misdeployed<Writer>,
     pub(crate) number: usize,
     pub(crate) connector: &'a Connector,
     /// Number of invocations that reached their timeout without a fault of the invocation.
@@ -105,8 +106,12 @@ impl WriterProcess<'_> {
         };
         let mutation = connector.mutation();
         let deadline = deadline(WRITER_TIMEOUT, mutation);
-        let handle = self.writer.handle_from(invocation, Some(&event), deadline);
-        let caller = Caller::of_process(Author::Writer(updates), Some(self.number));
+        let (writer, number) = match self.misdeployed.of(fault) {
+            Some(misdeployed) => (misdeployed, MISDEPLOYED),
+            None => (self.writer, self.number),
+        };
+        let handle = writer.handle_from(invocation, Some(&event), deadline);
+        let caller = Caller::of_process(Author::Writer(updates), Some(number));
         let ended = process(&caller, limit, handle).await;
         match ended {
             Ended::TimedOut if fault.is_none() => {
@@ -132,8 +137,7 @@ pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
 pub(crate) struct StreamFunction {
     writer: Deployed<HistoryWriter>,
-    /// stream-fn with another layout, for [`FaultKind::WrongLayout`].
-    misdeployed: HistoryWriter,
+    misdeployed: Misdeployed<HistoryWriter>,
     connector: Connector,
     invocations: AtomicU64,
     digits: VersionDigits,
@@ -148,7 +152,7 @@ pub(crate) struct StreamFunction {
 impl StreamFunction {
     pub(crate) fn new(
         writer: Deployed<HistoryWriter>,
-        misdeployed: HistoryWriter,
+        misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
     ) -> Arc<Self> {
@@ -158,7 +162,7 @@ impl StreamFunction {
     /// Creates the function of an attached table.
     pub(crate) fn attached(
         writer: Deployed<HistoryWriter>,
-        misdeployed: HistoryWriter,
+        misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
     ) -> Arc<Self> {
@@ -167,7 +171,7 @@ impl StreamFunction {
 
     fn create(
         writer: Deployed<HistoryWriter>,
-        misdeployed: HistoryWriter,
+        misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
         is_ordered: bool,
@@ -322,9 +326,10 @@ impl Invoker for StreamInvoker {
         if let Some(kind) = fault {
             function.connector.count(kind.name());
         }
-        if fault == Some(FaultKind::WrongLayout) {
+        if let Some(misdeployed) = function.misdeployed.of(fault) {
             // The records stay in the stream until stream-fn has the layout of the table.
-            let run = function.run_as(&function.misdeployed, &payload, &caller, STREAM_TIMEOUT);
+            let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
+            let run = function.run_as(misdeployed, &payload, &caller, STREAM_TIMEOUT);
             return run
                 .await
                 .map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response);

@@ -130,6 +130,7 @@ fn main() -> ExitCode {
         return report_scenario(scenarios::shards::run(shards));
     }
     if let Some(count) = args.interleavings {
+        print(&format!("interleavings with the seeds from {}", args.seed));
         return report_scenario(scenarios::interleavings::run(args.seed, count, args.threads));
     }
     silence_injected_panics();
@@ -142,7 +143,7 @@ fn main() -> ExitCode {
     };
     let count = if replayed.is_some() { 1 } else { args.schedules };
     if replayed.is_none() {
-        // Also if the run is stopped, everybody can repeat it.
+        // Also a run that is stopped can be repeated.
         print(&format!("schedules with the seeds from {}", args.seed));
     }
     let progress = progress(count);

@@ -60,6 +60,9 @@ pub(crate) struct Settings {
     /// `true` if history has a table of its own.
     #[serde(default)]
     pub(crate) own_history: bool,
+    /// `true` if the first deployment was rolled back, and has left a layout with a history table that does not exist.
+    #[serde(default)]
+    pub(crate) rolled_back: bool,
     /// `true` if versions in a history table are compressed.
     #[serde(default)]
     pub(crate) compresses: bool,
@@ -68,6 +71,12 @@ pub(crate) struct Settings {
     pub(crate) migrates: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
+    /// `true` if eventually consistent reads of stream-fn show an earlier state.
+    #[serde(default)]
+    pub(crate) stale_reads: bool,
+    /// `true` if the records of an attached table have no old images.
+    #[serde(default)]
+    pub(crate) new_images: bool,
     /// Times at which these differences change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) clock_jumps: Vec<Jump>,
@@ -193,6 +202,10 @@ pub(crate) enum StepKind {
     OtherProgram { entity: String, value: usize },
     /// As [`Self::OtherProgram`], which also writes a `RecordedAt` that is this many milliseconds ahead.
     FarAhead { entity: String, millis: u64 },
+    /// As [`Self::OtherProgram`], which also writes this `RecordedAt`, in DynamoDB JSON.
+    OtherTime { entity: String, time: Value },
+    /// Another program replaces v0, with the next number and no other attribute of this project.
+    PutLatest { entity: String, content: Content },
     /// An operator deletes v0, and creates it again or leaves that to the next update.
     DeleteLatest { entity: String, create: bool },
     /// An operator writes a version item, `ahead` of the latest version.
@@ -215,6 +228,19 @@ pub(crate) enum StepKind {
     Deploy,
     /// An operator runs a command.
     Command(Command),
+}
+
+/// Attributes of a latest item that another program puts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// A number.
+    Small,
+    /// Many attributes, up to the size limit of an item: their version has to be compressed.
+    Attributes,
+    /// Bytes that do not compress, up to the size limit of an item: their version has to be in parts.
+    Bytes,
+    /// An attribute with the name of that of a compressed version.
+    ImageDeflate,
 }
 
 /// A command of an operator.
@@ -245,8 +271,21 @@ pub(crate) enum Command {
     Migrate,
     /// Gives the latest items without a number one.
     Adopt,
-    /// Restores a backup to another table, and purges an entity of the copy.
-    PurgeCopy {
+    /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.
+    AdoptTable,
+    /// Restores a version.
+    Restore {
+        entity: String,
+        version: u64,
+    },
+    Delete {
+        entity: String,
+    },
+    Undelete {
+        entity: String,
+    },
+    /// Restores a backup to another table, runs the functions on the copy, and prunes and purges an entity of it.
+    UseCopy {
         entity: String,
     },
     /// Pins a version, so that pruning keeps it.
@@ -324,8 +363,10 @@ pub(crate) enum FaultKind {
     RedeliveredInPart,
     RedeliveredOutOfOrder,
     BadResponse,
-    /// stream-fn is deployed with another width of version keys.
+    /// The function is deployed with another width of version keys.
     WrongLayout,
+    /// The function is deployed with another table of history.
+    WrongHistory,
 }
 
 impl FaultKind {
@@ -356,7 +397,7 @@ impl FaultKind {
             Self::RedeliveredInPart => "redelivered-in-part",
             Self::RedeliveredOutOfOrder => "redelivered-out-of-order",
             Self::BadResponse => "bad-response",
-            Self::WrongLayout => "wrong-layout",
+            Self::WrongLayout | Self::WrongHistory => "wrong-layout",
         }
     }
 }

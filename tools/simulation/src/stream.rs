@@ -141,6 +141,13 @@ impl Stream {
         lock(&self.0).records.clone()
     }
 
+    /// Returns the keys of the items that were written since a time from the start.
+    pub(crate) fn written_since(&self, time: Duration) -> Vec<Value> {
+        let state = lock(&self.0);
+        let written = state.records.iter().rev().take_while(|written| written.at >= time);
+        written.map(|written| written.record["dynamodb"]["Keys"].clone()).collect()
+    }
+
     pub(crate) fn trimmed(&self) -> HashSet<String> {
         lock(&self.0).trimmed.clone()
     }

@@ -27,12 +27,12 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
-    deployment::{Deployed, Deployment},
+    deployment::{Deployed, Deployment, Misdeployed},
     evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
     operators::desk::Desk,
     queue::{DeadLetter, Queue},
-    schedule::{Command, HISTORY, MALFORMED, Schedule, Step, StepKind, TABLE},
+    schedule::{Command, Content, HISTORY, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 
 #[derive(Default)]
@@ -50,6 +50,7 @@ pub(crate) struct Upstream<'a> {
     /// The table with its history table, as functions see it after the deployment.
     pub(crate) new_layout: Store,
     pub(crate) writers: Deployed<Vec<Writer>>,
+    pub(crate) misdeployed: Misdeployed<Writer>,
     pub(crate) clock: Clock,
     pub(crate) bucket: Bucket,
     pub(crate) mapping_stop: MappingStop,
@@ -77,6 +78,8 @@ pub(crate) struct Upstream<'a> {
     pub(crate) pruned: Mutex<HashSet<(String, String)>>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Mutex<Vec<(String, u64)>>,
+    /// What functions and operators of a copy of the table did, and must not do.
+    pub(crate) uses_of_copy: Mutex<Vec<String>>,
     /// Number of invocations of writers that reached their timeout without a fault of the invocation.
     pub(crate) overruns: Mutex<u32>,
 }
@@ -131,14 +134,24 @@ impl Upstream<'_> {
             }
             StepKind::FarAhead { entity, millis } => {
                 let time = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis() + millis));
-                let update = json!({
-                    "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
-                    "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
-                    "ConditionExpression": "attribute_exists(Latest)",
-                    "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": {"S": time.to_string()}},
-                });
-                if self.connector.send("UpdateItem", update).is_ok() {
+                if self.set_time(entity, &json!({"S": time.to_string()})) {
                     self.connector.count("recorded-far-ahead");
+                }
+            }
+            StepKind::OtherTime { entity, time } => {
+                if self.set_time(entity, time) {
+                    self.connector.count("recorded-in-another-form");
+                }
+            }
+            StepKind::PutLatest { entity, content } => {
+                let number = self.latest_number(entity).unwrap_or(0) + 1;
+                let mut item = content.attributes(self.schedule.seed);
+                item["PK"] = json!({"S": entity});
+                item["SK"] = json!({"S": LATEST_KEY});
+                item["Latest"] = json!({"N": number.to_string()});
+                let put = json!({"TableName": TABLE, "Item": item});
+                if self.connector.send("PutItem", put).is_ok() {
+                    self.connector.count("latest-item-replaced");
                 }
             }
             StepKind::DeleteLatest { entity, create } => {
@@ -221,12 +234,26 @@ impl Upstream<'_> {
         items.into_iter().flatten().filter_map(key).collect()
     }
 
-    fn write_version(&self, entity: &str, ahead: u64) {
+    /// Increments `Latest`, and sets `RecordedAt`. Returns `true` if there is such an item.
+    fn set_time(&self, entity: &str, time: &Value) -> bool {
+        let update = json!({
+            "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
+            "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
+            "ConditionExpression": "attribute_exists(Latest)",
+            "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": time},
+        });
+        self.connector.send("UpdateItem", update).is_ok()
+    }
+
+    fn latest_number(&self, entity: &str) -> Option<u64> {
         let key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
         let get = json!({"TableName": TABLE, "Key": key, "ConsistentRead": true});
-        let latest = self.connector.send("GetItem", get).ok();
-        let latest = latest.and_then(|output| output.pointer("/Item/Latest/N")?.as_str()?.parse().ok());
-        let version = Version::new(latest.unwrap_or(0u64) + ahead);
+        let latest = self.connector.send("GetItem", get).ok()?;
+        latest.pointer("/Item/Latest/N")?.as_str()?.parse().ok()
+    }
+
+    fn write_version(&self, entity: &str, ahead: u64) {
+        let version = Version::new(self.latest_number(entity).unwrap_or(0) + ahead);
         let Some(sort_key) = version.map(|version| self.digits.version_key(version)) else {
             return;
         };
@@ -267,4 +294,28 @@ impl Upstream<'_> {
             self.send_reused(update, event).await;
         }
     }
+}
+
+impl Content {
+    fn attributes(self, seed: u64) -> Value {
+        /// Bytes of an item that leave no room for the attributes of a version, and some for those of a latest item.
+        const BYTES: usize = 409_500;
+        match self {
+            Self::Small => json!({"A": {"N": "1"}}),
+            Self::Attributes => {
+                let text = "text ".repeat(151);
+                let attribute = |number| (format!("N{number:03}"), json!({"S": text}));
+                Value::Object((0..BYTES / (4 + text.len())).map(attribute).collect())
+            }
+            Self::Bytes => json!({"A": {"B": incompressible(seed, BYTES)}}),
+            Self::ImageDeflate => json!({"ImageDeflate": {"S": "of the user"}}),
+        }
+    }
+}
+
+/// Returns random bytes, in base64.
+pub(crate) fn incompressible(seed: u64, bytes: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..bytes / 3 * 4).map(|_| char::from(DIGITS[rng.usize(..64)])).collect()
 }

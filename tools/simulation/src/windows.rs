@@ -6,6 +6,9 @@ use tokio::time::Instant;
 
 use crate::{caller::Caller, requests::keys};
 
+/// Sort key of the layout.
+const LAYOUT: &str = "config";
+
 /// Requests that fail while a window is open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Scope {
@@ -15,6 +18,10 @@ pub(crate) enum Scope {
     StreamFunctionDenied,
     /// IAM denies the reads of the stream.
     StreamDenied,
+    /// The requests by which a function checks the layout are throttled.
+    LayoutThrottled,
+    /// IAM denies these requests.
+    LayoutDenied,
     /// Every write of items of this entity is throttled.
     Partition(String),
     /// No request of a function gets a response.
@@ -30,6 +37,7 @@ impl Scope {
         match self {
             Self::WriterDenied | Self::StreamFunctionDenied => "action-denied",
             Self::StreamDenied => "stream-denied",
+            Self::LayoutThrottled | Self::LayoutDenied => "layout-unchecked",
             Self::Partition(_) => "partition-throttled",
             Self::Unresponsive => "table-unresponsive",
             Self::Lossy { .. } => "lossy",
@@ -43,6 +51,11 @@ impl Scope {
             Self::WriterDenied => caller.is_some_and(Caller::is_writer),
             Self::StreamFunctionDenied => caller.is_some_and(Caller::is_stream_function) && !is_read,
             Self::StreamDenied => false,
+            Self::LayoutThrottled | Self::LayoutDenied => {
+                let is_of_function = caller.is_some_and(|caller| caller.is_writer() || caller.is_stream_function());
+                let is_layout = || keys(operation, &body()).iter().any(|(_, key)| key == LAYOUT);
+                is_of_function && (operation == "DescribeTable" || is_layout())
+            }
             Self::Partition(entity) => {
                 caller.is_some() && !is_read && keys(operation, &body()).iter().any(|(key, _)| key == entity)
             }

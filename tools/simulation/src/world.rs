@@ -16,13 +16,14 @@ use serde_json::{Value, json};
 use shared::{
     config::Config,
     domain::{
+        Item,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
         quarantine::records_of,
         recorded_at::RecordedAt,
     },
     dynamodb::{
-        Store,
+        HistoryTable, Store,
         read::{history::HistoryQuery, versions::ReadError},
     },
 };
@@ -35,7 +36,7 @@ use crate::{
     clock::{Clock, ProcessClock},
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
-    deployment::{Deployed, Deployment},
+    deployment::{Deployed, Deployment, Misdeployed},
     error::SimulationError,
     evidence::{AsOf, Evidence, Recovery},
     functions::{StreamFunction, StreamInvoker},
@@ -114,6 +115,9 @@ impl<'a> World<'a> {
                     });
                     writers.collect::<Result<Vec<_>, SimulationError>>()
                 })?,
+                misdeployed: misdeployed(settings, |config| {
+                    writer(&client, config, mutation).with_clock(clock.shifted(0))
+                })?,
                 clock,
                 bucket: Bucket::default(),
                 mapping_stop: MappingStop::default(),
@@ -131,6 +135,7 @@ impl<'a> World<'a> {
                 purges: Mutex::default(),
                 pruned: Mutex::default(),
                 pins: Mutex::default(),
+                uses_of_copy: Mutex::default(),
                 overruns: Mutex::default(),
             },
             clock,
@@ -139,7 +144,9 @@ impl<'a> World<'a> {
                     let config = config(settings, history)?;
                     Ok::<_, SimulationError>(history_writer(&client, &config, mutation).with_clock(clock.shifted(0)))
                 })?,
-                misdeployed(&client, settings, mutation)?.with_clock(clock.shifted(0)),
+                misdeployed(settings, |config| {
+                    history_writer(&client, config, mutation).with_clock(clock.shifted(0))
+                })?,
                 connector.clone(),
                 digits,
             ),
@@ -225,6 +232,7 @@ impl<'a> World<'a> {
             purges: lock(&self.upstream.purges).clone(),
             pruned: lock(&self.upstream.pruned).clone(),
             pins: lock(&self.upstream.pins).clone(),
+            uses_of_copy: lock(&self.upstream.uses_of_copy).clone(),
             read,
             as_of,
             settled,
@@ -302,7 +310,7 @@ impl<'a> World<'a> {
     }
 
     /// Reads the versions of each entity. Faults of these reads leave keys unprocessed.
-    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<u64>, ReadError>>, SimulationError> {
+    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<(u64, Item)>, ReadError>>, SimulationError> {
         let mut read = BTreeMap::new();
         // A latest item that an operator wrote has no version.
         let is_latest = |item: &&Value| item["SK"]["S"] == LATEST_KEY && item.get("Latest").is_some();
@@ -353,13 +361,14 @@ impl<'a> World<'a> {
         Ok(read)
     }
 
-    async fn history(&self, entity: &EntityId) -> Result<Vec<u64>, ReadError> {
+    async fn history(&self, entity: &EntityId) -> Result<Vec<(u64, Item)>, ReadError> {
         let history = self.reader.current().history(entity, HistoryQuery::default()).await?;
         let views = match history {
             Some(history) => history.collect().await?,
             None => Vec::new(),
         };
-        Ok(views.iter().map(|view| view.version.get()).collect())
+        let read = views.into_iter().map(|view| (view.version.get(), view.attributes));
+        Ok(read.collect())
     }
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {
@@ -382,10 +391,15 @@ fn near(rng: &mut Rng, time: RecordedAt) -> RecordedAt {
     }
 }
 
-/// Creates a writer of a deployment. Without the reads of both tables, it does not know that history is being moved.
+/// Returns `true` if a function checks the layout. Without the reads of both tables, it does not know that history is being moved.
+fn checks_layout(mutation: Option<Mutation>, unchecked: Mutation) -> bool {
+    mutation.is_none_or(|mutation| mutation.reads_both_tables() && mutation.checks_layout(unchecked))
+}
+
+/// Creates a writer of a deployment.
 fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Writer {
     let writer = Writer::new(client.clone(), config);
-    match mutation.is_none_or(Mutation::reads_both_tables) {
+    match checks_layout(mutation, Mutation::WriterLayout) {
         true => writer,
         false => writer.with_checked_layout(),
     }
@@ -394,24 +408,27 @@ fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Write
 /// As [`writer`], for stream-fn.
 fn history_writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> HistoryWriter {
     let writer = HistoryWriter::new(client.clone(), config);
-    match mutation.is_none_or(Mutation::reads_both_tables) {
+    match checks_layout(mutation, Mutation::StreamLayout) {
         true => writer,
         false => writer.with_checked_layout(),
     }
 }
 
-/// Creates stream-fn as it is deployed with another width of version keys.
-fn misdeployed(
-    client: &Client,
-    settings: &Settings,
-    mutation: Option<Mutation>,
-) -> Result<HistoryWriter, SimulationError> {
-    let mut config = config(settings, settings.history())?;
-    config.digits = VersionDigits::new(settings.digits + 1).ok_or(SimulationError::InvalidSetting("digits"))?;
-    let writer = HistoryWriter::new(client.clone(), &config);
-    Ok(match mutation.is_none_or(Mutation::checks_layout) {
-        true => writer,
-        false => writer.with_checked_layout(),
+/// Creates a function as it is deployed with other layouts than that of the table.
+fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<Misdeployed<T>, SimulationError> {
+    let history = match settings.own_history {
+        true => None,
+        false => Some(HistoryTable {
+            name: HISTORY.to_owned(),
+            is_migrating: false,
+        }),
+    };
+    let mut config_of_width = config(settings, settings.history())?;
+    let digits = VersionDigits::new(settings.digits + 1);
+    config_of_width.digits = digits.ok_or(SimulationError::InvalidSetting("digits"))?;
+    Ok(Misdeployed {
+        width: create(&config_of_width),
+        history: create(&config(settings, history)?),
     })
 }
 

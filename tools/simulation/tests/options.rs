@@ -40,6 +40,10 @@ fn a_random_seed_is_printed_and_repeats_the_run() {
     assert_eq!(result(&run(&seed.to_string())), result(&drawn));
     assert_ne!(result(&run("random"))["seed"], result(&drawn)["seed"]);
     assert_eq!(run("x").status.code(), Some(2));
+    let interleavings = simulation(&["--interleavings", "1", "--seed", "random"]);
+    let seed = &result(&interleavings)["seed"];
+    let progress = String::from_utf8(interleavings.stderr.clone()).unwrap();
+    assert!(progress.contains(&format!("seeds from {seed}\n")), "{progress}");
 }
 
 /// No backfill runs in a single schedule without updates of other programs.

@@ -17,7 +17,8 @@
 //! a record without a kept version before it is [`Decision::Pruned`]: its version can have existed.
 //!
 //! A record is dropped only by what a strongly consistent read shows. An eventually consistent one can lack versions, so that a
-//! change looks like none.
+//! change looks like none. Two of them can show different states, and the insert of a number that is free proves only that there is no
+//! newer version: if older ones decide, because the change or the newest version is late, they are read consistently too.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -128,8 +129,9 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
     };
     let floor = tail.floor.unwrap_or(Version::FIRST);
     let is_pruned = floor > Version::FIRST && before.is_none_or(|before| before.version < floor);
+    let is_among_older = is_late || tail.versions.first().is_some_and(|newest| newest.is_late);
     match states.is_empty() {
-        true if !tail.is_consistent => Decision::ReadConsistently,
+        is_dropped if !tail.is_consistent && (is_dropped || is_among_older) => Decision::ReadConsistently,
         true => Decision::Unchanged,
         false if is_late && tail.floor.is_none() => Decision::ReadFloor,
         false if is_late && is_pruned => Decision::Pruned,

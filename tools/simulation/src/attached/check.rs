@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
+use shared::domain::quarantine::PREFIX;
 
 use crate::{check::Violation, stream::Written};
 
@@ -34,8 +35,12 @@ struct Record<'a> {
     new: Option<Value>,
 }
 
-pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
-    let mut check = Check(Vec::new());
+/// Checks a run, whose records have only `new_images` or old ones too.
+pub(crate) fn check(evidence: &Evidence, new_images: bool) -> Vec<Violation> {
+    let mut check = Check {
+        violations: Vec::new(),
+        is_complete: true,
+    };
     if !evidence.settled {
         check.add(8, "the mapping does not reach the end of the stream".to_owned());
     }
@@ -45,9 +50,11 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
         let key = text(record, &format!("/dynamodb/Keys/{KEY}/S"));
         if !key.is_empty() {
             let image = |name: &str| record["dynamodb"].get(name).filter(|image| !image.is_null()).cloned();
-            items.entry(key).or_default().push(Record {
+            let records = items.entry(key).or_default();
+            let before = records.last().and_then(|before| before.new.clone());
+            records.push(Record {
                 number: text(record, "/dynamodb/SequenceNumber"),
-                old: image("OldImage"),
+                old: image("OldImage").or(before),
                 new: image("NewImage"),
             });
         }
@@ -68,6 +75,8 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
                 .filter(|number| discarded.contains(number) && !stored.contains(*number))
                 .collect()
         };
+        check.omissions(item, &evidence.delivered, &discarded);
+        check.is_complete = !new_images || !records.iter().any(|record| discarded.contains(record.number));
         check.history(
             item,
             records,
@@ -77,14 +86,18 @@ pub(crate) fn check(evidence: &Evidence) -> Vec<Violation> {
         );
         check.history(item, records, &evidence.redriven, &BTreeSet::new(), &discarded);
     }
-    check.0
+    check.violations
 }
 
-struct Check(Vec<Violation>);
+struct Check {
+    violations: Vec<Violation>,
+    /// `false` if records are missing that the later ones of the item do not show.
+    is_complete: bool,
+}
 
 impl Check {
     fn add(&mut self, guarantee: u8, description: String) {
-        self.0.push(Violation { guarantee, description });
+        self.violations.push(Violation { guarantee, description });
     }
 
     /// 6: A version is inserted once, and never changed.
@@ -149,7 +162,22 @@ impl Check {
                 before = Some(place);
             }
         }
-        self.states(item, records, &versions, lost);
+        if self.is_complete {
+            self.states(item, records, &versions, lost);
+        }
+    }
+
+    /// 5: The record of a version without its state is in quarantine, unless it was discarded.
+    fn omissions(&mut self, item: &str, history: &[Value], discarded: &BTreeSet<&str>) {
+        for version in of_item(history, item).into_iter().filter(|version| is_omitted(version)) {
+            let id = text(version, "/RequestId/S");
+            let number = id.strip_suffix("#old").unwrap_or(id);
+            let key = format!("{PREFIX}{number}");
+            let is_kept = |kept: &Value| text(kept, "/SK/S") == key && text(kept, "/PK/S") == text(version, "/PK/S");
+            if !discarded.contains(number) && !history.iter().any(is_kept) {
+                self.add(5, format!("{item}: the omitted state of {number} is not in quarantine"));
+            }
+        }
     }
 
     /// 1: Each change is a version, and the state before each change is known.

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point};
+use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point, Settings};
 
 const STATES: u8 = 3;
 /// One schedule of this number has items at the size limit.
@@ -39,6 +39,25 @@ pub(crate) fn draw(rng: &mut Rng) -> (Vec<ClientChange>, Vec<Fault>) {
         }
     }
     (changes, faults)
+}
+
+/// Lets records fail while later ones of their items are stored, so that a redrive makes them late. Some have made their version before
+/// they fail. Late records were once discarded wrongly, and reported as never discarded.
+pub(crate) fn late_records(rng: &mut Rng, settings: &mut Settings, faults: &mut Vec<Fault>) {
+    settings.maximum_retry_attempts = Some(rng.u32(..2));
+    for _ in 0..rng.u8(2..6) {
+        let on = [Point::Put, Point::Invoke][rng.usize(..2)];
+        let kinds = match on {
+            Point::Put => [FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang],
+            _ => [FaultKind::FunctionTimeOut, FaultKind::Redelivered, FaultKind::RedeliveredInPart],
+        };
+        faults.push(Fault {
+            on,
+            nth: rng.u32(..12),
+            times: rng.u32(1..4),
+            kind: kinds[rng.usize(..3)],
+        });
+    }
 }
 
 fn fault(rng: &mut Rng) -> Fault {

@@ -16,13 +16,13 @@ use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::check::{Evidence, IGNORED, KEY};
-pub(crate) use self::draw::draw;
+pub(crate) use self::draw::{draw, late_records};
 use crate::{
     caller::{Author, Caller, lock},
     check::Violation,
     clock::Clock,
     connector::Connector,
-    deployment::Deployed,
+    deployment::{Deployed, Misdeployed},
     error::SimulationError,
     functions::{StreamFunction, StreamInvoker, process},
     mapping::{Bucket, FaultySource, KeptPositions, records_of, settings},
@@ -31,8 +31,11 @@ use crate::{
     schedule::{ChangeKind, HISTORY, Schedule, TABLE},
     setup,
     stream::Written,
+    upstream::incompressible,
 };
 
+/// Bytes that fit into no version item, also compressed.
+const LARGE_BYTES: usize = 409_500;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
 
 struct Simulated;
@@ -75,7 +78,12 @@ impl<'a> World<'a> {
         let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
         let connector = Connector::new(database, schedule.seed, schedule.faults.clone(), mutation);
         // Before the history table, whose definition has other keys.
-        let stream_arn = create(&connector, TABLE, &[KEY], "NEW_AND_OLD_IMAGES")?;
+        let view = match schedule.settings.new_images {
+            true => "NEW_IMAGE",
+            false => "NEW_AND_OLD_IMAGES",
+        };
+        let stream_arn = create(&connector, TABLE, &[KEY], view)?;
+        connector.read_stale(schedule.settings.stale_reads);
         connector.open_stream(&stream_arn, schedule.settings.shards)?;
         let history = create(&connector, HISTORY, &["PK", "SK"], "NEW_IMAGE")?;
         connector.open_history(&history)?;
@@ -90,7 +98,11 @@ impl<'a> World<'a> {
             schedule,
             function: StreamFunction::attached(
                 Deployed::constant(writer.clone()),
-                writer,
+                // It has no layout.
+                Misdeployed {
+                    width: writer.clone(),
+                    history: writer,
+                },
                 connector.clone(),
                 attached::digits(),
             ),
@@ -122,9 +134,13 @@ impl<'a> World<'a> {
                 redriven: self.history()?,
                 settled,
             };
-            let mut violations = check::check(&evidence);
-            violations.extend(reads::check(&self.store, &evidence.records).await);
-            violations.extend(self.deliver_behind_prune(&evidence.records).await?);
+            let new_images = self.schedule.settings.new_images;
+            let mut violations = check::check(&evidence, new_images);
+            // Without old images, a record of which an earlier one is missing can look unchanged.
+            if !new_images || evidence.discarded.is_empty() {
+                violations.extend(reads::check(&self.store, &evidence.records).await);
+                violations.extend(self.deliver_behind_prune(&evidence.records).await?);
+            }
             Ok((self.connector.faults(), violations))
         };
         tokio::select! {
@@ -157,7 +173,7 @@ impl<'a> World<'a> {
                 ChangeKind::Large(value) => {
                     let mut item = key.clone();
                     item["State"] = state(value);
-                    item[check::LARGE] = json!({"B": large(self.schedule.seed, value)});
+                    item[check::LARGE] = json!({"B": incompressible(self.schedule.seed.wrapping_add(u64::from(value)), LARGE_BYTES)});
                     ("PutItem", json!({"TableName": TABLE, "Item": item}))
                 }
                 ChangeKind::Update(value) => ("UpdateItem", update("State", state(value))),
@@ -258,14 +274,6 @@ impl<'a> World<'a> {
             }
         }
     }
-}
-
-/// Returns bytes that fit into no version item, also compressed, in base64.
-fn large(seed: u64, state: u8) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const TEXT: usize = 409_500 / 3 * 4;
-    let mut rng = fastrand::Rng::with_seed(seed.wrapping_add(u64::from(state)));
-    (0..TEXT).map(|_| char::from(DIGITS[rng.usize(..64)])).collect()
 }
 
 fn config() -> Result<Config, SimulationError> {

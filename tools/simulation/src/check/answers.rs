@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     evidence::{Answer, UpstreamResponse},
-    schedule::{StepKind, Update},
+    schedule::{Content, StepKind, Update},
 };
 
 /// Size of the attribute `Large` up to which an item surely fits.
@@ -160,6 +160,10 @@ impl<'a> Check<'a> {
     fn can_fail(&self, update: &Update) -> bool {
         let is_changed = |kind: &StepKind| match kind {
             StepKind::DeleteLatest { entity, .. } | StepKind::WriteVersion { entity, .. } => *entity == update.entity,
+            // An update of such a large item can exceed its limit.
+            StepKind::PutLatest { entity, content } => {
+                *entity == update.entity && matches!(content, Content::Attributes | Content::Bytes)
+            }
             _ => false,
         };
         size(update) >= FITS

@@ -22,15 +22,17 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::domain::{keys::VersionDigits, ledger::Retention, recorded_at::RecordedAt, version::Version};
+use shared::domain::{keys::{LATEST_KEY, VersionDigits}, ledger::Retention, recorded_at::RecordedAt, version::Version};
 
 use self::model::Image;
 use crate::{
+    caller::{Author, MISDEPLOYED, OF_COPY},
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
     schedule::{Command, Origin, Schedule, Step, StepKind, Update},
     stream::Written,
+    windows::Scope,
 };
 
 /// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
@@ -71,12 +73,15 @@ struct Check<'a> {
 impl Check<'_> {
     fn all(&mut self) {
         let entities = self.entities();
+        self.check_layouts();
         self.check_single_writes();
+        self.check_recorded();
         self.check_documents();
         self.check_invalid_records();
         for (name, entity) in &entities {
             self.check_history(name, entity);
             self.check_pruned(name, entity);
+            self.check_tombstones(name, entity);
             if !entity.is_restored_below {
                 self.check_request_ids(name, &entity.images);
             }
@@ -176,11 +181,59 @@ impl Check<'_> {
         }
     }
 
+    /// 1: A function writes only after it has found the layout of the table to be its own.
+    fn check_layouts(&mut self) {
+        let windows = self.schedule.steps.iter().map(|step| match step.kind {
+            StepKind::Window {
+                scope: Scope::LayoutDenied | Scope::LayoutThrottled,
+                millis,
+            } if step.at == 0 => millis,
+            _ => 0,
+        });
+        for used in &self.evidence.uses_of_copy {
+            self.violations.push(Violation {
+                guarantee: 1,
+                description: format!("a copy of the table: {used}"),
+            });
+        }
+        let unchecked = Duration::from_millis(windows.max().unwrap_or(0));
+        for Written { record, author, process, at } in &self.evidence.stream {
+            let is_unchecked = matches!(author, Author::Writer(_) | Author::StreamFunction) && *at < unchecked;
+            if is_unchecked || [Some(MISDEPLOYED), Some(OF_COPY)].contains(process) {
+                let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
+                self.add(1, format!("{entity} {key} was written without a check of the layout"));
+            }
+        }
+    }
+
+    /// 7: Each version item has a time, also that of another program's version. Only a repair that has no record of the latest version
+    /// stores none.
+    fn check_recorded(&mut self) {
+        let mut latest: HashMap<&str, &str> = HashMap::new();
+        for Written { record, author, .. } in &self.evidence.stream {
+            let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
+            if key == LATEST_KEY {
+                latest.insert(entity, text(record, "/dynamodb/NewImage/Latest/N"));
+            }
+            let Some(version) = self.digits.version_of(key) else { continue };
+            let is_latest = || latest.get(entity).is_some_and(|latest| *latest == version.to_string());
+            let is_known = match author {
+                Author::Operator => !self.schedule.settings.migrates && !is_latest(),
+                Author::Other => false,
+                _ => true,
+            };
+            let is_put = text(record, "/eventName") == "INSERT";
+            if is_known && is_put && text(record, "/dynamodb/NewImage/RecordedAt/S").is_empty() {
+                self.add(7, format!("{entity} {key} has no time"));
+            }
+        }
+    }
+
     /// 7: The times of the versions that a writer created strictly increase.
     fn check_times(&mut self, entity: &str, images: &[Image]) {
         let mut last: Option<&Image> = None;
         for image in images {
-            if image.begins_times() {
+            if image.begins_times() || image.request.is_none() && self.sets_time(entity) {
                 last = None;
             }
             if image.request.is_none() {
@@ -199,8 +252,8 @@ impl Check<'_> {
 
     /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
     fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
-        let is_set = |step: &Step| matches!(&step.kind, StepKind::FarAhead { entity: of, .. } if of == entity);
-        if self.schedule.steps.iter().any(is_set) {
+        let is_far_ahead = |step: &Step| matches!(&step.kind, StepKind::FarAhead { entity: of, .. } if of == entity);
+        if self.sets_time(entity) || self.schedule.steps.iter().any(is_far_ahead) {
             return;
         }
         let mut processes = BTreeMap::new();
@@ -221,6 +274,14 @@ impl Check<'_> {
                 return;
             }
         }
+    }
+
+    /// Returns `true` if another program replaces or removes the time of the latest item.
+    fn sets_time(&self, entity: &str) -> bool {
+        self.schedule.steps.iter().any(|step| match &step.kind {
+            StepKind::OtherTime { entity: of, .. } | StepKind::PutLatest { entity: of, .. } => of == entity,
+            _ => false,
+        })
     }
 
     fn key(&self, version: u64) -> String {

@@ -134,7 +134,7 @@ impl State {
 
     fn apply(&mut self, update: &Update) {
         self.end(update);
-        for name in OF_UPDATE.iter().chain(&["Deleted"]) {
+        for name in OF_UPDATE.iter().chain(&["Deleted", "RestoredFrom"]) {
             self.attributes.remove(*name);
         }
         for (name, value) in update.members.as_object().into_iter().flatten() {
@@ -217,6 +217,28 @@ fn typed(value: &Value) -> Value {
         }
         value => json!({"S": value}),
     }
+}
+
+/// Request id in a record.
+const REQUEST_ID: &str = "/dynamodb/NewImage/RequestId/S";
+
+/// Returns the attributes of an item that a restore copies.
+fn state_of(item: &Value) -> Map<String, Value> {
+    const OTHERS: [&str; 10] = [
+        "PK",
+        "SK",
+        "RequestId",
+        "RequestPayload",
+        "Sender",
+        "V0Id",
+        "RecordedAt",
+        "RecordedBy",
+        "RecordedSince",
+        "RestoredFrom",
+    ];
+    let mut state = item.as_object().cloned().unwrap_or_default();
+    state.retain(|name, _| !OTHERS.contains(&name.as_str()) && !OF_UPDATE.contains(&name.as_str()));
+    state
 }
 
 /// Attributes of one version only, which a later update does not keep.
@@ -354,8 +376,10 @@ impl<'a> Check<'a> {
             // Another program leaves it unchanged.
             let is_own = text(image, "/RecordedVersion/N") == number.to_string();
             let by_operator = written.author == Author::Operator;
-            // An operator has put it without a command.
-            let is_put = written.author == Author::Other && text(record, "/eventName") == "INSERT";
+            // An operator has put it without a command, or another program has replaced it. Otherwise that sets one attribute.
+            let is_replaced = text(record, "/eventName") == "MODIFY" && image.get("OtherValue").is_none();
+            let is_put =
+                written.author == Author::Other && (is_replaced || text(record, "/eventName") == "INSERT");
             let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
             let mut version = state.version + 1;
             let is_missing =
@@ -371,12 +395,30 @@ impl<'a> Check<'a> {
                 // There is no version in history.
                 version = number;
             }
+            let changes = |name: &&str| state.attributes.get(*name) != plain.get(*name);
+            if by_operator
+                && text(image, "/RecordedSince/N") == number.to_string()
+                && ["Time", "Timestamp"].iter().any(changes)
+            {
+                // An update that is older would not be stale any more.
+                self.add(2, format!("{name} v{number}: a repair of the time has changed that of the update"));
+            }
+            if by_operator
+                && let Ok(from) = text(image, "/RestoredFrom/N").parse::<u64>()
+                && !entity.images.iter().any(|image| image.carries == text(&written.record, REQUEST_ID))
+                && let Some(restored) = entity.images.iter().rfind(|image| image.version == from)
+                && state_of(&restored.item) != state_of(&json!(plain))
+            {
+                self.add(2, format!("{name} v{number}: it has not the state of version {from}, which it restores"));
+            }
             if by_operator {
                 self.check_counter(name, entity, written, (state.version, number));
             } else if Version::new(number).is_none() {
                 self.add(2, format!("{name}: v0 has the number {number}, which is no version"));
             }
             if by_operator || is_put {
+                // Without its recent requests.
+                entity.deletions += usize::from(is_put && is_replaced);
                 (state.version, state.attributes) = (number, plain.clone());
             } else {
                 if number != version {

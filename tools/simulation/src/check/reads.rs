@@ -51,6 +51,10 @@ impl Check<'_> {
             // The recovery, which follows the reads, can create versions.
             let read_images = (images.iter()).filter(|image| image.index < self.evidence.recovered_from);
             let modelled: Vec<_> = read_images.map(|image| (image.version, time_of(image))).collect();
+            // Another program has set the time back.
+            if self.sets_time(entity) && !modelled.is_sorted_by_key(|(_, time)| time) {
+                continue;
+            }
             let expected = (modelled.iter().rev())
                 .find(|(_, time)| *time <= read.time)
                 .map(|(version, _)| *version);
@@ -88,9 +92,26 @@ impl Check<'_> {
             let kept = |version: &u64| from_floor(version) || !marked.contains(version);
             let stored: Vec<_> = unpruned.iter().copied().filter(from_floor).collect();
             let unmarked: Vec<_> = unpruned.iter().copied().filter(kept).collect();
-            match read {
-                Ok(read) if [&stored, &unpruned, &unmarked].contains(&read) => {}
-                read => self.add(1, format!("{entity}: a reader sees {read:?} instead of {stored:?}")),
+            let read = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    self.add(1, format!("{entity}: a reader gets {error:?}"));
+                    continue;
+                }
+            };
+            let numbers: Vec<_> = read.iter().map(|(version, _)| *version).collect();
+            if ![&stored, &unpruned, &unmarked].contains(&&numbers) {
+                self.add(1, format!("{entity}: a reader sees {numbers:?} instead of {stored:?}"));
+            }
+            for (version, attributes) in read {
+                let key = self.key(*version);
+                let item = items().find(|item| text(item, "/SK/S") == key);
+                // The latest version can be read from v0 alone.
+                let Some(item) = item else { continue };
+                let is_stored = |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
+                if !attributes.iter().all(is_stored) {
+                    self.add(1, format!("{entity} v{version}: a reader sees another state"));
+                }
             }
         }
     }

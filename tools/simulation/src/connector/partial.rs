@@ -1,9 +1,14 @@
-//! Responses to requests of which only a part is executed.
+//! Responses to requests of which only a part is executed, and to reads that do not show the last writes.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Connector;
-use crate::database::{BATCH_EXECUTE_STATEMENT, Response};
+use crate::database::{BATCH_EXECUTE_STATEMENT, Response, execute};
+
+/// Time after which every read shows a write.
+const STALENESS: Duration = Duration::from_secs(1);
 
 impl Connector {
     /// Executes every second statement, and reports the others as failed. They are executed, too, if `applied`.
@@ -55,5 +60,28 @@ impl Connector {
             response.body = output.to_string();
         }
         response
+    }
+
+    /// Executes an eventually consistent query without the items of the last moment. `None` for a strongly consistent one, and for
+    /// some others.
+    pub(super) fn read_earlier(&self, body: &[u8]) -> Option<Response> {
+        let mut query: Value = serde_json::from_slice(body).ok()?;
+        if query["ConsistentRead"] == true || self.draw(|rng| rng.bool()) {
+            return None;
+        }
+        let limit = query.as_object_mut()?.remove("Limit").and_then(|limit| limit.as_u64());
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let output = execute(&self.0.database, "Query", query.to_string().as_bytes()).ok()?;
+        let mut output: Value = serde_json::from_str(&output).ok()?;
+        let recent = self.0.stream.written_since(self.0.started.elapsed().saturating_sub(STALENESS));
+        let items = output["Items"].as_array_mut()?;
+        items.retain(|item| !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]})));
+        if items.len() > limit {
+            items.truncate(limit);
+            let last = items.last()?;
+            output["LastEvaluatedKey"] = json!({"PK": last["PK"], "SK": last["SK"]});
+        }
+        output["Count"] = json!(output["Items"].as_array()?.len());
+        Some(Response::ok(&output))
     }
 }

@@ -49,8 +49,12 @@ pub(crate) enum Mutation {
     AttachedFloor,
     /// The entries by which the late versions of an attached table are found: there are none
     AttachedLate,
+    /// The consistent read before a record of an attached table is dropped: it is an eventually consistent one
+    AttachedConsistent,
     /// The conditions on the put of a version item, and the rule that a statement does not overwrite
     Condition,
+    /// The compression of a version that does not fit otherwise: it is as large as before
+    ForcedCompression,
     /// The put into quarantine: the record is stored under another key
     Quarantine,
     /// The guard of an update that is sent again: the map may have dropped requests since the latest item was read
@@ -67,6 +71,8 @@ pub(crate) enum Mutation {
     SentTime,
     /// The condition that a version is later than the one before
     Clock,
+    /// The condition of an update of a latest item whose `RecordedAt` has another form: it can never hold
+    OtherForm,
     /// The bounds by which a delayed request fails: the time of a first one, the version that was read before a later one
     Delay,
     /// The condition that an update by time is not older than the latest item
@@ -108,8 +114,12 @@ pub(crate) enum Mutation {
     PrunedFloor,
     /// The latest item, as a redrive reads it: it counts every version
     AboveLatest,
+    /// The version before a tombstone, which a prune keeps: the tombstone looks like another version
+    BeforeTombstone,
     /// The id of the table that a layout belongs to: it is the same for all tables
     CopiedLayout,
+    /// The further parts of a large version, as they are read: there are none
+    Parts,
     /// The keys that a read leaves unprocessed: there are none
     UnprocessedKeys,
     // Invocations, and times of operators.
@@ -129,6 +139,8 @@ pub(crate) enum Mutation {
     MigrationReads,
     /// The check of the layout by stream-fn
     StreamLayout,
+    /// The check of the layout by writer-fn, which also stores it
+    WriterLayout,
     /// The wait of a migration before its last pass
     MigrationWait,
     /// The wait of a repair for versions that are not in history yet
@@ -138,6 +150,8 @@ pub(crate) enum Mutation {
     Filter,
     /// The detection of versions that other programs write: every version looks like one of writer-fn
     OwnVersion,
+    /// The time of a record, by which the version of another program gets its `RecordedAt`: there is none
+    StreamTime,
     // Requests of operators.
     /// The condition that there is no latest item, when one is restored
     Revive,
@@ -271,12 +285,12 @@ impl Mutation {
         self != Self::MigrationReads
     }
 
-    /// Returns `true` if stream-fn checks the layout of the table.
-    pub(crate) fn checks_layout(self) -> bool {
-        if self == Self::StreamLayout {
+    /// Returns `true` if a function checks the layout of the table, unless this mutation removes the check.
+    pub(crate) fn checks_layout(self, unchecked: Self) -> bool {
+        if self == unchecked {
             self.count();
         }
-        self != Self::StreamLayout
+        self != unchecked
     }
 
     /// Returns the wait of a migration before its last pass.

@@ -22,6 +22,14 @@ pub(super) fn change(mutation: Mutation, record: &mut Value) {
                 change.remove("OldImage");
             }
         }
+        Mutation::StreamTime => {
+            let image = &record["dynamodb"]["NewImage"];
+            if image["RecordedVersion"] != image["Latest"]
+                && let Some(change) = record["dynamodb"].as_object_mut()
+            {
+                change.remove("ApproximateCreationDateTime");
+            }
+        }
         Mutation::OwnVersion => {
             if let Some(image) = record.pointer_mut("/dynamodb/NewImage")
                 && image.get("RecordedVersion").is_some()

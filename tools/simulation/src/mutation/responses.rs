@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::domain::{
     attached::item::LATE_PREFIX,
-    keys::{FLOOR_KEY, LATEST_KEY},
+    keys::{FLOOR_KEY, LATEST_KEY, PART_PREFIX},
     purge_marker,
     version::Version,
 };
@@ -50,6 +50,13 @@ pub(super) fn change(
                 items.retain(|item| !is_entry(item));
             }
         }
+        (Mutation::Parts, "GetItem")
+            if response["Item"]["SK"]["S"]
+                .as_str()
+                .is_some_and(|key| key.starts_with(PART_PREFIX)) =>
+        {
+            remove(response, "Item");
+        }
         (Mutation::HistoryWait, "BatchGetItem") if is_writer => {
             let keys = keys(request);
             if let Some(found) = of_history(response) {
@@ -85,6 +92,14 @@ pub(super) fn change(
                 && latest.contains_key("Latest")
             {
                 latest.entry("Deleted").or_insert_with(|| json!({"BOOL": false}));
+            }
+        }
+        (Mutation::BeforeTombstone, "GetItem" | "Query") if caller.is_some_and(Caller::is_operator) => {
+            for item in read_items(response) {
+                remove(item, "Deleted");
+                if let Some(image) = item.pointer_mut("/Image/M") {
+                    remove(image, "Deleted");
+                }
             }
         }
         (Mutation::CopiedLayout, "DescribeTable") => response["Table"]["TableId"] = json!(ANY_TABLE),

@@ -56,6 +56,11 @@ fn each_mutation_changes_the_requests_of_the_product() {
                     mutation.response(&operation, Some(&sender.caller()), &request, &mut response);
                     assert_ne!(response, original, "{name}: {file}");
                 }
+                Example::Body(operation, original) => {
+                    let mut body = original.clone();
+                    mutation.request(operation, &mut body);
+                    assert_ne!(body, original, "{name}");
+                }
                 Example::Event(original) => {
                     let mut event = original.clone();
                     mutation.event(&mut event);
@@ -81,7 +86,11 @@ fn each_mutation_changes_the_requests_of_the_product() {
                         mutation.lag(time),
                     ];
                     let changed = times.iter().filter(|changed| **changed != time).count();
-                    let switches = [mutation.reads_both_tables(), mutation.checks_layout()];
+                    let switches = [
+                        mutation.reads_both_tables(),
+                        mutation.checks_layout(Mutation::StreamLayout),
+                        mutation.checks_layout(Mutation::WriterLayout),
+                    ];
                     let disabled = switches.iter().filter(|is_enabled| !**is_enabled).count();
                     assert_eq!(changed + disabled, 1, "{name}");
                 }

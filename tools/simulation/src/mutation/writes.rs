@@ -1,7 +1,13 @@
 //! Mutations of requests of the functions. Each disables a part of a condition, or of a change.
 
 use serde_json::{Value, json};
-use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
+use shared::domain::{
+    Item,
+    keys::LATEST_KEY,
+    layout::{IMAGE_DEFLATE, version_item},
+    quarantine::PREFIX,
+    size::{MAX_ITEM_BYTES, MAX_LEVELS, levels, of_item},
+};
 
 use super::{
     Mutation,
@@ -23,6 +29,8 @@ const BASE: &str = "#dropped <= :base";
 const LATER: &str = "#recorded < :recorded";
 /// Incarnation of every latest item.
 const SAME: &str = "same";
+/// Bytes that an item without compression leaves free.
+const RESERVE: usize = 1100;
 /// Milliseconds by which a message looks younger.
 const YOUNGER: i64 = 5000;
 /// Condition of an update that follows a deletion.
@@ -31,6 +39,22 @@ const TOMBSTONE: &str = "(#deleted = :deleted AND #latest = :tombstone)";
 const REMOVAL: &str = "#latest = :latest AND #deleted = :deleted";
 
 pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
+    if mutation == Mutation::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
+        body["ConsistentRead"] = json!(false);
+    }
+    if mutation == Mutation::ForcedCompression {
+        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
+        for statement in statements.into_iter().flatten() {
+            let item = put_of(statement).map(|put| put["Item"].clone()).unwrap_or_default();
+            let parameters = statement.get_mut("Parameters").and_then(Value::as_array_mut);
+            let is_image = |parameter: &&mut Value| **parameter == item[IMAGE_DEFLATE];
+            if has_to_be_compressed(&item)
+                && let Some(image) = parameters.into_iter().flatten().find(is_image)
+            {
+                *image = too_large();
+            }
+        }
+    }
     for update in writes("Update", operation, body) {
         change_update(mutation, operation, update);
     }
@@ -42,6 +66,9 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
         };
         if is_mutated {
             remove_condition(put);
+        }
+        if mutation == Mutation::ForcedCompression && has_to_be_compressed(&put["Item"]) {
+            put["Item"][IMAGE_DEFLATE] = too_large();
         }
         if mutation == Mutation::Incarnation && put.pointer("/Item/V0Id/S").is_some() {
             put["Item"]["V0Id"] = json!({"S": SAME});
@@ -110,6 +137,7 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
             }
         }
         Mutation::Clock if is_single => weaken(update, LATER, "#recorded >= :recorded"),
+        Mutation::OtherForm => replace(update, CONDITION, "#recorded = :stored", "#recorded <> :stored"),
         Mutation::Ratchet => weaken(update, "#timestamp <= :timestamp", "#timestamp > :timestamp"),
         Mutation::ExpectedVersion => {
             weaken(update, "#latest = :expected", IS_ANY_LATEST);
@@ -179,6 +207,22 @@ pub(super) fn puts(mutation: Mutation, operation: &str, body: &Value) -> Option<
         _ => return None,
     };
     statements.iter().map(put_of).collect()
+}
+
+/// Returns `true` if a compressed version does not fit into an item otherwise.
+fn has_to_be_compressed(item: &Value) -> bool {
+    if item.get(IMAGE_DEFLATE).is_none() {
+        return false;
+    }
+    let item: Item = serde_json::from_value(item.clone()).unwrap_or_default();
+    let flat = version_item(item);
+    let levels = flat.iter().map(|(_, value)| levels(value)).max();
+    of_item(&flat) + RESERVE > MAX_ITEM_BYTES || levels >= Some(MAX_LEVELS)
+}
+
+/// Returns a value that fits into no item.
+fn too_large() -> Value {
+    json!({"B": "A".repeat(MAX_ITEM_BYTES / 3 * 4 + 4)})
 }
 
 /// Returns `true` for the sort key of a version item, of any width.

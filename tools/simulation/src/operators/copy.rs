@@ -1,13 +1,30 @@
-//! `vzero --table COPY purge --yes`, on a table that was restored from a backup of the versioned table.
+//! Functions, `vzero --table COPY prune` and `purge --yes` on a table that was restored from a backup of the versioned table.
 
 use std::time::Duration;
 
-use operations::purge::Purge;
-use serde_json::json;
-use shared::dynamodb::Store;
+use operations::{
+    prune::{EntityPrune, Options, Rule},
+    purge::Purge,
+};
+use serde_json::{Value, json};
+use shared::{
+    clock::Deadline,
+    domain::keys::LATEST_KEY,
+    dynamodb::Store,
+};
+use stream_fn::HistoryWriter;
+use writer_fn::{Writer, request::Carrier};
 
-use super::{Operators, result::OperatorResult};
-use crate::{connector::Connector, error::SimulationError, schedule::TABLE, world::create_table};
+use super::{COMMAND_TIMEOUT, Operators, result::{OperatorResult, Printed}};
+use crate::{
+    caller::{Author, Caller, OF_COPY},
+    connector::Connector,
+    error::SimulationError,
+    functions::process,
+    schedule::{Settings, TABLE},
+    setup::{config, dynamodb_client},
+    world::create_table,
+};
 
 const COPY: &str = "Copy";
 
@@ -20,10 +37,41 @@ pub(crate) fn create_copy(connector: &Connector) -> Result<(), SimulationError> 
     Ok(())
 }
 
+/// Runs both functions on the copy, with the layout of the original. Returns what they have processed: nothing, if they refuse it.
+pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, entity: &str) -> Vec<String> {
+    const LIMIT: Duration = Duration::from_secs(30);
+    let Ok(mut config) = config(settings, settings.history()) else {
+        return Vec::new();
+    };
+    COPY.clone_into(&mut config.table);
+    let client = dynamodb_client(connector);
+    let run = |author| Caller::of_process(author, Some(OF_COPY));
+    let mut processed = Vec::new();
+    let writer = Writer::new(client.clone(), &config);
+    let (event, carrier) = (json!({"ID": entity, "Copy": 1}).to_string(), Carrier::invocation("copy"));
+    let written = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
+    if let Some(Ok(_)) = process(&run(Author::Writer(Vec::new())), LIMIT, written).await.returned() {
+        processed.push("writer-fn applied an update".to_owned());
+    }
+    let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
+    let mut image: Value = keys.clone();
+    image["Latest"] = json!({"N": "1000"});
+    let record = json!({"eventName": "MODIFY", "dynamodb": {
+        "Keys": keys, "NewImage": image, "SequenceNumber": "1", "ApproximateCreationDateTime": 1,
+    }});
+    let event = json!({"Records": [record]}).to_string();
+    let writer = HistoryWriter::new(client, &config);
+    let stored = writer.handle(&event, "copy", Deadline::after(LIMIT));
+    if let Some(Ok(_)) = process(&run(Author::StreamFunction), LIMIT, stored).await.returned() {
+        processed.push("stream-fn processed a record".to_owned());
+    }
+    processed
+}
+
 impl Operators {
-    /// Purges an entity of the copy. It is done also if the table is refused because it is a copy.
-    pub(crate) async fn purge_of_copy(&self, entity: &str) -> OperatorResult {
-        self.run(async |_| {
+    /// Prunes and purges an entity of the copy. It is done also if the table is refused because it is a copy.
+    pub(crate) async fn use_copy(&self, entity: &str) -> OperatorResult {
+        let used = async {
             let connection = self.connection();
             let copy = Store::new(connection.client.clone(), COPY, connection.store.digits());
             let layout = match copy.stored_layout().await {
@@ -31,9 +79,21 @@ impl Operators {
                 layout => layout?,
             };
             let copy = copy.with_history(layout.history);
+            let options = Options {
+                rule: Rule::Keep(1),
+                grace: Duration::ZERO,
+                over_gaps: false,
+                dry_run: false,
+            };
+            let printed = Printed::default();
+            if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &self.pace()).await {
+                prune.run(&self.pace(), &printed).await?;
+            }
             let mut purge = Purge::of(&copy, entity).await?;
             purge.run(Duration::ZERO, |_| {}).await
-        })
-        .await
+        };
+        let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
+        let ended = process(&caller, COMMAND_TIMEOUT, used).await;
+        Printed::default().into_result(ended.returned())
     }
 }

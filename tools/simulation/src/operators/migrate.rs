@@ -1,4 +1,4 @@
-//! `vzero migrate`.
+//! `vzero migrate`, and the adoption of a table.
 
 use std::time::Duration;
 
@@ -12,6 +12,17 @@ use shared::dynamodb::maintain::rate_limit::Limits;
 use super::{Operators, result::OperatorResult};
 
 impl Operators {
+    /// `vzero table adopt --history-table`.
+    pub(crate) async fn adopt(&self, history: &str) -> OperatorResult {
+        self.run(async |printed| {
+            let adopted = self.connection().store.adopt_table(Some(history), None).await;
+            let adopted = adopted.map_err(|error| OperationError::Incomplete(error.to_string()))?;
+            printed.summary(json!({"NewHistory": adopted.has_new_history}));
+            Ok(())
+        })
+        .await
+    }
+
     /// `vzero migrate --wait`.
     pub(crate) async fn migrate(&self, wait: Duration) -> OperatorResult {
         self.run(async |printed| {

@@ -20,6 +20,7 @@ mod purge;
 pub(crate) mod queues;
 mod redrive;
 pub(crate) mod repair;
+mod restore;
 pub(crate) mod result;
 pub(crate) mod services;
 #[cfg(test)]

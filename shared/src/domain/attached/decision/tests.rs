@@ -333,6 +333,21 @@ fn a_change_is_dropped_only_after_a_consistent_read() {
 }
 
 #[test]
+fn a_version_behind_a_late_one_or_before_others_is_made_only_after_a_consistent_read() {
+    // Of two reads, the second one can lack a version that the first one does not contain: that of record 7.
+    for (versions, expected) in [
+        (vec!["v3:9=c", "v1:5=a"], "Late 7=b"),
+        (vec!["v2:9=c"], "Late 7=b"),
+        (vec!["v3:4=c+", "v1:5=a"], "Record 7=b"),
+    ] {
+        let (change, mut tail) = (change(7, "a", "b"), tail(&versions, true));
+        assert_eq!(decided(&change, &tail), expected, "{versions:?}");
+        tail.is_consistent = false;
+        assert_eq!(decided(&change, &tail), "ReadConsistently", "{versions:?}");
+    }
+}
+
+#[test]
 fn a_record_before_the_kept_versions_is_pruned() {
     let floor = |floor: u64, versions: &[&str]| Tail {
         floor: Version::new(floor),

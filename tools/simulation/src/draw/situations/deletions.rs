@@ -6,15 +6,17 @@ use serde_json::{Value, json};
 use super::Situation;
 use crate::{
     draw::pick,
-    schedule::{Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
 };
 
 const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
 /// Number of updates that set attributes, and of attributes that each sets. One expression cannot remove them all.
 const UPDATES: u64 = 4;
 const ATTRIBUTES: u64 = 230;
 
 pub(super) const SITUATIONS: &[Situation] = &[many_attributes, deleted_again];
+pub(super) const FURTHER: &[Situation] = &[deleted_and_restored];
 
 fn name(update: u64, attribute: u64) -> String {
     format!("N{update}-{attribute}")
@@ -62,6 +64,46 @@ fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
     }
     let update = schedule.update("e0", Origin::Client, json!({"A": 1}));
     schedule.step(after + 30 * SECOND, 1, StepKind::Direct { update });
+}
+
+/// An operator deletes an entity, perhaps with more attributes than one request can restore, and restores what it was. A prune and an update
+/// can come between.
+fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
+    let settings = &mut schedule.settings;
+    (settings.by_time, settings.skip_unchanged) = (false, false);
+    (settings.startup, settings.tombstone_days) = (0, None);
+    settings.maximum_retry_attempts = None;
+    settings.maximum_record_age = None;
+    let attributes = pick(rng, &[2, ATTRIBUTES]);
+    for number in 0..2 {
+        let members = (0..attributes).map(|attribute| (name(number, attribute), json!(attribute)));
+        let update = schedule.update("e0", Origin::Client, Value::Object(members.collect()));
+        schedule.step(SECOND * number, 0, StepKind::Direct { update });
+    }
+    let entity = || "e0".to_owned();
+    let command = |schedule: &mut Schedule, at, command| schedule.step(at, 1, StepKind::Command(command));
+    command(schedule, MINUTE, Command::Delete { entity: entity() });
+    if rng.bool() {
+        let (entity, keep) = (entity(), 1);
+        command(schedule, 3 * MINUTE, Command::Prune { entity, keep });
+        schedule.step(180 * MINUTE, 1, StepKind::Expire);
+    }
+    let at = 200 * MINUTE;
+    command(schedule, at, Command::Undelete { entity: entity() });
+    for source in 2..4 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": source}));
+        schedule.step(at + rng.u64(..200), source, StepKind::Direct { update });
+    }
+    let (entity, version) = (entity(), rng.u64(1..4));
+    command(schedule, at + MINUTE, Command::Restore { entity, version });
+    if rng.bool() {
+        schedule.faults.push(Fault {
+            on: Point::Operator,
+            nth: rng.u32(..20),
+            times: 1,
+            kind: pick(rng, &[FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang]),
+        });
+    }
 }
 
 /// Deletions and updates of an entity, from several senders.

@@ -7,7 +7,7 @@ use shared::domain::version::Version;
 use super::Situation;
 use crate::draw::pick;
 use crate::{
-    schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    schedule::{Command, Content, Fault, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
 };
 
@@ -56,14 +56,33 @@ fn clocks_behind(rng: &mut Rng, schedule: &mut Schedule) {
 fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.own_history = rng.bool();
     schedule.settings.skip_unchanged = false;
-    for number in 0..rng.u64(2..5) {
-        let value = match rng.u8(..3) {
-            0 => (0..30).fold(json!(number), |value, _| json!([value])),
+    for number in 0..rng.u64(2..6) {
+        let value = match rng.u8(..5) {
+            // 31 or 32 levels. A map around them is one more.
+            0 => (0..rng.u8(30..32)).fold(json!(number), |value, _| json!([value])),
             1 => json!("x".repeat(400_000)),
-            _ => json!((0..400_000).map(|_| rng.alphanumeric()).collect::<String>()),
+            _ => {
+                let contents = [
+                    Content::Small,
+                    Content::Attributes,
+                    Content::Bytes,
+                    Content::ImageDeflate,
+                ];
+                let (entity, content) = ("e0".to_owned(), pick(rng, &contents));
+                schedule.step(SECOND * number, 0, StepKind::PutLatest { entity, content });
+                continue;
+            }
         };
         let update = schedule.update("e0", Origin::Client, json!({"A": value}));
         schedule.step(SECOND * number, 0, StepKind::Direct { update });
+    }
+    if rng.bool() {
+        schedule.faults.push(Fault {
+            on: Point::Invoke,
+            nth: rng.u32(..3),
+            times: 1,
+            kind: FaultKind::Redelivered,
+        });
     }
 }
 

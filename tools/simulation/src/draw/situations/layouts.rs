@@ -4,11 +4,16 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::Situation;
-use crate::schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind};
+use crate::{
+    draw::pick,
+    schedule::{Command, Content, Fault, FaultKind, Origin, Point, Schedule, Step, StepKind},
+    windows::Scope,
+};
 
 const SECOND: u64 = 1000;
 
 pub(super) const SITUATIONS: &[Situation] = &[wrong_layout, copied_table];
+pub(super) const FURTHER: &[Situation] = &[wrong_writer, unchecked_layout, rolled_back_deployment];
 
 /// Adds updates of an entity, one a second.
 fn updates(rng: &mut Rng, schedule: &mut Schedule) {
@@ -18,30 +23,79 @@ fn updates(rng: &mut Rng, schedule: &mut Schedule) {
     }
 }
 
-/// For some invocations, stream-fn is deployed with another width of version keys.
+/// For some invocations, stream-fn is deployed with another width of version keys, or with the other table of history.
 fn wrong_layout(rng: &mut Rng, schedule: &mut Schedule) {
-    let settings = &mut schedule.settings;
-    "stream".clone_into(&mut settings.write_mode);
-    settings.skip_unchanged = false;
-    settings.startup = 0;
-    // As in template.yaml.
-    settings.maximum_retry_attempts = None;
-    settings.maximum_record_age = None;
+    without_losses(schedule);
     updates(rng, schedule);
     schedule.faults.push(Fault {
         on: Point::Invoke,
         nth: rng.u32(..3),
         times: rng.u32(1..=6),
-        kind: FaultKind::WrongLayout,
+        kind: pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
     });
 }
 
-/// An operator restores a backup to another table, and purges an entity of the copy.
+/// For some invocations, writer-fn is deployed with another width of version keys, or without the table of history.
+fn wrong_writer(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.settings.own_history = true;
+    schedule.settings.skip_unchanged = false;
+    updates(rng, schedule);
+    schedule.faults.push(Fault {
+        on: Point::InvokeWriter,
+        nth: rng.u32(..3),
+        times: rng.u32(1..=6),
+        kind: pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
+    });
+}
+
+/// The functions start while the requests of their check of the layout are throttled or denied.
+fn unchecked_layout(rng: &mut Rng, schedule: &mut Schedule) {
+    without_losses(schedule);
+    let scope = pick(rng, &[Scope::LayoutThrottled, Scope::LayoutDenied]);
+    let millis = rng.u64(SECOND..20 * SECOND);
+    schedule.step(0, 0, StepKind::Window { scope, millis });
+    // Its record is there before the functions have checked the layout.
+    let put = |at| {
+        let (entity, content) = ("e1".to_owned(), Content::Small);
+        Step { at, source: 1, kind: StepKind::PutLatest { entity, content } }
+    };
+    schedule.steps.extend([put(10), put(SECOND), put(millis + SECOND)]);
+    for number in 0..8 {
+        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
+        schedule.step(10 + 3 * SECOND * number, 0, StepKind::Direct { update });
+    }
+}
+
+/// The first deployment, with a history table, was rolled back. The functions are deployed again with another history table, which an
+/// operator adopts after some updates have failed.
+fn rolled_back_deployment(rng: &mut Rng, schedule: &mut Schedule) {
+    without_losses(schedule);
+    (schedule.settings.own_history, schedule.settings.rolled_back) = (true, true);
+    let (entity, content) = ("e1".to_owned(), Content::Small);
+    if rng.bool() {
+        schedule.step(0, 1, StepKind::PutLatest { entity, content });
+    }
+    updates(rng, schedule);
+    let at = rng.u64(..8 * SECOND);
+    schedule.step(at, 2, StepKind::Command(Command::AdoptTable));
+}
+
+/// Chooses settings as in template.yaml, so that no record is discarded.
+fn without_losses(schedule: &mut Schedule) {
+    let settings = &mut schedule.settings;
+    "stream".clone_into(&mut settings.write_mode);
+    settings.skip_unchanged = false;
+    settings.startup = 0;
+    settings.maximum_retry_attempts = None;
+    settings.maximum_record_age = None;
+}
+
+/// An operator restores a backup to another table, runs the functions on it, and prunes and purges an entity of the copy.
 fn copied_table(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.own_history = true;
     schedule.settings.skip_unchanged = false;
     updates(rng, schedule);
     let entity = "e0".to_owned();
     let at = rng.u64(..12 * SECOND);
-    schedule.step(at, 1, StepKind::Command(Command::PurgeCopy { entity }));
+    schedule.step(at, 1, StepKind::Command(Command::UseCopy { entity }));
 }

@@ -16,9 +16,14 @@ use crate::schedule::{Origin, Schedule, Settings, Step, StepKind, Update};
 /// Fills a schedule that has only settings, and can change these.
 pub(super) type Situation = fn(&mut Rng, &mut Schedule);
 
+/// One situation in this number is one of [`FURTHER`].
+const OF_FURTHER: u8 = 3;
+/// Situations of deployments, operators and other programs.
+const FURTHER: &[&[Situation]] = &[layouts::FURTHER, deletions::FURTHER, writers::FURTHER];
+
 /// Returns one of the situations.
 pub(super) fn pick(rng: &mut Rng) -> Situation {
-    super::pick(
+    let situation = super::pick(
         rng,
         &[
             functions::SITUATIONS,
@@ -30,7 +35,11 @@ pub(super) fn pick(rng: &mut Rng) -> Situation {
             writers::SITUATIONS,
         ]
         .concat(),
-    )
+    );
+    match rng.u8(..OF_FURTHER) {
+        0 => super::pick(rng, &FURTHER.concat()),
+        _ => situation,
+    }
 }
 
 /// Returns a schedule of a situation.

@@ -9,7 +9,7 @@ use crate::{
     clock::Jump,
     draw::{MAX_OFFSET, jumps, pick},
     queue::VISIBILITY_TIMEOUT_MILLIS,
-    schedule::{Command, Origin, Schedule, StepKind},
+    schedule::{Command, Content, Origin, Schedule, StepKind},
     windows::Scope,
 };
 
@@ -28,6 +28,8 @@ pub(super) const SITUATIONS: &[Situation] = &[
     recorded_far_ahead,
     hot_entity,
 ];
+
+pub(super) const FURTHER: &[Situation] = &[written_by_another_program, clock_a_year_ahead];
 
 /// The latest item is ahead of all clocks. A message is received again, and its update is applied, without a response. Before the
 /// next attempt, other updates remove its request from the recent requests.
@@ -167,6 +169,60 @@ fn recorded_far_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     }
     let count = rng.u64(1..30);
     updates(rng, schedule, 5 * MINUTE, 6 * MINUTE, count);
+}
+
+/// Another program writes a `RecordedAt` in another form, or replaces the latest item, and updates follow. Some are delivered again.
+fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 4, 10]);
+    // A time that cannot be read says nothing about the clocks of earlier writers.
+    schedule.settings.clock_offsets.fill(0);
+    let first = schedule.update(ENTITY, Origin::TimedClient, json!({"A": "first"}));
+    schedule.step(0, 0, StepKind::Direct { update: first });
+    updates(rng, schedule, 100, 2 * SECOND, 5);
+    for at in [3 * SECOND, 10 * SECOND] {
+        let entity = ENTITY.to_owned();
+        let times = [
+            json!({"S": "2027-01-01T00:00:00Z"}),
+            json!({"N": "1795328688"}),
+            json!({"S": "tomorrow"}),
+        ];
+        let kind = match rng.u8(..4) {
+            0 => StepKind::PutLatest {
+                entity,
+                content: Content::Small,
+            },
+            _ => StepKind::OtherTime {
+                entity,
+                time: pick(rng, &times),
+            },
+        };
+        schedule.step(at, 1, kind);
+        updates(rng, schedule, at + SECOND, at + 6 * SECOND, 6);
+    }
+    schedule.step(20 * SECOND, 0, StepKind::Direct { update: first });
+    if rng.bool() {
+        schedule.step(MINUTE, 1, StepKind::Command(Command::Repair));
+        updates(rng, schedule, 5 * MINUTE, 6 * MINUTE, 5);
+    }
+}
+
+/// The clock of a writer is a year ahead for some seconds, and a repair begins a new sequence of times. Older updates stay stale.
+fn clock_a_year_ahead(rng: &mut Rng, schedule: &mut Schedule) {
+    write_by_update(rng, schedule, &[1, 4, 10]);
+    schedule.settings.by_time = true;
+    schedule.settings.clock_offsets.fill(0);
+    let year = i64::try_from(365 * DAY).unwrap_or_default();
+    let jump = |at, offset| Jump { process: 0, at, offset };
+    schedule.settings.clock_jumps = vec![jump(2 * SECOND, year), jump(6 * SECOND, 0)];
+    updates(rng, schedule, 0, 10 * SECOND, 20);
+    let at = rng.u64(11 * SECOND..20 * SECOND);
+    schedule.step(at, 3, StepKind::Command(Command::Repair));
+    for at in [at + rng.u64(..5 * SECOND), 3 * MINUTE] {
+        let timestamp = rng.u64(..18_000);
+        let stale = schedule.update(ENTITY, Origin::Client, json!({"B": 1, "Timestamp": timestamp}));
+        schedule.step(at, rng.u8(..3), StepKind::Direct { update: stale });
+    }
+    updates(rng, schedule, 4 * MINUTE, 5 * MINUTE, 3);
 }
 
 /// An entity gets up to several hundred updates: by writers whose clocks jump, and whose windows differ, while requests and responses

@@ -15,6 +15,8 @@ pub(super) enum Example {
     DelayedRequest(&'static str, &'static str),
     /// The request of a snapshot, and its response, which a function receives.
     Response(Sender, &'static str, Value),
+    /// A request with this operation and body.
+    Body(&'static str, Value),
     Event(Value),
     Record(Value),
     /// A change that its own test covers.
@@ -24,6 +26,9 @@ pub(super) enum Example {
     /// A batch that the function does not accept.
     Batch(Value),
 }
+
+/// A compressed image of 32 levels.
+const DEEP: &str = "eJyrVnJUsqpW8lGyih6aZLCSlVKFUm0sRbAWAOBHUQM=";
 
 #[derive(Clone, Copy)]
 pub(super) enum Sender {
@@ -45,7 +50,7 @@ impl Sender {
 /// Returns what each mutation must change. A new mutation needs an example.
 #[allow(clippy::too_many_lines, reason = "a table")]
 pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
-    use Example::{Batch, DelayedRequest, Event, Failures, Record, Request, Response, Time};
+    use Example::{Batch, Body, DelayedRequest, Event, Failures, Record, Request, Response, Time};
     use Mutation as M;
     let version =
         json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}});
@@ -68,6 +73,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "attached_tail",
             json!({"Items": [{"SK": {"S": "late#2026"}}]}),
         )],
+        M::AttachedConsistent => vec![Body("Query", json!({"ConsistentRead": true}))],
         M::Guard => vec![
             Request("write_stream", "#request = :request)"),
             Request(
@@ -81,6 +87,15 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Request("put_versions", "v10"),
             Request("write_transaction", "v7"),
         ],
+        M::ForcedCompression => vec![Body(
+            "PutItem",
+            json!({"Item": {"SK": {"S": "v1"}, "ImageDeflate": {"B": DEEP}}}),
+        )],
+        M::Parts => vec![Response(
+            Sender::Stream,
+            "get_item",
+            json!({"Item": {"SK": {"S": "part#v7#2"}, "ImageDeflate": {"B": "AAAA"}}}),
+        )],
         M::Quarantine => vec![Request("quarantine", "lost#")],
         M::RequestsSince => vec![Request(
             "recent_requests_replace",
@@ -106,6 +121,10 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         M::Clock => vec![Request(
             "write_version",
             "(#recorded < :recorded OR #recorded >= :recorded)",
+        )],
+        M::OtherForm => vec![Body(
+            "UpdateItem",
+            json!({"ConditionExpression": "#recorded = :stored"}),
         )],
         M::Delay => vec![
             DelayedRequest("write_version", "(#recorded < :recorded OR #recorded >= :recorded)"),
@@ -203,6 +222,11 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "counted_versions",
             json!({"Responses": {"Table": []}}),
         )],
+        M::BeforeTombstone => vec![Response(
+            Sender::Operator,
+            "get_item",
+            json!({"Item": {"SK": {"S": "v0"}, "Deleted": {"BOOL": true}}}),
+        )],
         M::CopiedLayout => vec![Response(
             Sender::Operator,
             "describe_table",
@@ -223,13 +247,16 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::PartialFailures => vec![Failures(Mutation::stream_response)],
         M::MessageFailures => vec![Failures(Mutation::writer_response)],
-        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads | M::StreamLayout => {
+        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads | M::StreamLayout | M::WriterLayout => {
             vec![Time]
         }
         M::Filter => vec![Record(json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}}))],
         M::OwnVersion => vec![Record(json!({
             "dynamodb": {"NewImage": {"Latest": {"N": "2"}, "RecordedVersion": {"N": "1"}}},
         }))],
+        M::StreamTime => vec![Record(
+            json!({"dynamodb": {"ApproximateCreationDateTime": 1, "NewImage": {"Latest": {"N": "2"}}}}),
+        )],
         M::Revive => vec![Request("revive_latest", "v0"), Request("move_latest", "v00")],
         M::Raise => vec![
             Request("raise_latest", "(#latest = :from OR attribute_exists(#latest))"),
