@@ -173,7 +173,8 @@ impl<'a> World<'a> {
                 ChangeKind::Large(value) => {
                     let mut item = key.clone();
                     item["State"] = state(value);
-                    item[check::LARGE] = json!({"B": incompressible(self.schedule.seed.wrapping_add(u64::from(value)), LARGE_BYTES)});
+                    item[check::LARGE] =
+                        json!({"B": incompressible(self.schedule.seed.wrapping_add(u64::from(value)), LARGE_BYTES)});
                     ("PutItem", json!({"TableName": TABLE, "Item": item}))
                 }
                 ChangeKind::Update(value) => ("UpdateItem", update("State", state(value))),
