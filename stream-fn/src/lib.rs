@@ -31,6 +31,7 @@ use shared::{
     event::Event,
     logging::{self, chain},
     metrics::Tally,
+    panics,
 };
 use tokio::time::timeout;
 
@@ -154,7 +155,8 @@ impl HistoryWriter {
         let records = record::split(event)?;
         let processed = self.checked(deadline).await?.process(records, deadline).await;
         let tally = Tally::default();
-        metrics::batch(&tally, &processed, self.store.clock().now(), deadline);
+        // A panic there loses metrics, and fails no record.
+        let _ = panics::caught(|| metrics::batch(&tally, &processed, self.store.clock().now(), deadline));
         tally.emit(request_id);
         response::of(processed, self.log_keys)
     }

@@ -76,6 +76,37 @@ async fn a_panic_fails_only_its_own_record() {
     assert!((1..=60).all(|number| is_sent(number) == (number != 30)));
 }
 
+/// Records that are older than 20 s are checked together, before the versions are put.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_work_on_a_chunk_fails_only_its_record() {
+    let mut records: Vec<_> = (1..=30).map(|number| latest(number, &json!({}))).collect();
+    for record in &mut records {
+        record["dynamodb"]["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - 100);
+    }
+    let event = json!({"Records": records}).to_string();
+    let (failed, sent) = handle(&replay::settings(), &event, "\"E7\"").await;
+    assert_eq!(failed, ["7"]);
+    let is_put = |number: usize| {
+        let id = format!("\"E{number}\"");
+        sent.iter()
+            .any(|body| body.contains(&id) && !body.contains("RequestItems"))
+    };
+    assert!((1..=30).all(|number| is_put(number) == (number != 7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_quarantine_fails_only_its_record() {
+    let mut records: Vec<_> = (1..=3).map(|number| latest(number, &json!({}))).collect();
+    records[1]["dynamodb"]["NewImage"]["Latest"] = json!({"S": "no number"});
+    let event = json!({"Records": records}).to_string();
+    let (failed, sent) = handle(&replay::settings(), &event, "quarantine#").await;
+    assert_eq!(failed, ["2"]);
+    assert!([1, 3].iter().all(|number| {
+        let id = format!("\"E{number}\"");
+        sent.iter().any(|body| body.contains(&id))
+    }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn reserved_names_are_data_at_each_position() {
     let attributes = |name: &str| {
