@@ -229,6 +229,27 @@ fn invalid_events_are_rejected() {
 }
 
 #[test]
+fn an_event_with_more_elements_than_an_item_can_have_is_rejected() {
+    let update = |elements: usize| format!(r#"{{"ID":"E","A":[{}]}}"#, vec!["0"; elements].join(","));
+    let notification = |update: &str| json!({"Type": "Notification", "Message": update}).to_string();
+    let open = |text: &str| {
+        Envelope::parse(text)?
+            .open(&Carrier::invocation("lambda"), Ordering::Arrival)
+            .map(drop)
+    };
+    // Two members besides the elements.
+    for (elements, is_too_many) in [(MAX_PARTS - 2, false), (MAX_PARTS - 1, true)] {
+        let update = update(elements);
+        for text in [notification(&update), update] {
+            let error = open(&text).unwrap_err();
+            assert_eq!(matches!(error, InvalidEvent::TooManyParts), is_too_many, "{error:?}");
+            assert!(!crate::error::Error::from(error).is_retryable() || !is_too_many);
+        }
+    }
+    assert!(open(&update(100_000)).is_ok());
+}
+
+#[test]
 fn a_message_whose_parsing_panics_has_its_id() {
     let message = Message::caught(r#"{"messageId": "m", "body": "{}"}"#, |_| panic!("a defect"));
     assert_eq!(message.id.as_deref(), Some("m"));

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::hostile::overflow;
 
-use crate::support::{RunningStack, item, start};
+use crate::support::{RunningStack, eventually, item, start};
 
 /// `MemorySize` of `template.yaml`.
 const MAX_MEGABYTES: u64 = 512;
@@ -60,14 +60,12 @@ async fn a_document_that_overflows_the_stack_of_a_parser_ends_no_process() {
         let direct = answer(&stack, hostile.clone()).await;
         assert_eq!(direct["errorType"], "InvalidEvent", "{direct}");
         let mut bodies: Vec<_> = (0..9)
-            .map(|number| json!({"ID": format!("E{number}"), "A": objects}).to_string())
+            .map(|number| json!({"ID": format!("{objects}#{number}"), "A": objects}).to_string())
             .collect();
         bodies.push(hostile);
-        let answer = answer(&stack, batch(&bodies)).await;
-        let log = || std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
-        assert_eq!(failed(&answer), ["9"], "{}", log());
+        assert_eq!(failed(&answer(&stack, batch(&bodies)).await), ["9"]);
         for number in 0..9 {
-            let latest = item(&stack, &format!("E{number}"), "v0").await;
+            let latest = item(&stack, &format!("{objects}#{number}"), "v0").await;
             assert_eq!(latest["A"], json!({"N": objects.to_string()}));
         }
     }
@@ -93,32 +91,27 @@ async fn documents_with_many_elements_fit_into_memory() {
         println!("{what}: peak memory of writer-fn {} MB", kilobytes / 1024);
         assert!(kilobytes / 1024 < MAX_MEGABYTES, "{what}");
     };
-    // 29 levels of maps, each of which has an allocation of its own.
-    let nested = format!("{}0{}", r#"{"a":"#.repeat(29), "}".repeat(29));
-    for (what, element) in [
-        ("numbers", "0"),
-        ("lists", "[0]"),
-        ("objects", r#"{"a":0}"#),
-        ("nested objects", &nested),
-    ] {
-        for length in [MAX_EVENT - 100, 2_000_000, 1_000_000] {
+    for (what, element) in [("numbers", "0"), ("objects", r#"{"a":0}"#)] {
+        for length in [MAX_EVENT - 100, 1_000_000] {
             let rejected = answer(&stack, update("E", &repeated(element, length))).await;
             assert_eq!(rejected["errorType"], "InvalidEvent", "{rejected}");
             peak(&format!("an update of {length} bytes of {what}"));
         }
-        // The event has 6 MB at most, with a backslash before each quote.
+        // With a backslash before each quote, the event has up to 6 MB.
         for length in [300_000, 420_000] {
             let list = repeated(element, length);
-            let bodies: Vec<_> = (0..10).map(|number| update(&format!("E{number}"), &list)).collect();
-            let answer = answer(&stack, batch(&bodies)).await;
-            let applied = bodies.len() - failed(&answer).len();
-            peak(&format!(
-                "ten messages of {length} bytes of {what}, of which {applied} are applied"
-            ));
+            let bodies: Vec<_> = (0..10)
+                .map(|number| update(&format!("{what}{length}#{number}"), &list))
+                .collect();
+            answer(&stack, batch(&bodies)).await;
+            peak(&format!("ten messages of {length} bytes of {what}"));
         }
     }
-    assert_eq!(
-        answer(&stack, r#"{"ID": "last"}"#.to_owned()).await["Outcome"],
-        "Written"
-    );
+    // It still works.
+    eventually("an update", async || {
+        let written = answer(&stack, r#"{"ID": "last"}"#.to_owned()).await;
+        (written["errorType"] == Value::Null).then_some(())
+    })
+    .await;
+    peak("all of them");
 }
