@@ -69,7 +69,7 @@ impl Store {
             Idempotency::Recent(window) => window,
             Idempotency::Ledger(_) => Window::default(),
         };
-        let first = self.now();
+        let first = retention.is_none().then(|| self.now());
         let mut has_no_versions = false;
         for attempt in 0..MAX_ATTEMPTS {
             if attempt > 0 {
@@ -142,11 +142,7 @@ impl Store {
             match cancellation::race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
                 Some(cancellation::Race::Lost) => {}
                 // As after no response.
-                Some(cancellation::Race::InProgress) => {
-                    if retention.is_none() {
-                        guard = guard.after_unanswered(first);
-                    }
-                }
+                Some(cancellation::Race::InProgress) => guard.unanswered = first,
                 Some(cancellation::Race::AlreadyApplied(marker)) => {
                     let applied = match marker {
                         Some(marker) => Some(ledger::applied_version(update, &marker)?),

@@ -248,7 +248,7 @@ async fn every_latest_item_becomes_a_version() {
                 check_marks(&database, &store, history, &id, has_parts).await;
                 // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
                 let nine = Version::new(9).unwrap();
-                let an_hour_ago = store.clock().now() - Duration::from_secs(3600);
+                let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
                     store.mark_version(&entity(&id), nine, an_hour_ago).await.unwrap(),
                     "{id}"
