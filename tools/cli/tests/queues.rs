@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-use std::fs;
-
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, QueueAttributeName};
 use futures::{StreamExt as _, stream};
