@@ -7,6 +7,7 @@
 //! | function | result |
 //! |---|---|
 //! | [`parse`] | the document as a tree. Its type is that of `serde_json`, its deserializer is not used |
+//! | [`parse_limited`] | the same, of a document whose number of elements and members is limited |
 //! | [`members`], [`elements`] | the parts of an object or a list as text, each of which is parsed separately later |
 //! | [`Reader`] | one token after the other |
 //!
@@ -44,8 +45,25 @@ pub const MAX_LEVELS: usize = 128;
 /// assert_eq!(value["N"].to_string(), "1.50");
 /// ```
 pub fn parse(text: &str) -> Result<Value, InvalidJson> {
+    parse_limited(text, usize::MAX)
+}
+
+/// Parses a document with a maximum number of elements and members, because each takes up to 600 bytes of memory: an empty object in
+/// a list is three bytes of text.
+///
+/// # Errors
+///
+/// As [`parse`], and with the reason [`Reason::Parts`] if the document has more.
+///
+/// ```
+/// use shared::json::{Reason, parse_limited};
+///
+/// assert!(parse_limited(r#"{"a": [1, 2]}"#, 3).is_ok());
+/// assert_eq!(parse_limited(r#"{"a": [1, 2]}"#, 2).unwrap_err().reason, Reason::Parts);
+/// ```
+pub fn parse_limited(text: &str, mut max_parts: usize) -> Result<Value, InvalidJson> {
     let mut reader = Reader::new(text);
-    let value = value(&mut reader)?;
+    let value = value(&mut reader, &mut max_parts)?;
     reader.end()?;
     Ok(value)
 }
@@ -180,7 +198,7 @@ impl<'a> Members<'a> {
 }
 
 /// Reads the next value as a tree. The recursion is limited: the reader opens at most [`MAX_LEVELS`] objects and lists.
-fn value(reader: &mut Reader) -> Result<Value, InvalidJson> {
+fn value(reader: &mut Reader, left: &mut usize) -> Result<Value, InvalidJson> {
     Ok(match reader.kind()? {
         Kind::Null => {
             reader.null()?;
@@ -193,7 +211,8 @@ fn value(reader: &mut Reader) -> Result<Value, InvalidJson> {
             let mut values = Vec::new();
             reader.begin_list()?;
             while reader.next_element()? {
-                values.push(value(reader)?);
+                take_part(reader, left)?;
+                values.push(value(reader, left)?);
             }
             Value::Array(values)
         }
@@ -201,11 +220,18 @@ fn value(reader: &mut Reader) -> Result<Value, InvalidJson> {
             let mut members = Map::new();
             reader.begin_object()?;
             while let Some(name) = reader.next_member()? {
-                members.insert(name.into_owned(), value(reader)?);
+                take_part(reader, left)?;
+                members.insert(name.into_owned(), value(reader, left)?);
             }
             Value::Object(members)
         }
     })
+}
+
+/// Counts an element or a member.
+fn take_part(reader: &Reader, left: &mut usize) -> Result<(), InvalidJson> {
+    *left = left.checked_sub(1).ok_or_else(|| reader.invalid(Reason::Parts))?;
+    Ok(())
 }
 
 fn tree_number(reader: &mut Reader) -> Result<Number, InvalidJson> {
@@ -286,6 +312,9 @@ pub enum Reason {
     /// More levels than [`MAX_LEVELS`].
     #[error("more than {MAX_LEVELS} levels")]
     Levels,
+    /// More elements and members than the reader of the document allows.
+    #[error("too many elements and members")]
+    Parts,
     /// The text is not UTF-8.
     #[error("the text is not UTF-8")]
     Utf8,

@@ -24,20 +24,37 @@ use crate::{
 
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
-/// Writes the versions of these stream records, and returns the outcome of each record, in their order.
+/// Writes the versions of these stream records, and returns the outcome of each record, in their order. After a panic, it
+/// processes the records one by one, so that only those fail that cause one.
 pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
+    // Boxed, to keep the future small.
+    let together = panics::caught_async(Box::pin(write_together(store, chunk, origin, deadline))).await;
+    if let Ok(processed) = together {
+        return processed;
+    }
+    // Versions of the chunk can be written already: they are found.
+    let mut processed = Vec::with_capacity(chunk.len());
+    for raw in chunk {
+        let alone = Box::pin(write_together(store, std::slice::from_ref(raw), origin, deadline));
+        match panics::caught_async(alone).await {
+            Ok(alone) => processed.extend(alone),
+            Err(panicked) => processed.push(ProcessedRecord {
+                sequence_number: record::number_of(raw),
+                created: None,
+                entity: None,
+                request: None,
+                ahead: None,
+                outcome: RecordFailure::from(panicked).into(),
+            }),
+        }
+    }
+    processed
+}
+
+async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
     let parse = |raw: &str| record::parse(raw, store.digits());
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
-    // Boxed, to keep the future small.
-    let outcomes = Box::pin(outcomes(store, &records, origin, deadline));
-    let outcomes = match panics::caught_async(outcomes).await {
-        Ok(outcomes) => outcomes,
-        // Versions of the chunk can be written already: their next delivery finds them.
-        Err(panicked) => records
-            .iter()
-            .map(|_| Some(RecordFailure::from(panicked).into()))
-            .collect(),
-    };
+    let outcomes = outcomes(store, &records, origin, deadline).await;
     let processed = records.into_iter().zip(outcomes).map(|(record, outcome)| {
         let mut ahead = None;
         let (request, outcome) = match record.content {

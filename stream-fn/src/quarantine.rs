@@ -9,6 +9,7 @@ use shared::{
     clock::Deadline,
     domain::{quarantine::QuarantinedRecord, version_item::VersionItem},
     dynamodb::{Store, client::error::ServiceError},
+    panics,
 };
 
 use crate::{
@@ -29,9 +30,11 @@ pub(crate) async fn put(store: &Store, chunk: &[&str], processed: &mut [Processe
         .for_each_concurrent(MAX_CONCURRENT_REQUESTS, async |(processed, mut record)| {
             record.at = Some(store.now());
             let put = match deadline.allows_start() {
-                true => tokio::time::timeout_at(deadline.finish_by, store.quarantine(&record))
-                    .await
-                    .ok(),
+                true => {
+                    let put = tokio::time::timeout_at(deadline.finish_by, store.quarantine(&record));
+                    // After a panic, the record fails, and is delivered again.
+                    panics::caught_async(put).await.ok().and_then(Result::ok)
+                }
                 false => None,
             };
             let outcome = std::mem::replace(&mut processed.outcome, Outcome::Skipped);

@@ -112,6 +112,12 @@ pub enum InvalidEvent {
     /// The event, a message body or an envelope inside it is not JSON.
     #[error("it is not JSON, or nested too deeply")]
     NotJson,
+    /// The event, a message body or an envelope inside it has more elements and members than an item can have.
+    #[error("it has more elements and members than an item of 400 KB can have")]
+    TooManyParts,
+    /// `Records` has more messages than a batch can have.
+    #[error("Records has more than 10,000 messages")]
+    TooManyMessages,
     /// `Records` is not a list.
     #[error("Records is not a list")]
     Records,

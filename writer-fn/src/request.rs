@@ -8,10 +8,12 @@ use shared::{
     domain::{
         names,
         sent_at::SentAt,
+        size,
         time::EpochMillis,
         update::{self, Ordering, Update},
     },
-    json, panics,
+    json::{self, Reason},
+    panics,
 };
 
 use crate::error::InvalidEvent;
@@ -32,6 +34,9 @@ pub fn parse(event: &str) -> Result<Request, InvalidEvent> {
         && !members.contains(update::ID)
     {
         let records = json::elements(records).map_err(|_| InvalidEvent::Records)?;
+        if records.len() > MAX_MESSAGES {
+            return Err(InvalidEvent::TooManyMessages);
+        }
         return Ok(Request::Batch(
             records
                 .into_iter()
@@ -65,13 +70,20 @@ impl Carrier {
     }
 }
 
-/// An update inside its envelopes.
-pub struct Envelope(Value);
+/// Maximum number of elements and members in an event or a message body. Each has at least one byte in an item of 400 KB.
+const MAX_PARTS: usize = size::MAX_ITEM_BYTES;
+/// Maximum number of messages in a batch, see
+/// [batch size](https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html).
+const MAX_MESSAGES: usize = 10_000;
+
+/// An update inside its envelopes. It is text until it is opened: the trees of all messages of a batch would not fit into memory.
+pub struct Envelope(String);
 
 impl Envelope {
-    /// Parses the outermost envelope.
+    /// Checks that the outermost envelope is JSON.
     pub fn parse(text: &str) -> Result<Self, InvalidEvent> {
-        json::parse(text).map(Self).map_err(|_| InvalidEvent::NotJson)
+        let text = json::check(text).map_err(|_| InvalidEvent::NotJson)?;
+        Ok(Self(text.to_owned()))
     }
 
     /// Removes all envelopes and parses the update in the innermost one.
@@ -89,7 +101,8 @@ impl Envelope {
     ///
     /// A time that is claimed to be after the `SentTimestamp` of the message is wrong, see [`SentAt::carried_at`].
     pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Update, InvalidEvent> {
-        let mut value = self.0;
+        let mut value = tree(&self.0)?;
+        drop(self);
         let carried_at = |sent: SentAt| carrier.sent.map_or(sent, |carrier| sent.carried_at(carrier));
         let of_carrier = carrier.sent.map(SentAt::exactly);
         let of_carrier = of_carrier.or(carrier.first_delivered.map(SentAt::since));
@@ -131,6 +144,13 @@ impl Envelope {
     }
 }
 
+fn tree(text: &str) -> Result<Value, InvalidEvent> {
+    json::parse_limited(text, MAX_PARTS).map_err(|error| match error.reason {
+        Reason::Parts => InvalidEvent::TooManyParts,
+        _ => InvalidEvent::NotJson,
+    })
+}
+
 enum Opened {
     Inner(Inner),
     Update(Value),
@@ -165,7 +185,7 @@ fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
         && let Some(message) = text(members.remove("Message"))
     {
         return Ok(Opened::Inner(Inner {
-            content: Envelope::parse(&message)?.0,
+            content: tree(&message)?,
             id: text(members.remove("MessageId")),
             sent: text(members.remove("Timestamp")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
             source: None,

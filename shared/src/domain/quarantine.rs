@@ -9,8 +9,15 @@
 //! | `quarantine#<sequence number>#2`, … | `Record`: the next part of the text |
 //!
 //! The sequence number identifies the record, so a record that is delivered again is quarantined once.
+//!
+//! A record that does not fit into one transaction is put by several: the first item by the last one, so that it exists only if the
+//! record is complete. The keys of its other items end with a hash of the text, `quarantine#<sequence number>#2#<hash>`, and the first
+//! item has it in `Hash`: two deliveries of a record whose texts differ never mix their items.
 
 use std::collections::{BTreeMap, HashMap};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     AttributeValue, Item, attributes::text, entity::EntityId, names, number::Decimal, recorded_at::RecordedAt,
@@ -34,6 +41,10 @@ const QUARANTINED_AT: &str = "QuarantinedAt";
 const RECORD: &str = "Record";
 /// Attribute with the number of items, if there is more than one.
 const PARTS: &str = "Parts";
+/// Attribute with the hash in the keys of the other items.
+const HASH: &str = "Hash";
+/// Maximum number of items in one transaction, which can have 4 MB.
+pub(crate) const MAX_TOGETHER: usize = 11;
 
 /// Stream record that can never become a version.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,19 +68,35 @@ pub struct QuarantinedRecord {
 impl QuarantinedRecord {
     /// Returns the sort keys of the record's items.
     pub fn sort_keys(&self) -> Vec<String> {
-        (1..=self.parts().len())
-            .map(|part| sort_key(&self.number, part))
+        let parts = self.parts().len();
+        let hash = self.hash(parts);
+        (1..=parts)
+            .map(|part| sort_key(&self.number, part, hash.as_deref()))
             .collect()
+    }
+
+    /// Returns the record's items in groups, each of which fits into one transaction. The last group contains the first item.
+    pub fn groups(&self) -> Vec<Vec<Item>> {
+        let mut items = self.items();
+        let further = items.split_off(items.len().min(1));
+        if further.len() < MAX_TOGETHER {
+            items.extend(further);
+            return vec![items];
+        }
+        let mut groups: Vec<_> = further.chunks(MAX_TOGETHER).map(<[Item]>::to_vec).collect();
+        groups.push(items);
+        groups
     }
 
     /// Returns the record's items.
     pub fn items(&self) -> Vec<Item> {
         let parts = self.parts();
+        let hash = self.hash(parts.len());
         let s = |text: &str| AttributeValue::S(text.to_owned());
         let item = |(part, record): (usize, &&str)| {
             let mut item = HashMap::from([
                 (names::PK.to_owned(), s(self.entity.as_str())),
-                (names::SK.to_owned(), s(&sort_key(&self.number, part))),
+                (names::SK.to_owned(), s(&sort_key(&self.number, part, hash.as_deref()))),
                 (RECORD.to_owned(), s(record)),
             ]);
             if part == 1 {
@@ -84,10 +111,22 @@ impl QuarantinedRecord {
                 if parts.len() > 1 {
                     item.insert(PARTS.to_owned(), AttributeValue::N(parts.len().to_string()));
                 }
+                if let Some(hash) = &hash {
+                    item.insert(HASH.to_owned(), s(hash));
+                }
             }
             Item::from(item)
         };
         (1..).zip(&parts).map(item).collect()
+    }
+
+    /// Returns the hash in the keys of the further items. `None` if one transaction puts all of them.
+    fn hash(&self, parts: usize) -> Option<String> {
+        (parts > MAX_TOGETHER).then(|| {
+            let hash: [u8; 32] = Sha256::digest(self.record.as_bytes()).into();
+            let (first, _) = hash.split_at(9);
+            URL_SAFE_NO_PAD.encode(first)
+        })
     }
 
     fn parts(&self) -> Vec<&str> {
@@ -121,17 +160,22 @@ pub fn is_first(sort_key: &str) -> bool {
 
 /// Returns the quarantined records of which an entity has all items, by sequence number. Other items are ignored.
 pub fn records_of(items: impl IntoIterator<Item = Item>) -> Vec<QuarantinedRecord> {
-    let mut by_number: BTreeMap<SequenceNumber, BTreeMap<usize, Item>> = BTreeMap::new();
+    let mut by_number: BTreeMap<SequenceNumber, HashMap<String, Item>> = BTreeMap::new();
     for item in items {
-        let Some((number, part)) = text(&item, names::SK).and_then(parse_key) else {
+        let Some(key) = text(&item, names::SK).map(str::to_owned) else {
             continue;
         };
-        by_number.entry(number).or_default().insert(part, item);
+        if let Some(number) = number_in(&key) {
+            by_number.entry(number).or_default().insert(key, item);
+        }
     }
-    let record = |(number, parts): (SequenceNumber, BTreeMap<usize, Item>)| {
-        let first = parts.get(&1)?;
+    let record = |(number, parts): (SequenceNumber, HashMap<String, Item>)| {
+        let first = parts.get(&sort_key(&number, 1, None))?;
+        let hash = text(first, HASH);
         let count = number_of(first, PARTS).unwrap_or(1);
-        let texts = (1..=usize::try_from(count).ok()?).map(|part| text(parts.get(&part)?, RECORD));
+        let texts =
+            (1..=usize::try_from(count).ok()?).map(|part| text(parts.get(&sort_key(&number, part, hash))?, RECORD));
+        let record = texts.collect::<Option<String>>()?;
         Some(QuarantinedRecord {
             entity: EntityId::new(text(first, names::PK)?).ok()?,
             number,
@@ -139,25 +183,23 @@ pub fn records_of(items: impl IntoIterator<Item = Item>) -> Vec<QuarantinedRecor
             reason: text(first, names::REASON).unwrap_or_default().to_owned(),
             version: number_of(first, VERSION).and_then(Version::new),
             at: text(first, QUARANTINED_AT).and_then(|at| RecordedAt::parse(at).ok()),
-            record: texts.collect::<Option<String>>()?,
+            record,
         })
     };
     by_number.into_iter().filter_map(record).collect()
 }
 
-fn sort_key(number: &SequenceNumber, part: usize) -> String {
-    match part {
-        1 => format!("{PREFIX}{number}"),
-        part => format!("{PREFIX}{number}#{part}"),
+fn sort_key(number: &SequenceNumber, part: usize, hash: Option<&str>) -> String {
+    match (part, hash) {
+        (1, _) => format!("{PREFIX}{number}"),
+        (part, None) => format!("{PREFIX}{number}#{part}"),
+        (part, Some(hash)) => format!("{PREFIX}{number}#{part}#{hash}"),
     }
 }
 
-fn parse_key(key: &str) -> Option<(SequenceNumber, usize)> {
-    let (number, part) = match key.strip_prefix(PREFIX)?.split_once('#') {
-        None => (key.strip_prefix(PREFIX)?, 1),
-        Some((number, part)) => (number, part.parse().ok()?),
-    };
-    Some((SequenceNumber::new(number)?, part))
+fn number_in(key: &str) -> Option<SequenceNumber> {
+    let rest = key.strip_prefix(PREFIX)?;
+    SequenceNumber::new(rest.split_once('#').map_or(rest, |(number, _)| number))
 }
 
 fn number_of(item: &Item, name: &str) -> Option<u64> {
@@ -170,6 +212,7 @@ fn number_of(item: &Item, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::size;
 
     fn quarantined(record: String) -> QuarantinedRecord {
         QuarantinedRecord {
@@ -185,10 +228,10 @@ mod tests {
 
     #[test]
     fn a_record_of_any_length_is_restored_from_its_items() {
-        let texts = [0, MAX_PART_BYTES / 2 - 1, MAX_PART_BYTES / 2, 1_200_000]
+        let texts = [0, MAX_PART_BYTES / 2 - 1, MAX_PART_BYTES / 2, 1_200_000, 3_000_000]
             // Two bytes a character, at odd positions.
             .map(|characters| format!("x{}", "\u{e9}".repeat(characters)));
-        for (record, parts) in [String::new()].into_iter().chain(texts).zip([1, 1, 1, 2, 7]) {
+        for (record, parts) in [String::new()].into_iter().chain(texts).zip([1, 1, 1, 2, 7, 18]) {
             let length = record.len();
             let record = quarantined(record);
             let items = record.items();
@@ -196,9 +239,28 @@ mod tests {
             let keys: Vec<_> = items.iter().filter_map(|item| text(item, names::SK)).collect();
             assert_eq!(keys, record.sort_keys(), "{length}");
             assert_eq!(keys.iter().filter(|key| is_first(key)).count(), 1, "{length}");
+            // A transaction has at most 4 MB. The item by which the record is found is in the last one.
+            let groups = record.groups();
+            assert_eq!(groups.concat().len(), parts, "{length}");
+            for (index, group) in groups.iter().enumerate() {
+                assert!(group.iter().map(size::of_item).sum::<usize>() < 4_000_000, "{length}");
+                let has_first = group.iter().filter_map(|item| text(item, names::SK)).any(is_first);
+                assert_eq!(has_first, index + 1 == groups.len(), "{length}");
+            }
             let restored = records_of(items.into_iter().rev());
             assert_eq!(restored, [record], "{length}");
         }
+    }
+
+    #[test]
+    fn deliveries_of_a_record_with_different_texts_do_not_mix() {
+        let (one, other) = (quarantined("a".repeat(6_000_000)), quarantined("b".repeat(6_000_000)));
+        let keys = |record: &QuarantinedRecord| record.sort_keys().split_off(1);
+        assert!(keys(&one).iter().all(|key| !keys(&other).contains(key)));
+        // The first delivery ended before its last transaction.
+        let begun = one.groups().into_iter().next().unwrap();
+        assert_eq!(records_of(begun.clone()), []);
+        assert_eq!(records_of(begun.into_iter().chain(other.items())), [other]);
     }
 
     #[test]

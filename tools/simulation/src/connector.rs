@@ -371,9 +371,7 @@ impl Connector {
         let is_stale = self.0.is_stale.load(Ordering::Relaxed)
             && operation == "Query"
             && Caller::current().is_some_and(|caller| caller.is_stream_function());
-        if is_stale
-            && let Some(response) = self.read_earlier(body)
-        {
+        if is_stale && let Some(response) = self.read_earlier(body) {
             return response;
         }
         let (status, body) = match execute(&self.0.database, operation, body) {

@@ -189,6 +189,7 @@ impl Settings {
             own_history: false,
             compresses: false,
             rolled_back: false,
+            starts_early: false,
             stale_reads: false,
             new_images: false,
             migrates: false,

@@ -188,6 +188,15 @@ impl StreamFunction {
         })
     }
 
+    /// Starts the process with the other history table, by an invocation without records.
+    pub(crate) async fn start_early(&self) {
+        let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
+        let event = json!({"Records": []});
+        let _ = self
+            .run_as(&self.misdeployed.history, &event, &caller, STREAM_TIMEOUT)
+            .await;
+    }
+
     /// Runs one invocation and returns its response. `None` if the function failed.
     async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
         self.run_as(self.writer.current(), payload, caller, limit).await

@@ -63,6 +63,9 @@ pub(crate) struct Settings {
     /// `true` if the first deployment was rolled back, and has left a layout with a history table that does not exist.
     #[serde(default)]
     pub(crate) rolled_back: bool,
+    /// `true` if a process of stream-fn with the other history table starts before the table stores a layout.
+    #[serde(default)]
+    pub(crate) starts_early: bool,
     /// `true` if versions in a history table are compressed.
     #[serde(default)]
     pub(crate) compresses: bool,

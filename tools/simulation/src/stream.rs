@@ -145,7 +145,9 @@ impl Stream {
     pub(crate) fn written_since(&self, time: Duration) -> Vec<Value> {
         let state = lock(&self.0);
         let written = state.records.iter().rev().take_while(|written| written.at >= time);
-        written.map(|written| written.record["dynamodb"]["Keys"].clone()).collect()
+        written
+            .map(|written| written.record["dynamodb"]["Keys"].clone())
+            .collect()
     }
 
     pub(crate) fn trimmed(&self) -> HashSet<String> {

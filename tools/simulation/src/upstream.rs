@@ -143,17 +143,7 @@ impl Upstream<'_> {
                     self.connector.count("recorded-in-another-form");
                 }
             }
-            StepKind::PutLatest { entity, content } => {
-                let number = self.latest_number(entity).unwrap_or(0) + 1;
-                let mut item = content.attributes(self.schedule.seed);
-                item["PK"] = json!({"S": entity});
-                item["SK"] = json!({"S": LATEST_KEY});
-                item["Latest"] = json!({"N": number.to_string()});
-                let put = json!({"TableName": TABLE, "Item": item});
-                if self.connector.send("PutItem", put).is_ok() {
-                    self.connector.count("latest-item-replaced");
-                }
-            }
+            StepKind::PutLatest { entity, content } => self.put_latest(entity, *content),
             StepKind::DeleteLatest { entity, create } => {
                 self.connector.count("latest-item-deleted");
                 let mut key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
@@ -252,6 +242,18 @@ impl Upstream<'_> {
         latest.pointer("/Item/Latest/N")?.as_str()?.parse().ok()
     }
 
+    fn put_latest(&self, entity: &str, content: Content) {
+        let number = self.latest_number(entity).unwrap_or(0) + 1;
+        let mut item = content.attributes(self.schedule.seed);
+        item["PK"] = json!({"S": entity});
+        item["SK"] = json!({"S": LATEST_KEY});
+        item["Latest"] = json!({"N": number.to_string()});
+        let put = json!({"TableName": TABLE, "Item": item});
+        if self.connector.send("PutItem", put).is_ok() {
+            self.connector.count("latest-item-replaced");
+        }
+    }
+
     fn write_version(&self, entity: &str, ahead: u64) {
         let version = Version::new(self.latest_number(entity).unwrap_or(0) + ahead);
         let Some(sort_key) = version.map(|version| self.digits.version_key(version)) else {
@@ -317,5 +319,7 @@ impl Content {
 pub(crate) fn incompressible(seed: u64, bytes: usize) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut rng = fastrand::Rng::with_seed(seed);
-    (0..bytes / 3 * 4).map(|_| char::from(DIGITS[rng.usize(..64)])).collect()
+    (0..bytes / 3 * 4)
+        .map(|_| char::from(DIGITS[rng.usize(..64)]))
+        .collect()
 }

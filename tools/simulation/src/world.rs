@@ -161,6 +161,9 @@ impl<'a> World<'a> {
 
     async fn run(self) -> Result<Evidence, SimulationError> {
         let run = async {
+            if self.upstream.schedule.settings.starts_early {
+                self.function.start_early().await;
+            }
             self.upstream.claim_layout().await;
             self.upstream.run().await;
             self.upstream.drain().await;

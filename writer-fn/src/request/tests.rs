@@ -219,7 +219,13 @@ fn invalid_events_are_rejected() {
         assert!(rejected, "{event}");
     }
     let deep = format!("{{\"ID\":\"E\",\"A\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert!(parse(&deep).is_err());
+    let Ok(Request::Update(envelope)) = parse(&deep) else {
+        panic!("it is JSON")
+    };
+    let opened = envelope.open(&Carrier::invocation("lambda"), Ordering::Arrival);
+    assert!(matches!(opened, Err(InvalidEvent::NotJson)));
+    let many = format!(r#"{{"Records":[{}]}}"#, vec!["0"; MAX_MESSAGES + 1].join(","));
+    assert!(matches!(parse(&many), Err(InvalidEvent::TooManyMessages)));
 }
 
 #[test]

@@ -1,4 +1,6 @@
-//! Puts a stream record into quarantine, and removes it: one transaction, because the text of a record can need several items.
+//! Puts a stream record into quarantine, and removes it by transactions, because the text of a record can need several items. A
+//! transaction has at most 4 MB, so a record that is longer needs several: the item by which readers find it is put last and
+//! deleted first.
 //!
 //! The put is conditional, so that a record that is delivered again is quarantined once, and its first copy stays.
 
@@ -9,7 +11,11 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{names, quarantine::QuarantinedRecord},
+    domain::{
+        entity::EntityId,
+        names,
+        quarantine::{self, QuarantinedRecord},
+    },
     dynamodb::{Store, client::error::ServiceError, s, write::cancellation},
 };
 
@@ -22,7 +28,12 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn quarantine(&self, record: &QuarantinedRecord) -> Result<bool, ServiceError> {
-        self.put_together(&record.items()).await
+        let mut is_put = false;
+        for group in record.groups() {
+            // An earlier delivery can have put a group: with the same text, as the hash in its keys shows.
+            is_put = self.put_together(&group).await?;
+        }
+        Ok(is_put)
     }
 
     /// Removes a record from quarantine.
@@ -31,24 +42,31 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn delete_quarantined(&self, record: &QuarantinedRecord) -> Result<(), ServiceError> {
-        let request = delete_request(record, self.history_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
-        let output = request.send_with(&self.client).await;
-        output.map_err(|error| cancellation::service_error(&error))?;
+        for keys in record.sort_keys().chunks(quarantine::MAX_TOGETHER) {
+            let request = delete_request(&record.entity, keys, self.history_table());
+            let request = request.map_err(|_| ServiceError::not_built(OPERATION))?;
+            let output = request.send_with(&self.client).await;
+            output.map_err(|error| cancellation::service_error(&error))?;
+        }
         Ok(())
     }
 }
 
-/// Builds the request that removes a record from quarantine.
+/// Builds the request that removes items of a record from quarantine.
 ///
 /// # Errors
 ///
 /// Returns [`BuildError`] if the SDK rejects a part.
-pub fn delete_request(record: &QuarantinedRecord, table: &str) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+pub fn delete_request(
+    entity: &EntityId,
+    keys: &[String],
+    table: &str,
+) -> Result<TransactWriteItemsInputBuilder, BuildError> {
     let mut request = TransactWriteItemsInputBuilder::default();
-    for key in record.sort_keys() {
+    for key in keys {
         let delete = Delete::builder()
             .table_name(table)
-            .key(names::PK, s(record.entity.as_str()))
+            .key(names::PK, s(entity.as_str()))
             .key(names::SK, s(key))
             .build()?;
         request = request.transact_items(TransactWriteItem::builder().delete(delete).build());

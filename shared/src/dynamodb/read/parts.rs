@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::{
-    domain::{Item, keys::partition_key_of, layout, marks::is_expired},
+    domain::{Item, keys::partition_key_of, layout},
     dynamodb::{Store, client::error::ServiceError, read::get_item},
 };
 
@@ -13,7 +13,8 @@ impl Store {
     /// Converts items of a table to ones whose attributes are flat, in their order. The parts of versions are read consistently and
     /// joined: few versions of nearly 400 KB have some, so nearly all reads need no further request.
     ///
-    /// A version without all of its parts stays as it is: it is being purged or moved, or has expired.
+    /// A version without all of its parts stays as it is: it is being purged or moved, or DynamoDB has deleted a part that
+    /// had expired. An expired version that is complete is joined, because a record that is delivered again is compared with it.
     ///
     /// # Errors
     ///
@@ -24,9 +25,8 @@ impl Store {
         table: &str,
     ) -> Result<Vec<Item>, ServiceError> {
         let mut items: Vec<_> = items.map(Item::from).collect();
-        let now = self.clock.now();
         for item in &mut items {
-            let is_version = self.digits.version_of_item(item).is_some() && !is_expired(item, now);
+            let is_version = self.digits.version_of_item(item).is_some();
             let keys = if is_version {
                 layout::part_keys(item)
             } else {

@@ -22,7 +22,10 @@ async fn quarantined_records() {
     };
     for (name, request) in [
         ("quarantine", put_together::put_request(&record.items(), "Table")),
-        ("quarantine_delete", quarantine::delete_request(&record, "Table")),
+        (
+            "quarantine_delete",
+            quarantine::delete_request(&record.entity, &record.sort_keys(), "Table"),
+        ),
     ] {
         let request = request.unwrap();
         let mut body = sent(async |client| request.send_with(&client).await).await;
@@ -32,7 +35,7 @@ async fn quarantined_records() {
     }
     // A long record has more items.
     record.record = "a".repeat(400_000);
-    let deletion = quarantine::delete_request(&record, "Table").unwrap();
+    let deletion = quarantine::delete_request(&record.entity, &record.sort_keys(), "Table").unwrap();
     assert_eq!(deletion.get_transact_items().as_ref().map(Vec::len), Some(2));
     let scan = quarantined::request(None, Some(100), "Table");
     insta::assert_json_snapshot!(

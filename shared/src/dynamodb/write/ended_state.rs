@@ -75,7 +75,9 @@ impl Store {
         }
         let token = format!("{:016x}", fastrand::u64(..));
         let state: Vec<_> = update.new_state().collect();
+        let mut before = None;
         for (index, part) in state.chunks(MAX_STAGED).enumerate() {
+            let token = format!("{token}-{index}");
             let part = part
                 .iter()
                 .map(|(name, value)| ((*name).clone(), Change::Set((*value).clone())));
@@ -83,7 +85,7 @@ impl Store {
                 &update.entity,
                 tombstone,
                 &part.collect(),
-                (&token, index == 0),
+                (before.as_deref(), &token),
                 &self.table,
             );
             if let Err(error) = request.send_with(&self.client).await {
@@ -92,6 +94,7 @@ impl Store {
                     _ => Err(ServiceError::new(OPERATION, &error)),
                 };
             }
+            before = Some(token);
         }
         Ok(())
     }
@@ -101,12 +104,12 @@ impl Store {
 const MAX_STAGED: usize = MAX_ATTRIBUTES;
 
 /// Builds the request that puts attributes on a tombstone, where they are no part of its version. All but the first of a restore have the
-/// condition that no other restore or removal came between.
+/// condition that no other restore or removal came between. Each changes the token, so that an update knows that there are more.
 pub fn stage_request(
     entity: &EntityId,
     version: Version,
     state: &BTreeMap<String, Change>,
-    (token, is_first): (&str, bool),
+    (before, token): (Option<&str>, &str),
     table: &str,
 ) -> UpdateItemInputBuilder {
     let mut expression = Expression::default();
@@ -121,8 +124,8 @@ pub fn stage_request(
         .value(":staged", s(token))
         .set("#staged = :staged")
         .changes(state);
-    if !is_first {
-        expression.condition("#staged = :staged");
+    if let Some(before) = before {
+        expression.condition("#staged = :before").value(":before", s(before));
     }
     let request = UpdateItemInputBuilder::default()
         .table_name(table)

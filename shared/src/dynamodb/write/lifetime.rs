@@ -10,8 +10,9 @@
 //! of its version, and is removed by [`Store::remove_ended_state`](crate::dynamodb::Store).
 //!
 //! An update that sets more attributes than one expression can is a restore: it has put them on the tombstone before, where they are
-//! no part of a version, and the update keeps those that have its values. Its condition names the token of the restore, which
-//! every removal removes.
+//! no part of a version, and the update keeps those that have its values. Each of these requests changes the token on the tombstone,
+//! and each removal removes it. An update after a deletion has the condition that the token is the one that was read: it does not
+//! take over attributes that a restore has put there since.
 //!
 //! DynamoDB can delete an expired item at any time; then the condition fails.
 
@@ -32,14 +33,10 @@ use crate::{
 pub struct Lifetime {
     stored: Stored,
     ended: Vec<String>,
-    staged: Option<Staged>,
-}
-
-/// Attributes of a tombstone that already have the values of the update.
-#[derive(Debug, Clone, PartialEq)]
-struct Staged {
-    token: AttributeValue,
-    names: BTreeSet<String>,
+    /// Token of the attributes that a restore has put on the tombstone.
+    token: Option<AttributeValue>,
+    /// Attributes of a tombstone that already have the values of the update.
+    staged: BTreeSet<String>,
 }
 
 /// Latest item that the condition requires.
@@ -68,7 +65,8 @@ impl Lifetime {
         Self {
             stored: Stored::Live { now: now.to_duration() },
             ended: Vec::new(),
-            staged: None,
+            token: None,
+            staged: BTreeSet::new(),
         }
     }
 
@@ -94,21 +92,19 @@ impl Lifetime {
         // A deletion sets or removes its own state.
         let of_tombstone = of_tombstone.filter(|name| !update.deleted || *name == names::TOMBSTONE_STAGED);
         ended.extend(of_tombstone.map(str::to_owned));
-        let token = stored.get(names::TOMBSTONE_STAGED).filter(|_| update.is_wide());
-        let staged = token.map(|token| Staged {
-            token: token.clone(),
-            names: {
-                let is_stored = |name: &str, value: &AttributeValue| {
-                    stored.get(name).is_some_and(|stored| same_value(stored, value))
-                };
-                let state = update.new_state().filter(|(name, value)| is_stored(name, value));
-                state.map(|(name, _)| name.clone()).collect()
-            },
-        });
+        let token = stored.get(names::TOMBSTONE_STAGED).cloned();
+        let is_stored =
+            |name: &str, value: &AttributeValue| stored.get(name).is_some_and(|stored| same_value(stored, value));
+        let is_staged = token.is_some() && update.is_wide() && !update.deleted;
+        let state = update
+            .new_state()
+            .filter(|(name, value)| is_staged && is_stored(name, value));
+        let staged = state.map(|(name, _)| name.clone()).collect();
         Self {
             stored: lifetime,
             ended,
-            staged: staged.filter(|_| !update.deleted),
+            token,
+            staged,
         }
     }
 
@@ -119,9 +115,8 @@ impl Lifetime {
 
     /// Returns `true` if the condition holds for the stored latest item.
     pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
-        if let Some(Staged { token, .. }) = &self.staged
-            && stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED)) != Some(token)
-        {
+        let token = stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED));
+        if self.is_of_token(update) && token != self.token.as_ref() {
             return false;
         }
         match &self.stored {
@@ -133,6 +128,11 @@ impl Lifetime {
             }
             Stored::Expired { ttl } => stored.and_then(|stored| stored.get(names::TTL)) == Some(ttl),
         }
+    }
+
+    /// Returns `true` if the condition names the token of the tombstone: the update removes the attributes that were read.
+    fn is_of_token(&self, update: &Update) -> bool {
+        !update.deleted && !matches!(self.stored, Stored::Live { .. })
     }
 
     /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
@@ -176,22 +176,61 @@ impl Lifetime {
 
     /// Adds the changes of an update that is no deletion, and the removal of what has ended.
     pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
-        let Some(Staged { token, names: staged }) = &self.staged else {
-            expression.changes(&update.changes).remove_names(&self.ended);
-            return;
-        };
-        let mut changes = update.changes.clone();
-        changes.retain(|name, _| !staged.contains(name));
-        expression
-            .condition("#staged = :staged")
-            .name("#staged", names::TOMBSTONE_STAGED)
-            .value(":staged", token.clone().into())
-            .changes(&changes)
-            .remove_names(&self.ended);
+        if self.is_of_token(update) {
+            expression.name("#staged", names::TOMBSTONE_STAGED);
+            match &self.token {
+                Some(token) => expression
+                    .condition("#staged = :staged")
+                    .value(":staged", token.clone().into()),
+                None => expression.condition("attribute_not_exists(#staged)"),
+            };
+        }
+        if self.staged.is_empty() {
+            expression.changes(&update.changes);
+        } else {
+            let mut changes = update.changes.clone();
+            changes.retain(|name, _| !self.staged.contains(name));
+            expression.changes(&changes);
+        }
+        expression.remove_names(&self.ended);
     }
 
     /// Returns the names of the attributes to remove.
     pub(crate) fn ended(&self) -> &[String] {
         &self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::update::Ordering;
+
+    #[test]
+    fn an_update_after_a_deletion_takes_over_no_attributes_that_a_restore_stages_meanwhile() {
+        let tombstone = |token: Option<&str>| -> Item {
+            let mut item = json!({"Latest": {"N": "3"}, "RecordedVersion": {"N": "3"}, "Deleted": {"BOOL": true}});
+            if let Some(token) = token {
+                item["TombstoneStaged"] = json!({"S": token});
+            }
+            serde_json::from_value::<Item>(item).unwrap()
+        };
+        let update = |event: Value| Update::parse(event, "r", Ordering::Arrival).unwrap();
+        let change = update(json!({"ID": "E", "A": 1}));
+        let deletion = update(json!({"ID": "E", "Deleted": true}));
+        let now = RecordedAt::since_epoch(Duration::from_secs(1));
+        for read in [None, Some("t-0")] {
+            for stored in [None, Some("t-0"), Some("t-1")] {
+                let holds = |update: &Update| {
+                    let lifetime = Lifetime::fitting(update, now, Some(&tombstone(read)));
+                    lifetime.holds_for(update, Some(&tombstone(stored)))
+                };
+                assert_eq!(holds(&change), read == stored, "{read:?} {stored:?}");
+                // What is left is not part of a deletion.
+                assert!(holds(&deletion));
+            }
+        }
     }
 }

@@ -246,6 +246,15 @@ async fn every_latest_item_becomes_a_version() {
                 check_reads(&store, &id, version.item()).await;
                 let history = store.history_table();
                 check_marks(&database, &store, history, &id, has_parts).await;
+                // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
+                let nine = Version::new(9).unwrap();
+                let an_hour_ago = store.clock().now() - Duration::from_secs(3600);
+                assert!(
+                    store.mark_version(&entity(&id), nine, an_hour_ago).await.unwrap(),
+                    "{id}"
+                );
+                let again = store.put_version(&version).await.unwrap();
+                assert_eq!(again, PutOutcome::AlreadyRecorded, "{id}");
                 let mut deleted = ItemCounts::new();
                 let purged = store.purge(&entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
                 purged.unwrap();

@@ -12,6 +12,7 @@ mod deadline;
 mod escaping;
 mod events;
 mod feed;
+mod hostile;
 mod invoke_api;
 mod killed;
 mod kinesis;

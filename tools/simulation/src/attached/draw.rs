@@ -49,7 +49,11 @@ pub(crate) fn late_records(rng: &mut Rng, settings: &mut Settings, faults: &mut 
         let on = [Point::Put, Point::Invoke][rng.usize(..2)];
         let kinds = match on {
             Point::Put => [FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang],
-            _ => [FaultKind::FunctionTimeOut, FaultKind::Redelivered, FaultKind::RedeliveredInPart],
+            _ => [
+                FaultKind::FunctionTimeOut,
+                FaultKind::Redelivered,
+                FaultKind::RedeliveredInPart,
+            ],
         };
         faults.push(Fault {
             on,

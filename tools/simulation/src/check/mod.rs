@@ -22,7 +22,12 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::domain::{keys::{LATEST_KEY, VersionDigits}, ledger::Retention, recorded_at::RecordedAt, version::Version};
+use shared::domain::{
+    keys::{LATEST_KEY, VersionDigits},
+    ledger::Retention,
+    recorded_at::RecordedAt,
+    version::Version,
+};
 
 use self::model::Image;
 use crate::{
@@ -197,7 +202,13 @@ impl Check<'_> {
             });
         }
         let unchecked = Duration::from_millis(windows.max().unwrap_or(0));
-        for Written { record, author, process, at } in &self.evidence.stream {
+        for Written {
+            record,
+            author,
+            process,
+            at,
+        } in &self.evidence.stream
+        {
             let is_unchecked = matches!(author, Author::Writer(_) | Author::StreamFunction) && *at < unchecked;
             if is_unchecked || [Some(MISDEPLOYED), Some(OF_COPY)].contains(process) {
                 let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
@@ -215,7 +226,9 @@ impl Check<'_> {
             if key == LATEST_KEY {
                 latest.insert(entity, text(record, "/dynamodb/NewImage/Latest/N"));
             }
-            let Some(version) = self.digits.version_of(key) else { continue };
+            let Some(version) = self.digits.version_of(key) else {
+                continue;
+            };
             let is_latest = || latest.get(entity).is_some_and(|latest| *latest == version.to_string());
             let is_known = match author {
                 Author::Operator => !self.schedule.settings.migrates && !is_latest(),

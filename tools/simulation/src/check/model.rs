@@ -219,9 +219,6 @@ fn typed(value: &Value) -> Value {
     }
 }
 
-/// Request id in a record.
-const REQUEST_ID: &str = "/dynamodb/NewImage/RequestId/S";
-
 /// Returns the attributes of an item that a restore copies.
 fn state_of(item: &Value) -> Map<String, Value> {
     const OTHERS: [&str; 10] = [
@@ -378,8 +375,7 @@ impl<'a> Check<'a> {
             let by_operator = written.author == Author::Operator;
             // An operator has put it without a command, or another program has replaced it. Otherwise that sets one attribute.
             let is_replaced = text(record, "/eventName") == "MODIFY" && image.get("OtherValue").is_none();
-            let is_put =
-                written.author == Author::Other && (is_replaced || text(record, "/eventName") == "INSERT");
+            let is_put = written.author == Author::Other && (is_replaced || text(record, "/eventName") == "INSERT");
             let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
             let mut version = state.version + 1;
             let is_missing =
@@ -395,23 +391,8 @@ impl<'a> Check<'a> {
                 // There is no version in history.
                 version = number;
             }
-            let changes = |name: &&str| state.attributes.get(*name) != plain.get(*name);
-            if by_operator
-                && text(image, "/RecordedSince/N") == number.to_string()
-                && ["Time", "Timestamp"].iter().any(changes)
-            {
-                // An update that is older would not be stale any more.
-                self.add(2, format!("{name} v{number}: a repair of the time has changed that of the update"));
-            }
-            if by_operator
-                && let Ok(from) = text(image, "/RestoredFrom/N").parse::<u64>()
-                && !entity.images.iter().any(|image| image.carries == text(&written.record, REQUEST_ID))
-                && let Some(restored) = entity.images.iter().rfind(|image| image.version == from)
-                && state_of(&restored.item) != state_of(&json!(plain))
-            {
-                self.add(2, format!("{name} v{number}: it has not the state of version {from}, which it restores"));
-            }
             if by_operator {
+                self.check_restored(name, entity, written, &state.attributes);
                 self.check_counter(name, entity, written, (state.version, number));
             } else if Version::new(number).is_none() {
                 self.add(2, format!("{name}: v0 has the number {number}, which is no version"));
@@ -459,6 +440,32 @@ impl<'a> Check<'a> {
             entity.states.push(state);
         }
         entities
+    }
+
+    /// 2: A version that an operator restores has its state, and a repair of the time keeps the time of the update: an older one stays
+    /// stale.
+    fn check_restored(&mut self, name: &str, entity: &Entity, written: &Written, before: &Map<String, Value>) {
+        let image = &written.record["dynamodb"]["NewImage"];
+        let (number, plain) = (text(image, "/Latest/N"), plain(image));
+        let is_changed = |time: &&str| before.get(*time) != plain.get(*time);
+        if text(image, "/RecordedSince/N") == number && ["Time", "Timestamp"].iter().any(is_changed) {
+            self.add(
+                2,
+                format!("{name} v{number}: a repair of the time has changed that of the update"),
+            );
+        }
+        let is_repeated = |image: &&Image| image.carries == text(&written.record, "/dynamodb/NewImage/RequestId/S");
+        let from: Option<u64> = text(image, "/RestoredFrom/N").parse().ok();
+        let restored = entity.images.iter().rfind(|image| Some(image.version) == from);
+        if let Some(restored) = restored.filter(|_| !entity.images.iter().any(|image| is_repeated(&image)))
+            && state_of(&restored.item) != state_of(&json!(plain))
+        {
+            let from = restored.version;
+            self.add(
+                2,
+                format!("{name} v{number}: it has not the state of version {from}, which it restores"),
+            );
+        }
     }
 
     /// 2, 6: A repair raises the counter above all versions, also above those that are not in history for less than its lag.

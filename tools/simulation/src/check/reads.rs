@@ -108,7 +108,8 @@ impl Check<'_> {
                 let item = items().find(|item| text(item, "/SK/S") == key);
                 // The latest version can be read from v0 alone.
                 let Some(item) = item else { continue };
-                let is_stored = |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
+                let is_stored =
+                    |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
                 if !attributes.iter().all(is_stored) {
                     self.add(1, format!("{entity} v{version}: a reader sees another state"));
                 }

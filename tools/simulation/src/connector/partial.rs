@@ -66,14 +66,17 @@ impl Connector {
     /// some others.
     pub(super) fn read_earlier(&self, body: &[u8]) -> Option<Response> {
         let mut query: Value = serde_json::from_slice(body).ok()?;
-        if query["ConsistentRead"] == true || self.draw(|rng| rng.bool()) {
+        if query["ConsistentRead"] == true || self.draw(fastrand::Rng::bool) {
             return None;
         }
         let limit = query.as_object_mut()?.remove("Limit").and_then(|limit| limit.as_u64());
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let output = execute(&self.0.database, "Query", query.to_string().as_bytes()).ok()?;
         let mut output: Value = serde_json::from_str(&output).ok()?;
-        let recent = self.0.stream.written_since(self.0.started.elapsed().saturating_sub(STALENESS));
+        let recent = self
+            .0
+            .stream
+            .written_since(self.0.started.elapsed().saturating_sub(STALENESS));
         let items = output["Items"].as_array_mut()?;
         items.retain(|item| !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]})));
         if items.len() > limit {

@@ -85,6 +85,8 @@ pub(crate) enum Mutation {
     EndedState,
     /// The condition that the latest item is the tombstone that was read
     Tombstone,
+    /// The condition that a restore has put no attributes on the tombstone since it was read
+    Staged,
     /// The condition that attributes are removed from the tombstone only that ended them
     Removal,
     /// The condition of a transaction that the latest item is the one that was read

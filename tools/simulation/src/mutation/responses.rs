@@ -50,13 +50,7 @@ pub(super) fn change(
                 items.retain(|item| !is_entry(item));
             }
         }
-        (Mutation::Parts, "GetItem")
-            if response["Item"]["SK"]["S"]
-                .as_str()
-                .is_some_and(|key| key.starts_with(PART_PREFIX)) =>
-        {
-            remove(response, "Item");
-        }
+        (Mutation::Parts, "GetItem") if is_part(&response["Item"]) => remove(response, "Item"),
         (Mutation::HistoryWait, "BatchGetItem") if is_writer => {
             let keys = keys(request);
             if let Some(found) = of_history(response) {
@@ -95,12 +89,7 @@ pub(super) fn change(
             }
         }
         (Mutation::BeforeTombstone, "GetItem" | "Query") if caller.is_some_and(Caller::is_operator) => {
-            for item in read_items(response) {
-                remove(item, "Deleted");
-                if let Some(image) = item.pointer_mut("/Image/M") {
-                    remove(image, "Deleted");
-                }
-            }
+            read_items(response).into_iter().for_each(hide_deletion);
         }
         (Mutation::CopiedLayout, "DescribeTable") => response["Table"]["TableId"] = json!(ANY_TABLE),
         (Mutation::CopiedLayout, "GetItem") if response["Item"]["TableId"].is_object() => {
@@ -134,6 +123,18 @@ pub(super) fn change(
             response["UnprocessedKeys"] = json!({});
         }
         _ => {}
+    }
+}
+
+fn is_part(item: &Value) -> bool {
+    item["SK"]["S"].as_str().is_some_and(|key| key.starts_with(PART_PREFIX))
+}
+
+/// Lets a tombstone look like another version.
+fn hide_deletion(item: &mut Value) {
+    remove(item, "Deleted");
+    if let Some(image) = item.pointer_mut("/Image/M") {
+        remove(image, "Deleted");
     }
 }
 

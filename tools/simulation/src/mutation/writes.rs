@@ -150,6 +150,7 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
         Mutation::MaximumVersion => weaken(update, "NOT #latest >= :max", "#latest >= :max"),
         Mutation::EndedState => weaken(update, "#deleted <> :deleted", "#deleted = :deleted"),
         Mutation::Tombstone => weaken(update, TOMBSTONE, &format!("NOT ({TOMBSTONE})")),
+        Mutation::Staged => weaken(update, "attribute_not_exists(#staged)", "attribute_exists(#staged)"),
         Mutation::Removal => weaken(update, REMOVAL, &format!("NOT ({REMOVAL})")),
         Mutation::StaleRead if !is_single => {
             weaken(update, "#latest = :read", IS_ANY_LATEST);
@@ -216,7 +217,7 @@ fn has_to_be_compressed(item: &Value) -> bool {
     }
     let item: Item = serde_json::from_value(item.clone()).unwrap_or_default();
     let flat = version_item(item);
-    let levels = flat.iter().map(|(_, value)| levels(value)).max();
+    let levels = flat.values().map(levels).max();
     of_item(&flat) + RESERVE > MAX_ITEM_BYTES || levels >= Some(MAX_LEVELS)
 }
 

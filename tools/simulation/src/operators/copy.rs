@@ -7,15 +7,14 @@ use operations::{
     purge::Purge,
 };
 use serde_json::{Value, json};
-use shared::{
-    clock::Deadline,
-    domain::keys::LATEST_KEY,
-    dynamodb::Store,
-};
+use shared::{clock::Deadline, domain::keys::LATEST_KEY, dynamodb::Store};
 use stream_fn::HistoryWriter;
 use writer_fn::{Writer, request::Carrier};
 
-use super::{COMMAND_TIMEOUT, Operators, result::{OperatorResult, Printed}};
+use super::{
+    COMMAND_TIMEOUT, Operators,
+    result::{OperatorResult, Printed},
+};
 use crate::{
     caller::{Author, Caller, OF_COPY},
     connector::Connector,
@@ -48,9 +47,15 @@ pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, enti
     let run = |author| Caller::of_process(author, Some(OF_COPY));
     let mut processed = Vec::new();
     let writer = Writer::new(client.clone(), &config);
-    let (event, carrier) = (json!({"ID": entity, "Copy": 1}).to_string(), Carrier::invocation("copy"));
+    let (event, carrier) = (
+        json!({"ID": entity, "Copy": 1}).to_string(),
+        Carrier::invocation("copy"),
+    );
     let written = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
-    if let Some(Ok(_)) = process(&run(Author::Writer(Vec::new())), LIMIT, written).await.returned() {
+    if let Some(Ok(_)) = process(&run(Author::Writer(Vec::new())), LIMIT, written)
+        .await
+        .returned()
+    {
         processed.push("writer-fn applied an update".to_owned());
     }
     let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});

@@ -33,7 +33,9 @@ impl Operators {
                 }
                 _ => Ok(None),
             };
-            changed.map(drop).map_err(|error| OperationError::Incomplete(error.to_string()))
+            changed
+                .map(drop)
+                .map_err(|error| OperationError::Incomplete(error.to_string()))
         })
         .await
     }

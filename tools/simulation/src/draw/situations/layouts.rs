@@ -13,7 +13,12 @@ use crate::{
 const SECOND: u64 = 1000;
 
 pub(super) const SITUATIONS: &[Situation] = &[wrong_layout, copied_table];
-pub(super) const FURTHER: &[Situation] = &[wrong_writer, unchecked_layout, rolled_back_deployment];
+pub(super) const FURTHER: &[Situation] = &[
+    wrong_writer,
+    unchecked_layout,
+    rolled_back_deployment,
+    early_stream_function,
+];
 
 /// Adds updates of an entity, one a second.
 fn updates(rng: &mut Rng, schedule: &mut Schedule) {
@@ -48,6 +53,21 @@ fn wrong_writer(rng: &mut Rng, schedule: &mut Schedule) {
     });
 }
 
+/// stream-fn is deployed without the table of history, and starts before writer-fn stores the layout. A table without a layout is one of
+/// the default, so the check succeeds then.
+fn early_stream_function(rng: &mut Rng, schedule: &mut Schedule) {
+    without_losses(schedule);
+    let settings = &mut schedule.settings;
+    (settings.own_history, settings.digits, settings.starts_early) = (true, 1, true);
+    updates(rng, schedule);
+    schedule.faults.push(Fault {
+        on: Point::Invoke,
+        nth: rng.u32(..3),
+        times: rng.u32(1..=6),
+        kind: FaultKind::WrongHistory,
+    });
+}
+
 /// The functions start while the requests of their check of the layout are throttled or denied.
 fn unchecked_layout(rng: &mut Rng, schedule: &mut Schedule) {
     without_losses(schedule);
@@ -57,7 +77,11 @@ fn unchecked_layout(rng: &mut Rng, schedule: &mut Schedule) {
     // Its record is there before the functions have checked the layout.
     let put = |at| {
         let (entity, content) = ("e1".to_owned(), Content::Small);
-        Step { at, source: 1, kind: StepKind::PutLatest { entity, content } }
+        Step {
+            at,
+            source: 1,
+            kind: StepKind::PutLatest { entity, content },
+        }
     };
     schedule.steps.extend([put(10), put(SECOND), put(millis + SECOND)]);
     for number in 0..8 {

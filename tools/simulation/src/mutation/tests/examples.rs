@@ -153,6 +153,10 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "(#deleted <> :deleted OR #deleted = :deleted)",
         )],
         M::Tombstone => vec![Request("write_version_after_deletion", "OR NOT ((#deleted = :deleted")],
+        M::Staged => vec![Request(
+            "write_version_after_deletion",
+            "(attribute_not_exists(#staged) OR attribute_exists(#staged))",
+        )],
         M::Removal => vec![Request("remove_ended_state", "OR NOT (#latest = :latest AND")],
         M::StaleRead => vec![
             Request("write_transaction", "(#latest = :read OR "),
@@ -247,7 +251,13 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::PartialFailures => vec![Failures(Mutation::stream_response)],
         M::MessageFailures => vec![Failures(Mutation::writer_response)],
-        M::Deadline | M::PurgeWait | M::Lag | M::MigrationWait | M::MigrationReads | M::StreamLayout | M::WriterLayout => {
+        M::Deadline
+        | M::PurgeWait
+        | M::Lag
+        | M::MigrationWait
+        | M::MigrationReads
+        | M::StreamLayout
+        | M::WriterLayout => {
             vec![Time]
         }
         M::Filter => vec![Record(json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}}))],
