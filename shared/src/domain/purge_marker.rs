@@ -226,7 +226,7 @@ mod tests {
             (989, None, true),
             (991, None, false),
             (1005, None, false),
-            // The time of the record counts, not that of a writer's clock.
+            // The time of the record counts. The clock of a writer does not.
             (1, Some(991), false),
             (5000, Some(989), true),
         ] {

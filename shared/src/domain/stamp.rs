@@ -30,7 +30,7 @@ pub enum Stamp {
         /// Earliest time of the latest item.
         from: RecordedAt,
     },
-    /// A time later than that of the latest item, whose `RecordedAt` has another form.
+    /// Later than the `RecordedAt` of the latest item, which has another form.
     Over {
         /// Time of the version.
         time: RecordedAt,

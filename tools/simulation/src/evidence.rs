@@ -38,7 +38,7 @@ pub(crate) struct Evidence {
     pub(crate) pruned: HashSet<(String, String)>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Vec<(String, u64)>,
-    /// What functions and operators of a copy of the table did, and must not do.
+    /// Actions of functions and operators on a copy of the table that are not allowed.
     pub(crate) uses_of_copy: Vec<String>,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: HashSet<String>,

@@ -78,7 +78,7 @@ pub(crate) struct Upstream<'a> {
     pub(crate) pruned: Mutex<HashSet<(String, String)>>,
     /// Versions that were pinned, by their entities.
     pub(crate) pins: Mutex<Vec<(String, u64)>>,
-    /// What functions and operators of a copy of the table did, and must not do.
+    /// Actions of functions and operators on a copy of the table that are not allowed.
     pub(crate) uses_of_copy: Mutex<Vec<String>>,
     /// Number of invocations of writers that reached their timeout without a fault of the invocation.
     pub(crate) overruns: Mutex<u32>,

@@ -228,7 +228,7 @@ mod tests {
                     lifetime.holds_for(update, Some(&tombstone(stored)))
                 };
                 assert_eq!(holds(&change), read == stored, "{read:?} {stored:?}");
-                // What is left is not part of a deletion.
+                // The rest is not part of a deletion.
                 assert!(holds(&deletion));
             }
         }
