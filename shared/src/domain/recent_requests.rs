@@ -43,6 +43,8 @@ impl Window {
     pub const MAX: u8 = 100;
     /// Number of requests that the map can hold in addition to a window, so that not every update has to remove the oldest.
     const SLACK: usize = 8;
+    /// Number of requests that concurrent updates can add until one of them removes the oldest, if the window is not larger.
+    const RACE: usize = 24;
 
     /// Returns `None` outside 1 to [`Self::MAX`].
     pub fn new(requests: u8) -> Option<Self> {
@@ -60,9 +62,9 @@ impl Window {
         self.get() + Self::SLACK
     }
 
-    /// Returns the maximum number of entries of the map, which concurrent updates can reach.
+    /// Returns the maximum number of entries of the map, which concurrent updates can reach: 42 with the default window.
     pub fn max_entries(self) -> usize {
-        self.full() + self.get().max(Self::SLACK)
+        self.full() + self.get().max(Self::RACE)
     }
 }
 

@@ -107,8 +107,8 @@ impl RequestHash {
         self.0.get(..7).unwrap_or(&self.0)
     }
 
-    /// Returns `true` for a quarter of all requests.
-    pub fn is_in_quarter(&self) -> bool {
-        self.0.bytes().next().is_some_and(|first| first % 4 == 0)
+    /// Returns `true` for an eighth of all requests.
+    pub fn is_one_in_eight(&self) -> bool {
+        self.0.bytes().next().is_some_and(|first| first % 8 == 0)
     }
 }

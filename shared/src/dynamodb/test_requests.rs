@@ -51,7 +51,7 @@ use crate::{
             metadata,
             modes::{WriteMode, WriteOptions},
             order::Order,
-            recent_requests::RecentRequests,
+            recent_requests::{Contention, RecentRequests},
             transaction,
         },
     },
@@ -327,7 +327,7 @@ async fn forms_of_an_update() {
         ("recent_requests_add", Some(&with_requests(10))),
         ("recent_requests_replace", Some(&with_requests(11))),
     ] {
-        let form = form(RecentRequests::fitting(&update, window, now(), stored, false).unwrap());
+        let form = form(RecentRequests::fitting(&update, window, now(), stored, Contention::None).unwrap());
         insta::assert_json_snapshot!(name, updated(&update, &form).await);
     }
     let recent_requests = RecentRequests::assumed(&update, window, now());
@@ -449,7 +449,7 @@ async fn write_transaction() {
         let parts = transaction::Parts {
             form: form(match ledger {
                 Some(_) => RecentRequests::in_marker(&update, now(), stored),
-                None => RecentRequests::fitting(&update, Window::default(), now(), stored, false).unwrap(),
+                None => RecentRequests::fitting(&update, Window::default(), now(), stored, Contention::None).unwrap(),
             }),
             is_absent: stored.is_none(),
             marker_expires: ledger,
@@ -472,7 +472,9 @@ async fn write_transaction_nested() {
     let image = apply(&update, Some(&stored), &Stamp::At(now()), now()).unwrap();
     let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
     let parts = transaction::Parts {
-        form: form(RecentRequests::fitting(&update, Window::default(), now(), Some(&stored), false).unwrap()),
+        form: form(
+            RecentRequests::fitting(&update, Window::default(), now(), Some(&stored), Contention::None).unwrap(),
+        ),
         is_absent: false,
         marker_expires: None,
         version_items: vec![version.item().clone()],

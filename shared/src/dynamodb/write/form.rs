@@ -22,8 +22,12 @@ use crate::{
     dynamodb::{
         n, s,
         write::{
-            earlier_delivery::Guard, ended_state, expression::Expression, lifetime::Lifetime, order::Order,
-            recent_requests::RecentRequests,
+            earlier_delivery::Guard,
+            ended_state,
+            expression::Expression,
+            lifetime::Lifetime,
+            order::Order,
+            recent_requests::{Contention, RecentRequests},
         },
     },
 };
@@ -83,9 +87,13 @@ impl Form {
         stored: Option<&Item>,
     ) -> Result<(), InvalidImage> {
         self.stamp = self.stamp.after_failure(now, first, stored);
-        // Another writer was faster, or its clock is ahead.
-        let is_contended = matches!(self.stamp, Stamp::Tick { .. });
-        self.recent_requests = RecentRequests::fitting(update, window, now, stored, is_contended)?;
+        let contention = match (&self.recent_requests, &self.stamp) {
+            (RecentRequests::Replace { .. }, _) => Contention::LostRemoval,
+            // Another writer was faster, or its clock is ahead.
+            (_, Stamp::Tick { .. }) => Contention::LostRace,
+            _ => Contention::None,
+        };
+        self.recent_requests = RecentRequests::fitting(update, window, now, stored, contention)?;
         self.guard = self.guard.after_check(stored)?;
         self.lifetime = Lifetime::fitting(update, now, stored);
         self.order = Order::fitting(stored);
@@ -274,7 +282,7 @@ mod tests {
         let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
         let stored: Item = serde_json::from_value(stored).unwrap();
         let form = Form {
-            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored), false).unwrap(),
+            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored), Contention::None).unwrap(),
             stamp: Stamp::Tick { from: now },
             guard: Guard {
                 base: Some(Version::FIRST),

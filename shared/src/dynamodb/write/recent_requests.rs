@@ -91,6 +91,17 @@ impl Request {
     }
 }
 
+/// What an attempt has shown about other writers of the entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contention {
+    /// Nothing.
+    None,
+    /// Another writer was faster.
+    LostRace,
+    /// Another writer changed the map before this one removed the oldest entries.
+    LostRemoval,
+}
+
 impl RecentRequests {
     /// Returns the form that most latest items need.
     pub fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
@@ -116,7 +127,7 @@ impl RecentRequests {
     /// Returns the form that this latest item needs, for an update at a time.
     ///
     /// If a map is full, each concurrent writer would remove the oldest entries, and all but one would fail. So under contention,
-    /// [one writer in four](RequestHash::is_in_quarter) removes them. The others use the room that is left for this case.
+    /// [one writer in eight](RequestHash::is_one_in_eight) removes them. The others use the room that is left for this case.
     ///
     /// # Errors
     ///
@@ -126,7 +137,7 @@ impl RecentRequests {
         window: Window,
         now: RecordedAt,
         stored: Option<&Item>,
-        is_contended: bool,
+        contention: Contention,
     ) -> Result<Self, InvalidImage> {
         let mut request = Request::of(update, now);
         let known = stored.and_then(recent_requests::ahead);
@@ -148,10 +159,15 @@ impl RecentRequests {
                 since,
             });
         };
-        let leaves_removal = is_contended && !request.hash.is_in_quarter();
         // Concurrent updates can fill the map meanwhile.
         let max = window.max_entries();
-        if requests.len() < if leaves_removal { max } else { window.full() } {
+        let (entries, full) = (requests.len(), window.full());
+        let removes = match contention {
+            Contention::LostRemoval => false,
+            Contention::None if entries <= full => entries == full,
+            Contention::None | Contention::LostRace => entries > window.get() + 1 && request.hash.is_one_in_eight(),
+        };
+        if entries < max && !removes {
             return Ok(Self::Add { request, full: max });
         }
         let oldest = recent_requests::oldest(requests, window);
@@ -325,11 +341,11 @@ mod tests {
     use crate::domain::update::Ordering;
 
     #[test]
-    fn under_contention_one_writer_in_four_removes_the_oldest_requests() {
+    fn under_contention_one_writer_in_eight_removes_the_oldest_requests() {
         const WRITERS: u32 = 1000;
         let window = Window::default();
         let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
-        let replacing = |entries: usize, is_contended| {
+        let replacing = |entries: usize, contention| {
             let requests: serde_json::Map<_, _> = (1..=entries)
                 .map(|number| (format!("h{number}"), json!({"N": number.to_string()})))
                 .collect();
@@ -338,18 +354,27 @@ mod tests {
             let replaces = |writer: &u32| {
                 let update = json!({"ID": "E", "A": 1});
                 let update = Update::parse(update, &format!("r-{writer}"), Ordering::Arrival).unwrap();
-                let form = RecentRequests::fitting(&update, window, now, Some(&stored), is_contended).unwrap();
+                let form = RecentRequests::fitting(&update, window, now, Some(&stored), contention).unwrap();
                 matches!(form, RecentRequests::Replace { .. })
             };
             (0..WRITERS).filter(replaces).count()
         };
         let (full, max) = (window.full(), window.max_entries());
-        for is_contended in [true, false] {
-            assert_eq!(replacing(full - 1, is_contended), 0);
-            assert_eq!(replacing(max, is_contended), 1000);
-        }
-        assert_eq!(replacing(full, false), 1000);
-        assert!((200..300).contains(&replacing(full, true)));
-        assert_eq!(replacing(full, true), replacing(max - 1, true));
+        assert_eq!(replacing(full - 1, Contention::None), 0);
+        assert_eq!(replacing(full, Contention::None), 1000);
+        assert_eq!(replacing(window.get(), Contention::LostRace), 0);
+        assert!((90..160).contains(&replacing(full, Contention::LostRace)));
+        // Only concurrent updates exceed a full map.
+        assert_eq!(
+            replacing(full + 1, Contention::None),
+            replacing(full, Contention::LostRace)
+        );
+        assert_eq!(
+            replacing(full, Contention::LostRace),
+            replacing(max - 1, Contention::LostRace)
+        );
+        assert_eq!(replacing(max, Contention::LostRace), 1000);
+        assert_eq!(replacing(max - 1, Contention::LostRemoval), 0);
+        assert_eq!(replacing(max, Contention::LostRemoval), 1000);
     }
 }

@@ -37,7 +37,7 @@ use crate::{
             modes::{Idempotency, WriteMode, WriteOptions, unchanged},
             order::Order,
             outcome::{WriteError, WriteOutcome},
-            recent_requests::RecentRequests,
+            recent_requests::{Contention, RecentRequests},
         },
     },
 };
@@ -298,7 +298,7 @@ fn form_of(
 ) -> Result<Form, WriteError> {
     Ok(Form {
         recent_requests: match options.idempotency {
-            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, false)?,
+            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, Contention::None)?,
             Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored),
         },
         stamp,
