@@ -323,10 +323,12 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     assert_eq!((outcome, sent.len()), (seventh(), 3));
     assert!(sent[2].contains("#recent.#hash ="), "{sent:?}");
     // A full map is pruned to the window, with this request as its newest entry.
-    let full = with_requests(before.clone(), 24);
+    let window = Window::default();
+    let entries = window.max_entries();
+    let full = with_requests(before.clone(), entries);
     let (outcome, sent) = bodies(&[failed_on(Some(full.clone())), done]).await;
     assert_eq!(outcome, seventh());
-    assert_eq!(sent[1].matches("#recent.#f").count(), 24 + 1 - 10);
+    assert_eq!(sent[1].matches("#recent.#f").count(), entries + 1 - window.get());
     // A condition check that fails although the returned item meets it is an error.
     let (outcome, _) = bodies(&[failed_on(Some(full.clone())), failed_on(Some(full))]).await;
     assert_eq!(outcome, Err(WriteError::Unexplained));
