@@ -13,6 +13,7 @@ use writer_fn::request::Carrier;
 use crate::{
     caller::lock,
     deliveries::MAX_ATTEMPTS,
+    error::SimulationError,
     mutation::Mutation,
     operators::{
         backfill::create_source,
@@ -26,12 +27,15 @@ use crate::{
     schedule::{BACKFILLED, Command, HISTORY, TABLE},
     setup::config,
     upstream::Upstream,
+    world::create_table,
 };
 
 /// Maximum number of runs of a command that fails.
 const MAX_RUNS: u32 = 4;
 /// Age from which a missing version is a finding.
 pub(crate) const LAG: Duration = Duration::from_secs(60);
+/// History table of a deployment that was rolled back.
+const ROLLED_BACK: &str = "RolledBack";
 
 impl Upstream<'_> {
     /// Runs a command of an operator, who repeats it while it fails.
@@ -139,16 +143,24 @@ impl Upstream<'_> {
     }
 
     /// Stores the layout of the first deployment, as writer-fn does at its start.
-    pub(crate) async fn claim_layout(&self) {
-        let first = match self.schedule.settings.migrates {
-            _ if self.schedule.settings.rolled_back => self.new_layout.clone().with_history(Some(HistoryTable {
-                name: "RolledBack".to_owned(),
+    pub(crate) async fn claim_layout(&self) -> Result<(), SimulationError> {
+        let (rolled_back, migrates) = (self.schedule.settings.rolled_back, self.schedule.settings.migrates);
+        if rolled_back {
+            create_table(&self.connector, ROLLED_BACK)?;
+        }
+        let history = match (rolled_back, migrates) {
+            (true, _) => Some(HistoryTable {
+                name: ROLLED_BACK.to_owned(),
                 is_migrating: false,
-            })),
-            true => self.new_layout.clone().with_history(None),
-            false => self.new_layout.clone(),
+            }),
+            (false, true) => None,
+            (false, false) => self.new_layout.own_history().cloned(),
         };
-        let _ = first.claim_layout().await;
+        let _ = self.new_layout.clone().with_history(history).claim_layout().await;
+        if rolled_back {
+            self.connector.send("DeleteTable", json!({"TableName": ROLLED_BACK}))?;
+        }
+        Ok(())
     }
 
     /// Deploys the functions with the history table. The first of them stores that history is being moved.

@@ -164,7 +164,7 @@ impl<'a> World<'a> {
             if self.upstream.schedule.settings.starts_early {
                 self.function.start_early().await;
             }
-            self.upstream.claim_layout().await;
+            self.upstream.claim_layout().await?;
             self.upstream.run().await;
             self.upstream.drain().await;
             self.stop_faults().await;

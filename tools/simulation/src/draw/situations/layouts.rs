@@ -90,12 +90,11 @@ fn unchecked_layout(rng: &mut Rng, schedule: &mut Schedule) {
     }
 }
 
-/// An operator adopts the history table after some updates. With `rolled_back`, the first deployment was rolled back, and the functions
-/// are deployed with another history table. That is off: since a history table names its owner, updates still fail with `Layout` after
-/// the adoption, and it is not known yet if the fault is in the adoption or in this situation.
+/// The first deployment was rolled back, the functions are deployed with another history table, and an operator adopts it after some
+/// updates.
 fn rolled_back_deployment(rng: &mut Rng, schedule: &mut Schedule) {
     without_losses(schedule);
-    (schedule.settings.own_history, schedule.settings.rolled_back) = (true, false);
+    (schedule.settings.own_history, schedule.settings.rolled_back) = (true, true);
     let (entity, content) = ("e1".to_owned(), Content::Small);
     if rng.bool() {
         schedule.step(0, 1, StepKind::PutLatest { entity, content });
