@@ -41,16 +41,10 @@ pub(crate) struct Method {
     )]
     pub(crate) idempotency: String,
     /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
-    #[arg(long, env = "IDEMPOTENCY_WINDOW", hide_env_values = true, value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub(crate) idempotency_window: Option<Window>,
     /// Number of days that requests are kept, with --idempotency ledger
-    #[arg(
-        long,
-        env = "LEDGER_TTL_DAYS",
-        hide_env_values = true,
-        default_value_t,
-        value_name = "DAYS"
-    )]
+    #[arg(long, default_value_t, value_name = "DAYS")]
     pub(crate) ledger_ttl_days: Retention,
 }
 

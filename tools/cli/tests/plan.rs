@@ -164,7 +164,6 @@ fn the_defaults_match_the_template() {
         ("--mode", "\n  WriteMode:", "Default:", "inline"),
         ("--history-table", "\n  HistoryTable:", "Default:", "own"),
         ("--idempotency", "\n  Idempotency:", "Default:", "ledger"),
-        ("--idempotency-window", "\n  IdempotencyWindow:", "Default:", "3"),
     ] {
         let from = template
             .find(place)

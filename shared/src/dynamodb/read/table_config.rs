@@ -25,6 +25,7 @@ use crate::{
     clock::Deadline,
     domain::{
         AttributeValue, Item,
+        attached::definition::InvalidDefinition,
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
@@ -492,6 +493,9 @@ pub enum LayoutError {
         /// Regions of its replicas, or version of global tables.
         replicas: String,
     },
+    /// The attached table does not fit to the settings.
+    #[error("the table cannot be attached with these settings")]
+    Attached(#[from] InvalidDefinition),
     /// The writer has not claimed a layout yet.
     #[error(
         "the table {table} has no layout yet: writer-fn stores it before its first update, and so does `vzero put`"
@@ -520,7 +524,8 @@ impl LayoutError {
             | Self::Copy { .. }
             | Self::NoTable { .. }
             | Self::Owned { .. }
-            | Self::GlobalTable { .. } => true,
+            | Self::GlobalTable { .. }
+            | Self::Attached(_) => true,
             Self::Absent { .. } | Self::Unreadable | Self::NotInTime | Self::Service(_) => false,
         }
     }

@@ -1,6 +1,7 @@
 //! `template.yaml`: the only source of the stack's settings.
 
-pub mod alarms;
+#[cfg(test)]
+pub(crate) mod alarms;
 pub mod attach;
 mod error;
 mod parse;
@@ -10,6 +11,8 @@ pub mod resolve;
 mod rules;
 mod yaml;
 
+#[cfg(test)]
+pub(crate) use self::parse::mapping_settings;
 pub use self::{
     error::TemplateError,
     parse::{ChangeStream, Function, Table, Template},

@@ -304,6 +304,14 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
         .map_err(|error| TemplateError::Settings(place.to_owned(), error))
 }
 
+/// Parses settings without functions and parameters.
+#[cfg(test)]
+pub(crate) fn mapping_settings(properties: &Map<String, Value>) -> Settings {
+    let document = Value::default();
+    let resolver = Resolver::new(&document, &[]).expect("no parameters");
+    mapping(properties, "settings", &resolver).expect("valid settings")
+}
+
 /// -1 means unlimited.
 fn bound(value: &Value, place: &str, name: &str) -> Result<Option<u64>, TemplateError> {
     if text(value) == "-1" {

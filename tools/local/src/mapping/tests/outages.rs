@@ -135,7 +135,7 @@ impl Outage {
             add(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", moved, 1);
             (moved..=last).for_each(|minute| add(Of::StreamDeadLetterQueue, VISIBLE, minute, 1));
         }
-        let monitoring = Monitoring::parse(TEMPLATE, &[]).unwrap();
+        let monitoring = Monitoring::of(TEMPLATE, &[]);
         let mut fired = BTreeSet::new();
         let mut alarms = Vec::new();
         for minute in 0..=last {
