@@ -128,7 +128,7 @@ async fn no_record_is_processed_without_a_successful_check() {
         (
             config(&json!({"TableId": {"N": "1"}, "HistoryTable": {"S": "History"}})),
             None,
-            "`vzero --table Table table adopt --history-table History`",
+            "`vzero --table Table admin table adopt --history-table History`",
         ),
         (config(&json!({"VersionDigits": {"S": "1"}})), None, "cannot be read"),
         (

@@ -345,7 +345,7 @@ pub enum Finding {
         /// Number of versions.
         versions: u64,
     },
-    /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
+    /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero admin prune` marks
     /// them.
     Unpruned {
         /// First version.

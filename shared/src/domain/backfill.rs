@@ -248,7 +248,7 @@ pub enum Refusal {
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
     /// Its entity has versions, a floor, or a latest item without `Latest`, so that no latest item counts its versions.
-    #[error("its entity exists, but no latest item counts its versions: run `vzero repair --revive` first")]
+    #[error("its entity exists, but no latest item counts its versions: run `vzero admin repair --revive` first")]
     Uncounted,
     /// DynamoDB rejected the item.
     #[error("DynamoDB rejects it: it is too large or otherwise invalid")]

@@ -380,7 +380,7 @@ fn usage_errors_are_one_line() {
         ),
         (
             &["state", "list", "E", "--limit", "x"],
-            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero state list --help` lists the \
+            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero admin state list --help` lists the \
              arguments\n",
         ),
         (

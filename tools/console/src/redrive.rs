@@ -89,7 +89,7 @@ pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageEr
     }))
 }
 
-/// Redrives a source or one of its documents, like `vzero redrive`. The tally contains the records before an error.
+/// Redrives a source or one of its documents, like `vzero admin redrive`. The tally contains the records before an error.
 async fn run(
     app: &App,
     source: &Source,

@@ -265,7 +265,7 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
     let quarantined: usize = collections.values().map(Collection::quarantined).sum();
     if quarantined > 0 {
         error(&format!(
-            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} quarantine shows them",
+            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} admin quarantine shows them",
             stack.dynamodb_endpoint()
         ));
     }

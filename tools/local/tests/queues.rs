@@ -1,4 +1,4 @@
-//! The stack with queues and a bucket, on SQS and S3 of moto, and `vzero redrive` of what failed.
+//! The stack with queues and a bucket, on SQS and S3 of moto, and `vzero admin redrive` of what failed.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -120,7 +120,7 @@ async fn objects(bucket: &str) -> Vec<String> {
     keys.collect()
 }
 
-/// Runs `vzero redrive`. `--workspace` builds the command.
+/// Runs `vzero admin redrive`. `--workspace` builds the command.
 async fn redrive(stack: &RunningStack, source: &str) -> Output {
     let vzero = Path::new(PROGRAM).with_file_name("vzero");
     assert!(vzero.exists(), "{} is not built", vzero.display());

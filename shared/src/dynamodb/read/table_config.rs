@@ -369,7 +369,7 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
 /// Returns the command that gives a table a layout of its own.
 pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
-    format!("vzero --table {table} table adopt{history}")
+    format!("vzero --table {table} admin table adopt{history}")
 }
 
 /// Builds the request that ends a migration.
@@ -441,7 +441,7 @@ pub enum LayoutError {
     /// History is in another table.
     #[error(
         "the history of the table {table} is in the table {stored}, not in {requested}: use the settings of the earlier \
-         deployment. If it was rolled back, `vzero --table {table} table adopt --history-table {requested}` selects {requested}"
+         deployment. If it was rolled back, `vzero --table {table} admin table adopt --history-table {requested}` selects {requested}"
     )]
     History {
         /// Table of latest items.

@@ -1,4 +1,4 @@
-//! `vzero backfill` of items whose entities exist: conflicts, their end, and the dry run.
+//! `vzero admin backfill` of items whose entities exist: conflicts, their end, and the dry run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,8 +104,7 @@ fn a_dry_run_has_the_counts_of_the_run() {
             };
             assert_eq!(refused(&planned), refused(&ran));
             for id in ["M1", "M2", "M3", "M4"] {
-                let why =
-                    "its entity exists, but no latest item counts its versions: run `vzero repair --revive` first";
+                let why = "its entity exists, but no latest item counts its versions: run `vzero admin repair --revive` first";
                 assert!(
                     ran.lines.contains(&json!({"Key": {"Id": id}, "Refused": why})),
                     "{ran:?}"

@@ -11,8 +11,8 @@ pub(crate) fn section(records: &[QuarantinedRecord], digits: VersionDigits) -> M
     html! {
         @if !records.is_empty() {
             h2 #quarantine { "Quarantine" }
-            p.note { "These changes can never become a version. " code { "vzero repair" } " stores those that can be stored after a repair, "
-                code { "vzero redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them." }
+            p.note { "These changes can never become a version. " code { "vzero admin repair" } " stores those that can be stored after a repair, "
+                code { "vzero admin redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them." }
             div.scroll role="region" aria-label="Records in quarantine" tabindex="0" {
                 table {
                     caption { "Records in quarantine" }

@@ -28,7 +28,7 @@ fn edited(from: &str, to: &str) -> String {
     chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
 }
 
-/// `vzero table create` has the same settings in its code.
+/// `vzero admin table create` has the same settings in its code.
 #[test]
 fn the_table_has_the_settings_of_the_code() {
     let template = parse(&[]).unwrap();

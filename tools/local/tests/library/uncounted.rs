@@ -94,7 +94,7 @@ async fn an_update_never_counts_from_1_while_versions_exist() {
                     WriteError::Uncounted { version: version(3) },
                     "{name} {options:?}"
                 );
-                let text = "the entity reached version 3 or a later one, but no latest item counts it: run `vzero repair --revive`";
+                let text = "the entity reached version 3 or a later one, but no latest item counts it: run `vzero admin repair --revive`";
                 assert_eq!(error.to_string(), text);
             }
             assert_eq!(rows(&database, &table).await, before);
