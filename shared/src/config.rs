@@ -37,7 +37,7 @@ pub struct Config {
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
-    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default) or `ledger`. `TOMBSTONE_TTL_DAYS`: days until a tombstone expires, 0 (default) to keep it.
+    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default) or `ledger`.
     pub write: WriteOptions,
     /// Retries and timeouts of requests to DynamoDB. `AWS_MAX_ATTEMPTS`: maximum number of attempts.
     pub client: ClientSettings,
@@ -77,7 +77,6 @@ impl Config {
                 mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
                 idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
-                tombstone_ttl: tombstone_ttl(&variable)?,
             },
             client: client(&variable, ClientSettings::default())?,
         })
@@ -133,12 +132,6 @@ fn compression(variable: &impl Fn(&str) -> Option<String>) -> Result<Compression
                     .to_owned(),
         }),
     }
-}
-
-fn tombstone_ttl(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<Retention>, ConfigError> {
-    const NAME: &str = "TOMBSTONE_TTL_DAYS";
-    let variable = |name: &str| variable(name).filter(|days| days != "0");
-    parse(&variable, NAME)
 }
 
 /// Destination of metrics.

@@ -68,7 +68,6 @@ fn every_variable_is_read() {
         ("ORDERING", "time"),
         ("WRITE_MODE", "inline"),
         ("SKIP_UNCHANGED", "true"),
-        ("TOMBSTONE_TTL_DAYS", "7"),
     ]);
     let config = config.unwrap();
     assert_eq!(config.table, "T");
@@ -79,10 +78,7 @@ fn every_variable_is_read() {
         (WriteMode::Inline, true)
     );
     assert_eq!(config.write.idempotency, Idempotency::Recent(Window::default()));
-    assert_eq!(config.write.tombstone_ttl, Retention::days(7));
     assert_eq!(config.compression, Compression::None);
-    let never = check(&[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "0")]).unwrap();
-    assert_eq!(never.write.tombstone_ttl, None);
     let ledger = check(&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "ledger")]).unwrap();
     assert_eq!(ledger.write.idempotency, Idempotency::Ledger(Retention::default()));
 }
@@ -96,10 +92,6 @@ fn an_invalid_value_is_named() {
         (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
         (&[("TABLE_NAME", "T"), ("WRITE_MODE", "both")][..], "WRITE_MODE"),
         (&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "none")][..], "IDEMPOTENCY"),
-        (
-            &[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "-1")][..],
-            "TOMBSTONE_TTL_DAYS",
-        ),
     ] {
         let error = check(variables).unwrap_err();
         assert!(error.contains(message), "{error}");

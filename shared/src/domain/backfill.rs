@@ -144,7 +144,6 @@ impl Mapping {
             return Err(Refusal::TooManyAttributes { count: changes.len() });
         }
         Ok(Update {
-            expires: None,
             entity,
             request_id: self.request_id(item)?,
             expected: Some(ExpectedVersion::Absent),

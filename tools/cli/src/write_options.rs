@@ -1,11 +1,7 @@
 //! Options of commands that write versions.
 
 use shared::{
-    domain::{
-        ledger::{InvalidRetention, Retention},
-        recent_requests::Window,
-        update::Ordering,
-    },
+    domain::{ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::write::{self, Idempotency, WriteMode},
 };
 
@@ -68,19 +64,6 @@ pub(crate) struct Writing {
     /// Create no version if nothing would change
     #[arg(long)]
     pub(crate) skip_unchanged: bool,
-    /// Number of days after which a tombstone expires, 0 to keep it
-    #[arg(long, env = "TOMBSTONE_TTL_DAYS", hide_env_values = true, default_value = "0", value_name = "DAYS", value_parser = retention)]
-    pub(crate) tombstone_ttl_days: TombstoneTtl,
-}
-
-/// Retention of tombstones, `None` to keep them.
-type TombstoneTtl = Option<Retention>;
-
-fn retention(days: &str) -> Result<TombstoneTtl, InvalidRetention> {
-    match days {
-        "0" => Ok(None),
-        days => days.parse().map(Some),
-    }
 }
 
 impl Writing {
@@ -91,7 +74,6 @@ impl Writing {
             mode: self.method.mode,
             idempotency: self.method.idempotency(window)?,
             skip_unchanged: self.skip_unchanged,
-            tombstone_ttl: self.tombstone_ttl_days,
         })
     }
 }

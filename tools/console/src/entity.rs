@@ -11,13 +11,11 @@ use operations::{error::OperationError, quarantine::to_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
-    clock,
     domain::{
         AttributeValue, Item,
         audit::floor_of,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
-        marks::is_expired,
         names, plain,
         quarantine::QuarantinedRecord,
         size,
@@ -58,7 +56,7 @@ pub(super) struct Query {
 
 struct Entity {
     latest: VersionView,
-    /// `false` if it was lost or has expired, so that no update can start from it.
+    /// `false` if it was lost , so that no update can start from it.
     is_current: bool,
     latest_size: usize,
     /// Attributes of the metadata item, without its keys.
@@ -155,12 +153,10 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let latest = items
         .remove(LATEST_KEY)
         .filter(|latest| latest.contains_key(names::LATEST));
-    let is_current = latest
-        .as_ref()
-        .is_some_and(|latest| !is_expired(latest, clock::since_epoch()));
+    let is_current = latest.is_some();
     let newest = match latest {
         Some(latest) => Some((latest_of(&latest).map_err(ReadError::from)?, latest)),
-        // It was lost, expired, or written by another program.
+        // It was lost, or written by another program.
         None => app.store().newest(id, app.consistent()).await?,
     };
     let Some((version, latest)) = newest else {

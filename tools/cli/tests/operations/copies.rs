@@ -243,7 +243,10 @@ fn a_layout_without_its_table_is_adopted_by_the_command_that_the_error_names() {
         let (code, _, stderr) = run(&table, &table.name, &["get", "E"]);
         assert_eq!(code, 2, "{stderr}");
         let history = store.history_table();
-        let command = format!("vzero --table {} admin table adopt --history-table {history}`", table.name);
+        let command = format!(
+            "vzero --table {} admin table adopt --history-table {history}`",
+            table.name
+        );
         assert!(stderr.contains(&command), "{stderr}");
         assert_eq!(adopt(&table, &table.name, history), (0, String::new()));
         assert_eq!(versions(&table, &table.name), [1]);

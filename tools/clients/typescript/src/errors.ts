@@ -7,7 +7,7 @@ export class ReadError extends Error {
   }
 }
 
-/** The entity does not exist, or its tombstone has expired. */
+/** The entity does not exist. */
 export class EntityNotFound extends ReadError {
   constructor(readonly entity: string) {
     super(`${entity} does not exist`);

@@ -6,7 +6,7 @@ class ReadError(Exception):
 
 
 class EntityNotFound(ReadError):
-    """The entity does not exist, or its tombstone has expired."""
+    """The entity does not exist."""
 
     def __init__(self, entity: str) -> None:
         super().__init__(f"{entity} does not exist")
