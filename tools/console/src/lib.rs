@@ -118,10 +118,8 @@ pub struct Table<'a> {
     pub digits: VersionDigits,
     /// Table of history if it is not the table itself.
     pub history: Option<HistoryTable>,
-    /// A folder, or `s3://bucket`.
+    /// Folder of failure documents.
     pub failures: &'a str,
-    /// Endpoint of S3, if not at AWS.
-    pub s3_endpoint_url: Option<&'a str>,
 }
 
 impl fmt::Debug for Console {
@@ -142,10 +140,6 @@ impl Console {
         let options = Options {
             // The table of a local stack is small enough to be scanned for each page.
             sources: vec![failures, Source::Quarantine(None)],
-            services: Services {
-                s3_endpoint_url: table.s3_endpoint_url.map(str::to_owned),
-                ..Services::default()
-            },
             ..Options::default()
         };
         Self::serve(listener, connection, options)

@@ -68,7 +68,6 @@ impl Attachment {
                 .environment
                 .insert("VERSION_DIGITS".to_owned(), attached::DIGITS.to_string());
         }
-        template.queue = None;
         self.table.table().clone_into(&mut template.table.name);
         template.history = Some(Table {
             name: self.table.history_table().to_owned(),

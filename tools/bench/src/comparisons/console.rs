@@ -112,7 +112,6 @@ async fn pages(
             digits,
             history: None,
             failures: "none",
-            s3_endpoint_url: None,
         },
     )?;
     let token = console.url().rsplit_once('=').map_or("", |(_, token)| token);

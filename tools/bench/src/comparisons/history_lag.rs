@@ -43,8 +43,6 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
         lambda_port: 0,
         data_dir: None,
         failed: None,
-        sqs_endpoint: None,
-        s3_endpoint: None,
         program: function::this_program(),
         bootstraps: BTreeMap::new(),
     })

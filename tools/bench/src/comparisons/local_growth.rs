@@ -98,8 +98,6 @@ async fn start() -> Result<Stack, BenchError> {
         lambda_port: 0,
         data_dir: None,
         failed: None,
-        sqs_endpoint: None,
-        s3_endpoint: None,
         program: function::this_program(),
         bootstraps: BTreeMap::new(),
     };

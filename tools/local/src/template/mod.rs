@@ -6,10 +6,9 @@ pub mod attach;
 mod error;
 mod parse;
 pub mod policies;
-pub mod queues;
 pub mod resolve;
 mod rules;
-mod yaml;
+pub mod yaml;
 
 #[cfg(test)]
 pub(crate) use self::parse::mapping_settings;

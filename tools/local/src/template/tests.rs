@@ -78,21 +78,6 @@ fn the_projects_own_template() {
     assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
     assert_eq!(writer.environment["VERSION_DIGITS"], "1");
     assert_eq!(template.stream_function, "stream-fn");
-    let event = template.queue.unwrap();
-    assert_eq!(
-        (event.function.as_str(), event.queue.name.as_str()),
-        ("writer-fn", "Updates")
-    );
-    assert_eq!((event.batch_size, event.maximum_concurrency), (10, 20));
-    assert!(event.report_batch_item_failures);
-    assert_eq!(event.queue.attributes["VisibilityTimeout"], "180");
-    assert!(!event.queue.attributes.contains_key("RedrivePolicy"));
-    let (count, target) = event.queue.dead_letter_queue.unwrap();
-    assert_eq!((count, target.name.as_str()), (5, "UpdatesDeadLetterQueue"));
-    let bucket = template.bucket.unwrap();
-    assert_eq!(bucket.name, "failed-records-00000000-0000-4000-8000-000000000000");
-    assert_eq!(bucket.notifies.unwrap().name, "StreamDeadLetterQueue");
-    assert!(bucket.versioned);
     let mapping = template.mapping;
     assert_eq!(mapping.batch_size, 100);
     // Only the age limits retries: a throttle of minutes must not use them up.
@@ -169,6 +154,25 @@ fn attempts_have_the_default_and_the_bounds_of_the_library() {
             .iter()
             .all(|function| defaults.operation_timeout < function.timeout)
     );
+}
+
+#[test]
+fn the_queue_of_updates_invokes_writer_fn() {
+    let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
+    let event = &resources["WriterFunction"]["Properties"]["Events"]["Updates"]["Properties"];
+    assert_eq!(event["Queue"], json!({"Fn::GetAtt": ["Updates", "Arn"]}));
+    assert_eq!(
+        (&event["BatchSize"], &event["ScalingConfig"]),
+        (&json!(10), &json!({"MaximumConcurrency": 20}))
+    );
+    assert_eq!(event["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+    let queue = &resources["Updates"]["Properties"];
+    assert_eq!(queue["VisibilityTimeout"], json!(180));
+    assert_eq!(queue["RedrivePolicy"]["maxReceiveCount"], json!(5));
+    let bucket = &resources["FailedRecords"]["Properties"];
+    assert_eq!(bucket["VersioningConfiguration"]["Status"], json!("Enabled"));
+    let notified = bucket.pointer("/NotificationConfiguration/QueueConfigurations/0/Queue");
+    assert_eq!(notified, Some(&json!({"Fn::GetAtt": ["StreamDeadLetterQueue", "Arn"]})));
 }
 
 #[test]
