@@ -2,7 +2,7 @@
 //! within the memory of `template.yaml`.
 
 use serde_json::{Value, json};
-use testkit::hostile::overflow;
+use testkit::{endpoint::is_skipped, hostile::overflow};
 
 use crate::support::{RunningStack, eventually, item, start};
 
@@ -77,6 +77,12 @@ async fn a_document_that_overflows_the_stack_of_a_parser_ends_no_process() {
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "figures of the documentation")]
 async fn documents_with_many_elements_fit_into_memory() {
+    if is_skipped(
+        "documents_with_many_elements_fit_into_memory",
+        "an invocation that waits for a slow database for 30 s ends its process",
+    ) {
+        return;
+    }
     let stack = start().await;
     assert_eq!(
         answer(&stack, r#"{"ID": "first"}"#.to_owned()).await["Outcome"],
