@@ -62,7 +62,7 @@ Examples:
   vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own
 
 The command needs no table. --mode, --idempotency, --idempotency-window [default: 10] and --ledger-ttl-days are the
-settings of the functions. The formulas are in docs/scaling.md.";
+settings of the functions. docs/scaling.md explains the model.";
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
     let inputs = Inputs {
