@@ -291,7 +291,7 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
 
     let next_store = of(&table, &table.name, Some(&next));
     let refused = claim(&table, &next_store).unwrap_err();
-    let arguments = ["table", "adopt", "--history-table", &next];
+    let arguments = ["admin", "table", "adopt", "--history-table", &next];
     let command = format!("vzero --table {} {}", table.name, arguments.join(" "));
     assert!(refused.to_string().contains(&command), "{refused}");
     let (code, lines, stderr) = run(&table, &table.name, &arguments);
