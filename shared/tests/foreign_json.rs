@@ -45,16 +45,6 @@ const ALLOWED: [(&str, usize, &str); 7] = [
         "a struct without `Value`, of a file of the stack",
     ),
     (
-        "tools/local/src/mapping/replay/environment.rs",
-        1,
-        "a struct without `Value`, of a recording",
-    ),
-    (
-        "tools/local/src/mapping/replay/scenario.rs",
-        1,
-        "recordings are part of the source code",
-    ),
-    (
         "tools/operations/src/checkpoint.rs",
         1,
         "structs without `Value`, of a file of the command",
