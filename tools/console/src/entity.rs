@@ -33,8 +33,8 @@ use self::{
 use super::{
     address,
     app::App,
-    failures::quarantine,
     page::{self, Section, View},
+    quarantine,
     query::Param,
     record,
     value::{self, DisplayLimits},
@@ -83,7 +83,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(Some(entity)) => entity,
         // The latest item can be the reason for the quarantine.
         Ok(None) | Err(PageError::Operation(OperationError::Read(_))) if !quarantined.is_empty() => {
-            return Ok(only_quarantine(app, &id, &quarantined));
+            return Ok(only_quarantine(&id, &quarantined));
         }
         Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
         Err(error) => return Err(error),
@@ -112,14 +112,14 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         section: Section::Entities,
         body: html! {
             (body(app, &entity, &history, by_time))
-            (quarantine::section(&quarantined, app.store().digits()))
+            (quarantine::section(&quarantined))
         },
         json: json(&entity, &history, &quarantined),
     })
 }
 
 /// Returns the page of an entity without a valid version.
-fn only_quarantine(app: &App, id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
+fn only_quarantine(id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
     View {
         title: id.as_str().to_owned(),
         section: Section::Entities,
@@ -127,7 +127,7 @@ fn only_quarantine(app: &App, id: &EntityId, quarantined: &[QuarantinedRecord]) 
             p.crumbs { a href="/" { "Entities" } }
             h1.key { (value::word(id.as_str())) }
             p.note { "No version of this entity can be read." }
-            (quarantine::section(quarantined, app.store().digits()))
+            (quarantine::section(quarantined))
         },
         json: json!({
             "ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined.iter().map(to_json).collect::<Vec<_>>(),
@@ -196,7 +196,6 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             a href=(link("/as-of")) { "View a point in time" }
             a href={ (link("/entity")) "&format=json" } { "JSON" }
             @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
-            @if history.has_gap() { a href=(link("/repair")) { "Repair…" } }
         }
         h2 #history { "History, versions " (history.from) " to " (history.to) " of " (history.newest) }
         (rows::filters(history))

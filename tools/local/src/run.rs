@@ -128,7 +128,6 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         Some(port) => stack::listen(port)?,
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
-    let failures = stack.failed.display().to_string();
     let client = aws_sdk_dynamodb::Client::new(&stack.config);
     let console = Console::of_table(
         listener,
@@ -139,7 +138,6 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
             name: &stack.table,
             digits: stack.digits,
             history: stack.store.own_history().cloned(),
-            failures: &failures,
         },
     );
     console.map_err(RunError::Console)
