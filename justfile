@@ -15,7 +15,7 @@ test:
 clients *ARGS:
     tools/local/tests/with-clients {{ARGS}}
 
-# test the local stack and redrive with queues and a bucket, on S3 and SQS (moto)
+# test redrive with queues and a bucket, on S3 and SQS (moto)
 queues:
     tools/cli/tests/with-moto cargo test --workspace --test queues
 

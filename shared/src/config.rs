@@ -2,14 +2,14 @@
 
 mod attached;
 
-use std::{ops::RangeInclusive, str::FromStr, time::Duration};
+use std::str::FromStr;
 
-use aws_config::retry::RetryMode;
 use thiserror::Error;
 
 use crate::{
     domain::{
-        attached::AttachedTable, compression::Compression, keys::VersionDigits, ledger::Retention, update::Ordering,
+        attached::settings::AttachedSettings, compression::Compression, keys::VersionDigits, ledger::Retention,
+        recent_requests::Window, update::Ordering,
     },
     dynamodb::{
         HistoryTable,
@@ -26,11 +26,10 @@ pub struct Config {
     /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table. It counts as
     /// migrating until the function reads the layout of the versioned table.
     pub history: Option<HistoryTable>,
-    /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_PARTITION_KEY` and
-    /// `ATTACHED_PARTITION_KEY_TYPE` (`S`, `N` or `B`), `ATTACHED_SORT_KEY` and `ATTACHED_SORT_KEY_TYPE` if there is a sort key,
-    /// `VERSION_ATTRIBUTE` and `IGNORE_ATTRIBUTES` (optional; names with commas between them, or a JSON list). It requires
+    /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_STREAM_ARN` is not empty.
+    /// `VERSION_ATTRIBUTE` and `IGNORE_ATTRIBUTES` (names with commas between them, or a JSON list) are optional. It requires
     /// `HISTORY_TABLE_NAME`.
-    pub attached: Option<AttachedTable>,
+    pub attached: Option<AttachedSettings>,
     /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
     /// `HISTORY_COMPRESSION`: `none` (default) or `deflate`, which requires `HISTORY_TABLE_NAME`.
@@ -38,14 +37,9 @@ pub struct Config {
     /// `ORDERING`: `arrival` (default) or `time`.
     pub ordering: Ordering,
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
-    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default), with `IDEMPOTENCY_WINDOW` (10), or `ledger`, with
-    /// `LEDGER_TTL_DAYS` (15). `TOMBSTONE_TTL_DAYS`: days until a tombstone expires, 0 (default) to keep it.
+    /// change nothing, default false. `IDEMPOTENCY`: `recent` (default) or `ledger`.
     pub write: WriteOptions,
-    /// `RECORD_SENDER`: `false` to not store the sender that the platform reports. Default true.
-    pub record_sender: bool,
-    /// `LOG_KEYS`: `true` to log partition keys instead of their hashes. Default false.
-    pub log_keys: bool,
-    /// Retries and timeouts of requests to DynamoDB. Its members name their variables.
+    /// Retries and timeouts of requests to DynamoDB. `AWS_MAX_ATTEMPTS`: maximum number of attempts.
     pub client: ClientSettings,
 }
 
@@ -75,7 +69,7 @@ impl Config {
                     name,
                     is_migrating: true,
                 }),
-            attached: attached::table(&variable)?,
+            attached: attached::settings(&variable)?,
             digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
             compression: compression(&variable)?,
             ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
@@ -83,91 +77,42 @@ impl Config {
                 mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
                 idempotency: idempotency(&variable)?,
                 skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
-                tombstone_ttl: tombstone_ttl(&variable)?,
             },
-            record_sender: parse(&variable, "RECORD_SENDER")?.unwrap_or(true),
-            log_keys: parse(&variable, "LOG_KEYS")?.unwrap_or_default(),
             client: client(&variable, ClientSettings::default())?,
         })
     }
 }
 
-/// Reads the retries and timeouts of a client from the environment. Variables that are not set keep the values of `defaults`.
+/// Reads `AWS_MAX_ATTEMPTS` from the environment. The other settings are those of `defaults`, and so is this one if it is not set.
 ///
 /// # Errors
 ///
-/// Returns [`ConfigError::Invalid`] if a variable is invalid.
+/// Returns [`ConfigError::Invalid`] if the variable is invalid.
 pub fn client_settings(defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
     client(&variable, defaults)
 }
 
 fn client(variable: &impl Fn(&str) -> Option<String>, defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
-    const ATTEMPT: &str = "ATTEMPT_TIMEOUT_MS";
-    const OPERATION: &str = "OPERATION_TIMEOUT_MS";
-    let timeout = |name, default| {
-        let millis = whole(variable, name, ClientSettings::TIMEOUT_MILLIS)?;
-        Ok(millis.map_or(default, Duration::from_millis))
-    };
-    let attempts = whole(variable, "AWS_MAX_ATTEMPTS", ClientSettings::ATTEMPTS)?;
-    let settings = ClientSettings {
-        retry_mode: retry_mode(variable)?.unwrap_or(defaults.retry_mode),
-        max_attempts: attempts.unwrap_or(defaults.max_attempts),
-        connect_timeout: timeout("CONNECT_TIMEOUT_MS", defaults.connect_timeout)?,
-        read_timeout: timeout("READ_TIMEOUT_MS", defaults.read_timeout)?,
-        attempt_timeout: timeout(ATTEMPT, defaults.attempt_timeout)?,
-        operation_timeout: timeout(OPERATION, defaults.operation_timeout)?,
-    };
-    let (attempt, operation) = (settings.attempt_timeout, settings.operation_timeout);
-    if attempt > operation {
-        return Err(ConfigError::Invalid {
-            name: ATTEMPT,
-            reason: format!(
-                "{} is greater than {OPERATION}, {}",
-                attempt.as_millis(),
-                operation.as_millis()
-            ),
-        });
+    const NAME: &str = "AWS_MAX_ATTEMPTS";
+    let text: Option<String> = parse(variable, NAME)?;
+    let bounds = ClientSettings::ATTEMPTS;
+    let attempts = text.map(|text| text.parse().ok().filter(|attempts| bounds.contains(attempts)));
+    match attempts.unwrap_or(Some(defaults.max_attempts)) {
+        Some(max_attempts) => Ok(ClientSettings {
+            max_attempts,
+            ..defaults
+        }),
+        None => Err(ConfigError::Invalid {
+            name: NAME,
+            reason: format!("expected a whole number from {} to {}", bounds.start(), bounds.end()),
+        }),
     }
-    Ok(settings)
-}
-
-fn retry_mode(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<RetryMode>, ConfigError> {
-    const NAME: &str = "AWS_RETRY_MODE";
-    let name: Option<String> = parse(variable, NAME)?;
-    // The SDK's message has several lines.
-    let mode = name.map(|name| name.parse().map_err(|_| "expected standard or adaptive"));
-    mode.transpose().map_err(|reason| ConfigError::Invalid {
-        name: NAME,
-        reason: reason.to_owned(),
-    })
-}
-
-fn whole<T: TryFrom<u64>>(
-    variable: &impl Fn(&str) -> Option<String>,
-    name: &'static str,
-    bounds: RangeInclusive<u64>,
-) -> Result<Option<T>, ConfigError> {
-    let text: Option<String> = parse(variable, name)?;
-    let number = |text: String| {
-        text.parse()
-            .ok()
-            .filter(|number| bounds.contains(number))?
-            .try_into()
-            .ok()
-    };
-    let invalid = || ConfigError::Invalid {
-        name,
-        reason: format!("expected a whole number from {} to {}", bounds.start(), bounds.end()),
-    };
-    text.map(|text| number(text).ok_or_else(invalid)).transpose()
 }
 
 fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency, ConfigError> {
     const NAME: &str = "IDEMPOTENCY";
     let name: String = parse(variable, NAME)?.unwrap_or_else(|| "recent".to_owned());
-    let window = parse(variable, "IDEMPOTENCY_WINDOW")?.unwrap_or_default();
-    let retention = parse(variable, "LEDGER_TTL_DAYS")?.unwrap_or_default();
-    Idempotency::named(&name, window, retention).map_err(|error| ConfigError::Invalid {
+    Idempotency::named(&name, Window::default(), Retention::default()).map_err(|error| ConfigError::Invalid {
         name: NAME,
         reason: error.to_string(),
     })
@@ -187,12 +132,6 @@ fn compression(variable: &impl Fn(&str) -> Option<String>) -> Result<Compression
                     .to_owned(),
         }),
     }
-}
-
-fn tombstone_ttl(variable: &impl Fn(&str) -> Option<String>) -> Result<Option<Retention>, ConfigError> {
-    const NAME: &str = "TOMBSTONE_TTL_DAYS";
-    let variable = |name: &str| variable(name).filter(|days| days != "0");
-    parse(&variable, NAME)
 }
 
 /// Destination of metrics.

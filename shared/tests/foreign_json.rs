@@ -27,7 +27,7 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, the number of its lines, and the reason.
-const ALLOWED: [(&str, usize, &str); 7] = [
+const ALLOWED: [(&str, usize, &str); 5] = [
     (
         "shared/src/event.rs",
         2,
@@ -43,16 +43,6 @@ const ALLOWED: [(&str, usize, &str); 7] = [
         "tools/local/src/mapping/position.rs",
         1,
         "a struct without `Value`, of a file of the stack",
-    ),
-    (
-        "tools/local/src/mapping/replay/environment.rs",
-        1,
-        "a struct without `Value`, of a recording",
-    ),
-    (
-        "tools/local/src/mapping/replay/scenario.rs",
-        1,
-        "recordings are part of the source code",
     ),
     (
         "tools/operations/src/checkpoint.rs",

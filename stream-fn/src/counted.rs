@@ -35,7 +35,7 @@ impl LatestVersions {
     pub async fn read<'a>(store: &Store, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Self, PutError> {
         let entities: BTreeSet<_> = entities.into_iter().cloned().collect();
         let entities: Vec<_> = entities.into_iter().collect();
-        store.counted_versions(&entities).await.map(Self).map_err(PutError)
+        store.latest_versions(&entities, true).await.map(Self).map_err(PutError)
     }
 
     /// Returns the outcome of a version that the latest item does not count: it was recorded before, or is not put. `None` for a

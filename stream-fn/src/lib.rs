@@ -23,6 +23,7 @@ use lambda_runtime::{LambdaEvent, service_fn};
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
+    domain::attached::{AttachedTable, settings::AttachedSettings},
     dynamodb::{
         Store, client,
         put::insert_versions::MAX_STATEMENTS,
@@ -33,7 +34,7 @@ use shared::{
     metrics::Tally,
     panics,
 };
-use tokio::time::timeout;
+use tokio::{sync::OnceCell, time::timeout};
 
 use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
@@ -65,7 +66,10 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 #[derive(Debug, Clone)]
 pub struct HistoryWriter {
     store: Store,
-    log_keys: bool,
+    /// Settings of an attached table, until its keys are known.
+    attached: Option<AttachedSettings>,
+    /// The attached table, once its keys were read.
+    attached_table: OnceCell<AttachedTable>,
     origin: Origin,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
@@ -74,18 +78,27 @@ pub struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    /// Creates a writer with the table and the log settings of the function's configuration.
+    /// Creates a writer with the table of the function's configuration.
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
-        let store = match &config.attached {
-            Some(table) => Store::attached(client, table.clone()),
-            None => Store::new(client, config.table.clone(), config.digits).with_history(config.history.clone()),
-        };
+        let store = Store::new(client, config.table.clone(), config.digits)
+            .with_history(config.history.clone())
+            .with_compression(config.compression);
         Self {
-            store: store.with_compression(config.compression),
-            log_keys: config.log_keys,
+            store,
+            attached: config.attached.clone(),
+            attached_table: OnceCell::new(),
             origin: Origin::Stream,
             quarantines: true,
             is_migrating: OnceLock::new(),
+        }
+    }
+
+    /// Creates a writer for an attached table whose keys are known.
+    pub fn attached(client: aws_sdk_dynamodb::Client, table: AttachedTable) -> Self {
+        Self {
+            origin: Origin::Stream,
+            quarantines: true,
+            ..Self::from_store(Store::attached(client, table))
         }
     }
 
@@ -103,7 +116,8 @@ impl HistoryWriter {
         Self {
             is_migrating: OnceLock::from(store.is_migrating()),
             store,
-            log_keys: false,
+            attached: None,
+            attached_table: OnceCell::new(),
             origin: Origin::Kept,
             quarantines: false,
         }
@@ -118,8 +132,13 @@ impl HistoryWriter {
 
     /// Checks once that the table stores the layout of this function. With another one, versions would be written where nobody
     /// reads them. As long as none is stored, each invocation checks: a writer can store another one at any time. An attached
-    /// table has no layout, and its history is never moved.
+    /// table has no layout, and its history is never moved; the names and types of its keys are read.
     async fn check_layout(&self) -> Result<bool, LayoutError> {
+        if let Some(settings) = &self.attached {
+            let described = async || self.store.describe_attached(settings).await;
+            self.attached_table.get_or_try_init(described).await?;
+            return Ok(false);
+        }
         if self.store.attached_table().is_some() {
             return Ok(false);
         }
@@ -141,6 +160,10 @@ impl HistoryWriter {
         let is_migrating = checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
         let mut writer = self.clone();
         writer.store.set_migrating(is_migrating);
+        if let Some(table) = self.attached_table.get() {
+            writer.store = writer.store.with_attached(table.clone());
+            writer.attached = None;
+        }
         Ok(writer)
     }
 
@@ -158,11 +181,15 @@ impl HistoryWriter {
         // A panic there loses metrics, and fails no record.
         let _ = panics::caught(|| metrics::batch(&tally, &processed, self.store.clock().now(), deadline));
         tally.emit(request_id);
-        response::of(processed, self.log_keys)
+        response::of(processed)
     }
 
-    /// Writes the versions that these stream records contain, and returns their outcomes in the order of the records.
+    /// Writes the versions that these stream records contain, and returns their outcomes in the order of the records. Records of an
+    /// attached table whose keys were not read fail.
     pub async fn process(&self, records: Vec<&str>, deadline: Deadline) -> Vec<ProcessedRecord> {
+        if self.attached.is_some() {
+            return records.into_iter().map(ProcessedRecord::not_reached).collect();
+        }
         if let Some(table) = self.store.attached_table() {
             // Boxed, to keep the future of a table without it small.
             let processed = Box::pin(attached::write(

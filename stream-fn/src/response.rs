@@ -9,7 +9,10 @@ use shared::{
     dynamodb::put::put_version::{PutError, PutOutcome},
 };
 
-use crate::error::{Error, RecordFailure};
+use crate::{
+    error::{Error, RecordFailure},
+    record::number_of,
+};
 
 /// Maximum number of requests in a log line. In logs, the id of a request has at most 36 characters.
 const MAX_REQUESTS_IN_LINE: usize = 64;
@@ -29,6 +32,20 @@ pub struct ProcessedRecord {
     pub ahead: Option<Version>,
     /// Outcome of the record.
     pub outcome: Outcome,
+}
+
+impl ProcessedRecord {
+    /// Returns the outcome of a record that was not processed.
+    pub(crate) fn not_reached(raw: &str) -> Self {
+        Self {
+            sequence_number: number_of(raw),
+            created: None,
+            entity: None,
+            request: None,
+            ahead: None,
+            outcome: RecordFailure::NotReached.into(),
+        }
+    }
 }
 
 /// The outcome of a stream record.
@@ -92,14 +109,14 @@ impl From<Result<PutOutcome, PutError>> for Outcome {
 }
 
 /// Logs the outcomes of a batch, and returns the failed records as batch item failures.
-pub(crate) fn of(processed: Vec<ProcessedRecord>, log_keys: bool) -> Result<DynamoDbEventResponse, Error> {
+pub(crate) fn of(processed: Vec<ProcessedRecord>) -> Result<DynamoDbEventResponse, Error> {
     let mut summary = Summary::default();
     let mut response = DynamoDbEventResponse::default();
     let mut unnamed = None;
     for record in processed {
         summary.count(&record);
         let sequence_number = record.sequence_number.as_ref().map(SequenceNumber::as_str);
-        let entity = record.entity.as_ref().map(|entity| entity.in_logs(log_keys));
+        let entity = record.entity.as_ref().map(EntityId::digest);
         let request = record.request.as_ref().map(RequestId::in_logs);
         let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
         if let (Some(version), Outcome::Recorded | Outcome::AlreadyRecorded) = (record.ahead, &record.outcome) {

@@ -7,11 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
-    config::Config,
     domain::{self, attached::AttachedTable},
 };
 use stream_fn::HistoryWriter;
-use testkit::replay::{self, Replay};
+use testkit::replay::Replay;
 
 const LEFT: Duration = Duration::from_secs(60);
 const DEFINITION: &str = r#"{
@@ -20,11 +19,8 @@ const DEFINITION: &str = r#"{
     "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}]
 }"#;
 
-fn settings() -> Config {
-    Config {
-        attached: Some(AttachedTable::parse(DEFINITION).unwrap()),
-        ..replay::settings()
-    }
+fn attached_writer(replay: &Replay) -> HistoryWriter {
+    HistoryWriter::attached(replay.client(), AttachedTable::parse(DEFINITION).unwrap())
 }
 
 fn record(id: &str, number: u64, old: Option<u64>, new: u64) -> Value {
@@ -58,7 +54,7 @@ async fn a_failure_ends_the_later_records_of_its_item() {
     let mut responses = vec![empty(), empty(), response(json!([throttled(), {}]))];
     responses.extend((0..20).map(|_| response(json!([throttled()]))));
     let replay = Replay::new(responses);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     let records = [
         record("a", 1, None, 1),
         record("b", 2, None, 1),
@@ -75,7 +71,7 @@ async fn a_failure_ends_the_later_records_of_its_item() {
     assert_eq!(reads, 2);
     // Without time, nothing is sent.
     let replay = Replay::new([]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &records, Duration::ZERO).await, ["1", "2", "3"]);
     assert_eq!(replay.requests().len(), 0);
 }
@@ -85,7 +81,7 @@ async fn a_version_that_others_take_each_time_is_retried_later() {
     let taken = json!({"Responses": [{"Error": {"Code": "DuplicateItem", "Message": "x"}}]});
     let responses = (0..5).flat_map(|_| [json!({"Items": [], "Count": 0}), taken.clone()]);
     let replay = Replay::new(responses);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     let failures = failed(&writer, &[record("a", 1, None, 1)], LEFT).await;
     assert_eq!(failures, ["1"]);
     let requests = replay.requests();
@@ -119,7 +115,7 @@ fn inserted(replay: &Replay) -> Vec<Value> {
 async fn a_state_that_does_not_fit_is_compressed() {
     let recorded = json!({"Responses": [{}]});
     let replay = Replay::new([json!({"Items": [], "Count": 0}), recorded]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     let mut large = record("a", 1, None, 1);
     large["dynamodb"]["NewImage"]["text"] = json!({"S": "x".repeat(409_500)});
     assert_eq!(failed(&writer, &[large], LEFT).await, [""; 0]);
@@ -146,7 +142,7 @@ async fn a_state_that_fits_in_no_form_is_omitted() {
         recorded(),
         json!({}),
     ]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     let records = [record("a", 1, None, 1), grown, touched, shrunk];
     assert_eq!(failed(&writer, &records, LEFT).await, [""; 0]);
     let insert = "BatchExecuteStatement";
@@ -193,7 +189,7 @@ async fn a_missed_state_that_does_not_fit_does_not_prevent_the_version_after_it(
         |items: Value| json!({"Items": items, "Count": 1, "LastEvaluatedKey": {"PK": {"S": "a"}, "SK": {"S": "b"}}});
     let first = version(2, "1", json!({}));
     let replay = Replay::new([page(json!([first])), recorded(), recorded(), json!({})]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[deletion.clone()], LEFT).await, [""; 0]);
     let omitted = json!({"M": {"Bytes": {"N": "409516"}, "Reason": {"S": "TooLarge"}}});
     let stored = inserted(&replay);
@@ -211,7 +207,7 @@ async fn a_missed_state_that_does_not_fit_does_not_prevent_the_version_after_it(
     let last = version(4, "4", json!({"Deleted": {"BOOL": true}}));
     let before = version(3, "4#old", json!({"Omitted": omitted, "Missed": {"BOOL": true}}));
     let replay = Replay::new([page(json!([last])), page(json!([before])), json!({})]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[deletion], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query", "ExecuteTransaction"]);
 }
@@ -234,7 +230,7 @@ async fn a_record_is_dropped_only_after_a_consistent_read() {
     // The state 1 of version 1 came back after the state 2 of version 2, which the first read lacks.
     let recorded = json!({"Responses": [{}]});
     let replay = Replay::new([page(version(1, 1)), page(version(2, 2)), recorded]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[change.clone()], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query", "BatchExecuteStatement"]);
     assert_eq!(replay.requests()[1].1["ConsistentRead"], json!(true));
@@ -243,7 +239,7 @@ async fn a_record_is_dropped_only_after_a_consistent_read() {
     let mut next = change.clone();
     next["dynamodb"]["SequenceNumber"] = json!("10");
     let replay = Replay::new([page(version(1, 1)), page(version(1, 1))]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[change, next], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query"]);
 }
@@ -262,7 +258,7 @@ async fn versions_that_are_rejected_together_are_sent_alone() {
         recorded(),
         json!({}),
     ]);
-    let writer = HistoryWriter::new(replay.client(), &settings());
+    let writer = attached_writer(&replay);
     let records = [record("a", 1, None, 1), record("b", 2, None, 1)];
     assert_eq!(failed(&writer, &records, LEFT).await, [""; 0]);
     let insert = "BatchExecuteStatement";

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{clock, clock::Deadline, config::Config, domain::attached::AttachedTable};
+use shared::{clock, clock::Deadline, domain::attached::AttachedTable};
 use stream_fn::HistoryWriter;
 use testkit::{
     hostile::{NUMBER, RAW_VALUE, overflow},
@@ -43,7 +43,7 @@ fn latest(number: u64, attributes: &Value) -> Value {
 }
 
 /// Returns the sequence numbers of the failed records, and the bodies of the answered requests. Panics before a request with this text.
-async fn handle(config: &Config, event: &str, panics_for: &'static str) -> (Vec<String>, Vec<String>) {
+async fn handle(attached: Option<AttachedTable>, event: &str, panics_for: &'static str) -> (Vec<String>, Vec<String>) {
     let http = Scripted::new(move |operation, body| {
         let text = body.to_string();
         assert!(panics_for.is_empty() || !text.contains(panics_for), "a defect");
@@ -54,7 +54,11 @@ async fn handle(config: &Config, event: &str, panics_for: &'static str) -> (Vec<
             _ => json!({}),
         })
     });
-    let writer = HistoryWriter::new(replay::client(http.clone()), config).with_checked_layout();
+    let client = replay::client(http.clone());
+    let writer = match attached {
+        Some(table) => HistoryWriter::attached(client, table),
+        None => HistoryWriter::new(client, &replay::settings()).with_checked_layout(),
+    };
     let deadline = Deadline::after(Duration::from_secs(60));
     let response = writer.handle(event, "lambda", deadline).await.unwrap();
     let failures = response.batch_item_failures.into_iter();
@@ -70,7 +74,7 @@ async fn a_panic_fails_only_its_own_record() {
         .collect();
     records[29] = latest(30, &json!({"A": {"S": "defect"}}));
     let event = json!({"Records": records}).to_string();
-    let (failed, sent) = handle(&replay::settings(), &event, "defect").await;
+    let (failed, sent) = handle(None, &event, "defect").await;
     assert_eq!(failed, ["30"]);
     let is_sent = |number: usize| sent.iter().any(|body| body.contains(&format!("\"E{number}\"")));
     assert!((1..=60).all(|number| is_sent(number) == (number != 30)));
@@ -84,7 +88,7 @@ async fn a_panic_in_the_work_on_a_chunk_fails_only_its_record() {
         record["dynamodb"]["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - 100);
     }
     let event = json!({"Records": records}).to_string();
-    let (failed, sent) = handle(&replay::settings(), &event, "\"E7\"").await;
+    let (failed, sent) = handle(None, &event, "\"E7\"").await;
     assert_eq!(failed, ["7"]);
     let is_put = |number: usize| {
         let id = format!("\"E{number}\"");
@@ -99,7 +103,7 @@ async fn a_panic_in_quarantine_fails_only_its_record() {
     let mut records: Vec<_> = (1..=3).map(|number| latest(number, &json!({}))).collect();
     records[1]["dynamodb"]["NewImage"]["Latest"] = json!({"S": "no number"});
     let event = json!({"Records": records}).to_string();
-    let (failed, sent) = handle(&replay::settings(), &event, "quarantine#").await;
+    let (failed, sent) = handle(None, &event, "quarantine#").await;
     assert_eq!(failed, ["2"]);
     assert!([1, 3].iter().all(|number| {
         let id = format!("\"E{number}\"");
@@ -128,7 +132,7 @@ async fn reserved_names_are_data_at_each_position() {
         let event = event.replacen('{', &format!("{{\"other\": {deep}, "), 1);
         let malformed = format!(r#"{{"dynamodb": {{"SequenceNumber": "2", "Keys": {deep}}}}}"#);
         let event = event.replacen("\"Records\":[", &format!("\"Records\":[{malformed}, "), 1);
-        let (failed, sent) = handle(&replay::settings(), &event, "").await;
+        let (failed, sent) = handle(None, &event, "").await;
         assert_eq!(failed, ["2"]);
         assert_eq!(sent.len(), 1);
         for text in [
@@ -145,10 +149,7 @@ async fn reserved_names_are_data_at_each_position() {
 /// Also if it is the name of the key itself.
 #[tokio::test(start_paused = true)]
 async fn an_attached_table_can_have_reserved_names() {
-    let config = Config {
-        attached: Some(AttachedTable::parse(DEFINITION).unwrap()),
-        ..replay::settings()
-    };
+    let attached = || AttachedTable::parse(DEFINITION).ok();
     let key = |id: &str| json!({RAW_VALUE: {"S": id}});
     let attributes = json!({NUMBER: {"S": "x"}, "M": {"M": {RAW_VALUE: {"S": "[1"}}}});
     let records = [
@@ -157,7 +158,7 @@ async fn an_attached_table_can_have_reserved_names() {
         record(3, &key("c"), &attributes),
     ];
     let event = json!({"Records": records}).to_string();
-    let (failed, sent) = handle(&config, &event, "").await;
+    let (failed, sent) = handle(attached(), &event, "").await;
     assert_eq!(failed, [""; 0]);
     assert!(
         sent.iter()
@@ -165,7 +166,7 @@ async fn an_attached_table_can_have_reserved_names() {
         "{sent:?}"
     );
     // Items are read one by one: the reads of others are not affected.
-    let (failed, sent) = handle(&config, &event, "defect").await;
+    let (failed, sent) = handle(attached(), &event, "defect").await;
     assert_eq!(failed, ["2"]);
     assert!(
         sent.iter()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, dynamodb::HistoryTable};
-use stream_fn::HistoryWriter;
+use shared::{clock::Deadline, config::Config, domain::attached::settings::AttachedSettings, dynamodb::HistoryTable};
+use stream_fn::{HistoryWriter, response::Outcome};
 use testkit::replay::{self, Replay};
 
 fn config(attributes: &Value) -> Value {
@@ -128,7 +128,7 @@ async fn no_record_is_processed_without_a_successful_check() {
         (
             config(&json!({"TableId": {"N": "1"}, "HistoryTable": {"S": "History"}})),
             None,
-            "`vzero --table Table table adopt --history-table History`",
+            "`vzero --table Table admin table adopt --history-table History`",
         ),
         (config(&json!({"VersionDigits": {"S": "1"}})), None, "cannot be read"),
         (
@@ -152,5 +152,63 @@ async fn no_record_is_processed_without_a_successful_check() {
         let processed = handle(&writer).await;
         assert!(processed.is_ok(), "{message}: {processed:?}");
         assert_eq!(replay.operations().len(), 6, "{message}");
+    }
+}
+
+/// The names and types of an attached table's keys, as stream-fn reads them before its first record.
+fn keys(partition_key: &str, kind: &str) -> Value {
+    json!({"Table": {
+        "KeySchema": [{"AttributeName": partition_key, "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": partition_key, "AttributeType": kind}],
+    }})
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known() {
+    let settings = Config {
+        attached: Some(AttachedSettings {
+            table: "Orders".to_owned(),
+            history_table: "Log".to_owned(),
+            version_attribute: None,
+            ignored: ["seen".to_owned()].into(),
+        }),
+        ..replay::settings()
+    };
+    let change = json!({"Keys": {"id": {"N": "7"}}, "NewImage": {"id": {"N": "7"}}, "SequenceNumber": "1",
+        "StreamViewType": "NEW_AND_OLD_IMAGES", "ApproximateCreationDateTime": shared::clock::since_epoch().as_secs()});
+    let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
+    let records = json!({"Records": [{"eventName": "INSERT", "eventSourceARN": arn, "dynamodb": change}]}).to_string();
+    let deadline = || Deadline::after(Duration::from_secs(60));
+    for (description, message) in [
+        (
+            json!({"__type": "AccessDeniedException"}),
+            "DescribeTable failed with AccessDeniedException",
+        ),
+        (
+            json!({"__type": "ResourceNotFoundException"}),
+            "DescribeTable failed with ResourceNotFoundException",
+        ),
+        (json!({"Table": {}}), "KeySchema has no partition key"),
+        (keys("id", "BOOL"), "the type of the key attribute id is not S, N or B"),
+        (keys("seen", "N"), "IgnoreAttributes has the key attribute seen"),
+    ] {
+        let inserted = json!({"Responses": [{}]});
+        let replay = Replay::new([description, keys("id", "N"), json!({"Items": []}), inserted]);
+        let writer = HistoryWriter::new(replay.client(), &settings);
+        let refused = writer.handle(&records, "lambda", deadline()).await;
+        let refused = Diagnostic::from(refused.unwrap_err());
+        assert_eq!(refused.error_type, "Layout");
+        assert!(refused.error_message.contains(message), "{}", refused.error_message);
+        assert_eq!(replay.operations(), ["DescribeTable"], "{message}");
+        // Nor if a caller does not check it.
+        let unchecked = writer.process(vec!["{}"], deadline()).await;
+        assert!(matches!(unchecked[0].outcome, Outcome::Failed { .. }));
+        // A retry reads the keys again, and the history has the key of the item.
+        let response = writer.handle(&records, "lambda", deadline()).await.unwrap();
+        let operations = ["DescribeTable", "DescribeTable", "Query", "BatchExecuteStatement"];
+        assert_eq!(replay.operations(), operations, "{message}");
+        assert!(response.batch_item_failures.is_empty(), "{message}");
+        let inserted = replay.bodies()[3].to_string();
+        assert!(inserted.contains(r#"{\"id\":7}"#), "{inserted}");
     }
 }

@@ -13,12 +13,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 ATTACH = ROOT / "tools/attach/template.yaml"
 EVENTS = ROOT / "tools/events/template.yaml"
+MONITORING = ROOT / "tools/monitoring/template.yaml"
 # A table to attach.
 ATTACHED = {
     "TableName": "Orders",
     "StreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123",
-    "PartitionKeyName": "customerId",
-    "PartitionKeyType": "S",
+}
+# Values of the monitored stack's output, for the parameters without a default.
+MONITORED = {
+    "StackName": "version-control",
+    "Table": "Orders",
+    "StreamFunction": "stream-fn",
+    "StreamMapping": "a1b2c3d4-5678-90ab-cdef-11111EXAMPLE",
+    "StreamLogs": "stream-logs",
+    "StreamDeadLetterQueue": "failed-records",
+    "Alarms": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:StreamErrors",
 }
 
 

@@ -107,7 +107,7 @@ async fn process_lane(
         let attempt = if deadline.allows_start() && !stopped.contains(entry) {
             apply(writer, entry, deadline, tally).await
         } else {
-            writer.log_not_started(entry.update.as_ref().ok(), entry.id.as_deref());
+            Writer::log_not_started(entry.update.as_ref().ok(), entry.id.as_deref());
             Attempt::Retryable
         };
         if attempt != Attempt::Succeeded {

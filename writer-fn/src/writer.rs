@@ -31,8 +31,6 @@ pub struct Writer {
     store: Store,
     ordering: Ordering,
     options: WriteOptions,
-    record_sender: bool,
-    log_keys: bool,
     /// `true` if history is being moved to its own table, once the layout of the table was checked.
     is_migrating: OnceCell<bool>,
 }
@@ -46,8 +44,6 @@ impl Writer {
                 .with_compression(config.compression),
             ordering: config.ordering,
             options: config.write,
-            record_sender: config.record_sender,
-            log_keys: config.log_keys,
             is_migrating: OnceCell::new(),
         }
     }
@@ -73,11 +69,7 @@ impl Writer {
 
     /// Parses the update in an envelope.
     pub(crate) fn open(&self, envelope: Envelope, carrier: &Carrier) -> Result<Update, InvalidEvent> {
-        let mut update = envelope.open(carrier, self.ordering)?;
-        if !self.record_sender {
-            update.sender = None;
-        }
-        Ok(update)
+        envelope.open(carrier, self.ordering)
     }
 
     /// Checks once that the table has no other layout, and stores the layout before the first write.
@@ -115,20 +107,20 @@ impl Writer {
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
-        self.log(update, message, &response);
+        Self::log(update, message, &response);
         response
     }
 
     /// Logs an update of a batch that is returned as failed without an attempt, `None` if the message contains no valid one.
-    pub(crate) fn log_not_started(&self, update: Option<&Update>, message: Option<&str>) {
-        let entity = update.map(|update| update.entity.in_logs(self.log_keys));
+    pub(crate) fn log_not_started(update: Option<&Update>, message: Option<&str>) {
+        let entity = update.map(|update| update.entity.digest());
         let request = update.map(|update| update.request_id.in_logs());
         let (entity, request) = (entity.as_deref(), request.as_deref());
         tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
     }
 
-    fn log(&self, update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>) {
-        let entity = update.entity.in_logs(self.log_keys);
+    fn log(update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>) {
+        let entity = update.entity.digest();
         let request = update.request_id.in_logs();
         let (outcome, version) = match response {
             Ok(response) => (response.outcome(), Some(response.version())),

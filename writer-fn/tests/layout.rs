@@ -114,7 +114,7 @@ async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
             assert!(
                 refused
                     .error_message
-                    .contains("`vzero --table Table table adopt --history-table History`"),
+                    .contains("`vzero --table Table admin table adopt --history-table History`"),
                 "{refused:?}"
             );
             assert_eq!(replay.operations().len(), sent);

@@ -1,7 +1,7 @@
 //! Tests of the settings: defaults, bounds, and the names of invalid variables.
 
 use super::*;
-use crate::{domain::recent_requests::Window, dynamodb::write::modes::WriteMode};
+use crate::dynamodb::write::modes::WriteMode;
 
 fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
     Config::from_variables(|name| {
@@ -16,7 +16,6 @@ fn all_but_the_table_have_defaults() {
     let config = check(&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "")]).unwrap();
     assert_eq!(config.digits, VersionDigits::default());
     assert_eq!(config.ordering, Ordering::Arrival);
-    assert!(config.record_sender && !config.log_keys);
     assert_eq!(config.client, ClientSettings::default());
 }
 
@@ -46,85 +45,18 @@ fn compression_requires_a_history_table() {
 }
 
 #[test]
-fn every_variable_of_the_client_is_read() {
-    let defaults = ClientSettings::default();
-    let millis = Duration::from_millis;
-    for (variables, expected) in [
-        (&[("AWS_RETRY_MODE", "standard")][..], defaults),
-        (
-            &[("AWS_RETRY_MODE", "adaptive")],
-            ClientSettings {
-                retry_mode: RetryMode::Adaptive,
-                ..defaults
-            },
-        ),
-        (
-            &[("AWS_MAX_ATTEMPTS", "1")],
-            ClientSettings {
-                max_attempts: 1,
-                ..defaults
-            },
-        ),
-        (
-            &[("AWS_MAX_ATTEMPTS", "10"), ("CONNECT_TIMEOUT_MS", "1")],
-            ClientSettings {
-                max_attempts: 10,
-                connect_timeout: millis(1),
-                ..defaults
-            },
-        ),
-        (
-            &[("READ_TIMEOUT_MS", "1500"), ("CONNECT_TIMEOUT_MS", "")],
-            ClientSettings {
-                read_timeout: millis(1500),
-                ..defaults
-            },
-        ),
-        (
-            &[("ATTEMPT_TIMEOUT_MS", "25000"), ("OPERATION_TIMEOUT_MS", "25000")],
-            ClientSettings {
-                attempt_timeout: millis(25_000),
-                operation_timeout: millis(25_000),
-                ..defaults
-            },
-        ),
-    ] {
-        let variables = [&[("TABLE_NAME", "T")], variables].concat();
-        assert_eq!(check(&variables).unwrap().client, expected, "{variables:?}");
+fn the_number_of_attempts_has_bounds() {
+    let attempts = |value| check(&[("TABLE_NAME", "T"), ("AWS_MAX_ATTEMPTS", value)]).map(|config| config.client);
+    for (value, max_attempts) in [("", 3), ("1", 1), ("10", 10)] {
+        let expected = ClientSettings {
+            max_attempts,
+            ..ClientSettings::default()
+        };
+        assert_eq!(attempts(value), Ok(expected));
     }
-}
-
-#[test]
-fn variables_of_the_client_have_bounds() {
-    let attempts = "expected a whole number from 1 to 10";
-    let millis = "expected a whole number from 1 to 25000";
-    for (variables, reason) in [
-        (&[("AWS_RETRY_MODE", "legacy")][..], "expected standard or adaptive"),
-        (&[("AWS_MAX_ATTEMPTS", "0")], attempts),
-        (&[("AWS_MAX_ATTEMPTS", "11")], attempts),
-        (&[("AWS_MAX_ATTEMPTS", "-1")], attempts),
-        (&[("AWS_MAX_ATTEMPTS", "three")], attempts),
-        (&[("CONNECT_TIMEOUT_MS", "0")], millis),
-        (&[("CONNECT_TIMEOUT_MS", "1s")], millis),
-        (&[("READ_TIMEOUT_MS", "1.5")], millis),
-        (&[("ATTEMPT_TIMEOUT_MS", "-2000")], millis),
-        (&[("OPERATION_TIMEOUT_MS", "25001")], millis),
-        (&[("OPERATION_TIMEOUT_MS", "99999999999999999999")], millis),
-        (
-            &[("ATTEMPT_TIMEOUT_MS", "8001")],
-            "8001 is greater than OPERATION_TIMEOUT_MS, 8000",
-        ),
-        (
-            &[("ATTEMPT_TIMEOUT_MS", "500"), ("OPERATION_TIMEOUT_MS", "499")],
-            "500 is greater than OPERATION_TIMEOUT_MS, 499",
-        ),
-    ] {
-        let error = check(&[&[("TABLE_NAME", "T")], variables].concat()).unwrap_err();
-        let name = variables[0].0;
-        assert_eq!(
-            error,
-            format!("the environment variable {name} cannot be read: {reason}")
-        );
+    for value in ["0", "11", "-1", "three", "99999999999999999999"] {
+        let error = "the environment variable AWS_MAX_ATTEMPTS cannot be read: expected a whole number from 1 to 10";
+        assert_eq!(attempts(value), Err(error.to_owned()));
     }
 }
 
@@ -134,37 +66,21 @@ fn every_variable_is_read() {
         ("TABLE_NAME", "T"),
         ("VERSION_DIGITS", "10"),
         ("ORDERING", "time"),
-        ("LOG_KEYS", "true"),
-        ("RECORD_SENDER", "false"),
         ("WRITE_MODE", "inline"),
         ("SKIP_UNCHANGED", "true"),
-        ("IDEMPOTENCY_WINDOW", "4"),
-        ("TOMBSTONE_TTL_DAYS", "7"),
     ]);
     let config = config.unwrap();
     assert_eq!(config.table, "T");
     assert_eq!(Some(config.digits), VersionDigits::new(10));
     assert_eq!(config.ordering, Ordering::Time);
-    assert!(config.log_keys && !config.record_sender);
     assert_eq!(
         (config.write.mode, config.write.skip_unchanged),
         (WriteMode::Inline, true)
     );
-    assert_eq!(config.write.idempotency, Idempotency::Recent(Window::new(4).unwrap()));
-    assert_eq!(config.write.tombstone_ttl, Retention::days(7));
+    assert_eq!(config.write.idempotency, Idempotency::Recent(Window::default()));
     assert_eq!(config.compression, Compression::None);
-    let never = check(&[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "0")]).unwrap();
-    assert_eq!(never.write.tombstone_ttl, None);
-    let ledger = check(&[
-        ("TABLE_NAME", "T"),
-        ("IDEMPOTENCY", "ledger"),
-        ("LEDGER_TTL_DAYS", "30"),
-    ])
-    .unwrap();
-    assert_eq!(
-        ledger.write.idempotency,
-        Idempotency::Ledger(Retention::days(30).unwrap())
-    );
+    let ledger = check(&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "ledger")]).unwrap();
+    assert_eq!(ledger.write.idempotency, Idempotency::Ledger(Retention::default()));
 }
 
 #[test]
@@ -174,18 +90,8 @@ fn an_invalid_value_is_named() {
         (&[("TABLE_NAME", "")][..], "TABLE_NAME is not set"),
         (&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "0")][..], "VERSION_DIGITS"),
         (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
-        (&[("TABLE_NAME", "T"), ("LOG_KEYS", "yes")][..], "LOG_KEYS"),
         (&[("TABLE_NAME", "T"), ("WRITE_MODE", "both")][..], "WRITE_MODE"),
         (&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "none")][..], "IDEMPOTENCY"),
-        (
-            &[("TABLE_NAME", "T"), ("IDEMPOTENCY_WINDOW", "0")][..],
-            "IDEMPOTENCY_WINDOW",
-        ),
-        (&[("TABLE_NAME", "T"), ("LEDGER_TTL_DAYS", "0")][..], "LEDGER_TTL_DAYS"),
-        (
-            &[("TABLE_NAME", "T"), ("TOMBSTONE_TTL_DAYS", "-1")][..],
-            "TOMBSTONE_TTL_DAYS",
-        ),
     ] {
         let error = check(variables).unwrap_err();
         assert!(error.contains(message), "{error}");

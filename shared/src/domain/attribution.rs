@@ -41,7 +41,7 @@ pub const OF_LATEST: [&str; 10] = [
 ];
 
 /// Attributes of latest items and version items that are neither state nor listed above.
-const OF_ITEM: [&str; 8] = [
+const OF_ITEM: [&str; 7] = [
     names::PK,
     names::SK,
     names::DELETED,
@@ -49,7 +49,6 @@ const OF_ITEM: [&str; 8] = [
     names::RECORDED_AT,
     names::RECORDED_BY,
     names::RECORDED_SINCE,
-    names::TOMBSTONE_EXPIRES,
 ];
 
 /// Returns `true` if an attribute with this name is state: it stays until an update changes it, or a deletion ends it.

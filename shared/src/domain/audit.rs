@@ -14,7 +14,6 @@ use super::{
     number::Decimal,
     quarantine,
     recorded_at::RecordedAt,
-    tombstone,
     version::Version,
     version_item::{InvalidImage, VersionItem, latest_of},
     version_set::VersionSet,
@@ -30,8 +29,7 @@ pub struct Collection {
     /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     floor: Option<Version>,
-    /// Highest version, and its expiry if it is a tombstone.
-    highest: Option<(Version, Option<AttributeValue>)>,
+    highest: Option<Version>,
     /// `true` if there is a latest item at a padded key.
     has_padded: bool,
     /// Number of records in quarantine.
@@ -53,9 +51,7 @@ impl Collection {
             self.floor = floor_of(&item);
         } else if let Some(version) = digits.version_of(key) {
             self.versions.insert(version.get());
-            if self.highest.as_ref().is_none_or(|(highest, _)| *highest <= version) {
-                self.highest = Some((version, tombstone::expiry_in_history(&item).cloned()));
-            }
+            self.highest = self.highest.max(Some(version));
             if is_marked(&item) || is_pinned(&item) {
                 self.settled.insert(version.get());
             }
@@ -106,15 +102,9 @@ impl Collection {
         self.floor.unwrap_or(Version::FIRST)
     }
 
-    /// Returns the highest version if it is a tombstone that has expired, so that `DynamoDB` deletes the latest item.
-    pub fn expired(&self, now: Duration) -> Option<Version> {
-        let (version, expiry) = self.highest.as_ref()?;
-        tombstone::is_past(expiry.as_ref()?, now).then_some(*version)
-    }
-
     /// Returns the highest version that was added.
     pub fn highest(&self) -> Option<Version> {
-        self.highest.as_ref().map(|(version, _)| *version)
+        self.highest
     }
 
     /// Returns `true` if there is a latest item at a padded key, and none at its own.
@@ -152,10 +142,8 @@ impl Collection {
                 if self.is_padded() {
                     found.no_version = Some(InvalidImage::NoLatest);
                 }
-                match self.expired(now) {
-                    _ if found.uncounted_floor.is_some() => {}
-                    Some(highest) => found.missing = versions.gaps(floor, highest.get()),
-                    None => found.orphans = versions.clone(),
+                if found.uncounted_floor.is_none() {
+                    found.orphans = versions.clone();
                 }
             }
             Some(Err(why)) => {
@@ -345,7 +333,7 @@ pub enum Finding {
         /// Number of versions.
         versions: u64,
     },
-    /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero prune` marks
+    /// Unmarked versions exist below the floor: pruning was interrupted, or they were written again. `vzero admin prune` marks
     /// them.
     Unpruned {
         /// First version.

@@ -144,7 +144,6 @@ impl Mapping {
             return Err(Refusal::TooManyAttributes { count: changes.len() });
         }
         Ok(Update {
-            expires: None,
             entity,
             request_id: self.request_id(item)?,
             expected: Some(ExpectedVersion::Absent),
@@ -248,7 +247,7 @@ pub enum Refusal {
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
     /// Its entity has versions, a floor, or a latest item without `Latest`, so that no latest item counts its versions.
-    #[error("its entity exists, but no latest item counts its versions: run `vzero repair --revive` first")]
+    #[error("its entity exists, but no latest item counts its versions: run `vzero admin repair --revive` first")]
     Uncounted,
     /// DynamoDB rejected the item.
     #[error("DynamoDB rejects it: it is too large or otherwise invalid")]

@@ -9,11 +9,9 @@ use super::{
     attribution::{self, Writer},
     incarnation::Incarnation,
     keys::LATEST_KEY,
-    marks::is_expired,
     names,
     number::Decimal,
     recent_requests,
-    recorded_at::RecordedAt,
     request_id::RequestHash,
     stamp::Stamp,
     time::EpochMillis,
@@ -63,12 +61,12 @@ pub enum Decision {
 }
 
 /// Decides an update against the stored latest item. A duplicate is detected first: after a previous delivery of the same
-/// request, the other rules can fail too. For them, a latest item that has expired is absent.
+/// request, the other rules can fail too.
 ///
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one, or the greatest one.
-pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result<Decision, InvalidImage> {
+pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, InvalidImage> {
     let without_latest = match update.expected {
         Some(ExpectedVersion::Is(version)) => Decision::Conflict {
             expected: version.get(),
@@ -97,9 +95,6 @@ pub fn decide(update: &Update, stored: Option<&Item>, now: RecordedAt) -> Result
         Some((version, true)) => return Ok(Decision::Duplicate { version }),
         Some((version, false)) => return Ok(Decision::Reused { version }),
         None => {}
-    }
-    if is_expired(stored, now.to_duration()) {
-        return Ok(without_latest);
     }
     if let Some(expected) = update.expected {
         let latest = latest_of(stored).ok();
@@ -153,21 +148,18 @@ fn is_older(update: &Update, stored: &Item) -> Option<bool> {
 }
 
 /// Returns the latest item after the update: the result of the `UpdateItem`, except for the recent requests. A deletion, and an
-/// update of a latest item that is a tombstone or has expired, start from an item without attributes.
+/// update of a tombstone, start from an item without attributes.
 ///
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has an invalid version, or if there is no higher one.
-pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp, now: RecordedAt) -> Result<Item, InvalidImage> {
+pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp) -> Result<Item, InvalidImage> {
     let latest = match stored {
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
     };
     let next = Version::new(latest + 1).ok_or(InvalidImage::LatestIsGreatest)?.get();
-    let live = stored.filter(|stored| {
-        let has_ended = update.deleted || is_deleted(stored) || is_expired(stored, now.to_duration());
-        !has_ended
-    });
+    let live = stored.filter(|stored| !update.deleted && !is_deleted(stored));
     let mut item = live
         .cloned()
         .unwrap_or_else(|| Item::from(std::collections::HashMap::<_, AttributeValue>::new()));
@@ -177,10 +169,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp, now: Recorde
     let s = |text: &str| AttributeValue::S(text.to_owned());
     let number = |number: u64| AttributeValue::N(number.to_string());
     let recorded = stamp.time(stored);
-    match update.expires {
-        Some(expires) => item.insert(names::TTL.to_owned(), number(expires)),
-        None => item.remove(names::TTL),
-    };
+    item.remove(names::TTL);
     item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
     item.insert(names::RECORDED_TICK.to_owned(), number(recorded.ticks().into()));
     item.insert(names::RECORDED_VERSION.to_owned(), number(next));

@@ -69,12 +69,7 @@ impl EntityId {
         &self.0
     }
 
-    /// Returns the name of the entity in logs: its key if `log_keys`, else its [digest](Self::digest).
-    pub fn in_logs(&self, log_keys: bool) -> String {
-        if log_keys { self.0.clone() } else { self.digest() }
-    }
-
-    /// Returns the first 64 bits of the key's SHA-256, in hexadecimal.
+    /// Returns the first 64 bits of the key's SHA-256, in hexadecimal: the name of the entity in logs.
     pub fn digest(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
         let (first, _) = hash.split_at(8);

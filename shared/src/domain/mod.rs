@@ -51,8 +51,6 @@ pub mod names {
     pub const LATEST: &str = "Latest";
     /// Time to live, in epoch seconds.
     pub const TTL: &str = "TTL";
-    /// `TTL` of the latest item when it became a tombstone that expires, on its version item only.
-    pub const TOMBSTONE_EXPIRES: &str = "TombstoneExpires";
     /// State that a tombstone has on the latest item: a map of the attributes that the deletion itself set.
     pub const TOMBSTONE_STATE: &str = "TombstoneState";
     /// Token of a restore that has put attributes on a tombstone before the update that keeps them.

@@ -290,9 +290,6 @@ fn at(latest: &Item, version: Version) -> Item {
 /// Returns the latest item whose current version is this version item.
 pub fn revived(top: &Item, version: Version) -> Item {
     let mut latest = attribution::latest_from(unmarked(top), version);
-    if let Some(expires) = latest.remove(names::TOMBSTONE_EXPIRES) {
-        latest.insert(names::TTL.to_owned(), expires);
-    }
     latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest
 }

@@ -38,7 +38,7 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](super::marks).
-pub const RESERVED: [&str; 21] = [
+pub const RESERVED: [&str; 20] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -56,7 +56,6 @@ pub const RESERVED: [&str; 21] = [
     names::REQUESTS_DROPPED,
     names::REQUESTS_AHEAD,
     names::TTL,
-    names::TOMBSTONE_EXPIRES,
     names::TOMBSTONE_STATE,
     names::TOMBSTONE_STAGED,
     names::PINNED,
@@ -91,8 +90,6 @@ pub struct Update {
     pub expected: Option<ExpectedVersion>,
     /// `true` if the new version is a tombstone.
     pub deleted: bool,
-    /// Time in epoch seconds at which the tombstone expires, if it does.
-    pub expires: Option<u64>,
     /// Time of the update, if updates are ordered by time.
     pub timestamp: Option<EpochMillis>,
     /// Changes of attributes.
@@ -207,7 +204,6 @@ impl Update {
             request_id: request_id(&mut members, default_request_id)?,
             expected: expected_version(&mut members)?,
             deleted: flag(&mut members, names::DELETED).ok_or(InvalidUpdate::DeletedIsNoBool)?,
-            expires: None,
             timestamp,
             sent_at: sent_at(&mut members)?.map(SentAt::since),
             changes: changes(members)?,

@@ -14,7 +14,6 @@ use super::{
     recorded_at::RecordedAt,
     request_id::RequestId,
     time::EpochMillis,
-    tombstone,
     version::Version,
 };
 
@@ -43,11 +42,7 @@ impl VersionItem {
     pub fn from_image(image: Item, digits: VersionDigits) -> Result<Self, InvalidImage> {
         let entity = EntityId::new(partition_key_of(&image).ok_or(InvalidImage::NoEntity)?)?;
         let version = latest_of(&image)?;
-        let expires = tombstone::expiry_of(&image).cloned();
         let (mut item, before) = attribution::of_version(image, version);
-        if let Some(expires) = expires {
-            item.insert(names::TOMBSTONE_EXPIRES.to_owned(), expires);
-        }
         item.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
         Ok(Self {
             entity,

@@ -52,7 +52,7 @@ pub struct VersionView {
 }
 
 /// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
-pub const BOOKKEEPING: [&str; 23] = [
+pub const BOOKKEEPING: [&str; 22] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -74,7 +74,6 @@ pub const BOOKKEEPING: [&str; 23] = [
     names::RESTORED_FROM,
     names::DELETED,
     names::TTL,
-    names::TOMBSTONE_EXPIRES,
     names::PINNED,
 ];
 

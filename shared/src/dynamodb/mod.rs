@@ -82,14 +82,23 @@ impl Store {
     /// Creates the store of a table that other programs write, and of its history table. Its latest items are the newest versions.
     /// Only the requests of the module [`attached`] are sent to the table itself.
     pub fn attached(client: Client, table: AttachedTable) -> Self {
-        let history = table.history_table().to_owned();
+        Self::new(client, table.table(), attached_digits()).with_attached(table)
+    }
+
+    /// Stores the history of this table, which other programs write.
+    #[must_use]
+    pub fn with_attached(self, table: AttachedTable) -> Self {
+        let history = HistoryTable {
+            name: table.history_table().to_owned(),
+            is_migrating: false,
+        };
         Self {
-            attached: Some(Arc::new(table.clone())),
-            ..Self::new(client, table.table(), attached_digits()).with_history(Some(HistoryTable {
-                name: history,
-                is_migrating: false,
-            }))
+            table: table.table().to_owned(),
+            digits: attached_digits(),
+            attached: Some(Arc::new(table)),
+            ..self
         }
+        .with_history(Some(history))
     }
 
     /// Returns the definition of the table, if other programs write it.

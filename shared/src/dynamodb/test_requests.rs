@@ -85,7 +85,7 @@ fn form(recent_requests: RecentRequests) -> Form {
         recent_requests,
         stamp: Stamp::At(now()),
         guard: Guard::default(),
-        lifetime: Lifetime::assumed(now()),
+        lifetime: Lifetime::assumed(),
         order: Order::ByTimestamp,
     }
 }
@@ -359,15 +359,6 @@ async fn forms_of_an_update() {
         ..form(RecentRequests::assumed(&timed, window, now()))
     };
     insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
-    let expiring = Update {
-        deleted: true,
-        expires: Some(1_722_362_700),
-        ..update.clone()
-    };
-    insta::assert_json_snapshot!(
-        "write_version_expiring_tombstone",
-        updated(&expiring, &form(RecentRequests::assumed(&expiring, window, now()))).await
-    );
     update.sender = Some("app via AIDA".to_owned());
     update.restored_from = Some(Version::FIRST);
     insta::assert_json_snapshot!("write_version_restore", updated(&update, &form(recent_requests)).await);
@@ -394,21 +385,12 @@ async fn forms_before_and_after_a_deletion() {
     let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let window = Window::new(3).unwrap();
     let recent_requests = RecentRequests::assumed(&update, window, now());
-    let expired = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "TTL": {"N": "100"}, "Deleted": {"BOOL": true},
-        "State": {"S": "BAD"}, "Note": {"S": "n"}, "Actor": {"S": "amy"},
-    }));
-    let revived = Form {
-        lifetime: Lifetime::fitting(&update, now(), Some(&expired)),
-        ..form(recent_requests.clone())
-    };
-    insta::assert_json_snapshot!("write_version_revived", updated(&update, &revived).await);
     let tombstone = item(json!({
         "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Deleted": {"BOOL": true}, "Note": {"S": "n"},
         "RecordedVersion": {"N": "6"}, "Actor": {"S": "amy"}, "TombstoneState": {"M": {"Why": {"S": "sold"}}},
     }));
     let after_deletion = Form {
-        lifetime: Lifetime::fitting(&update, now(), Some(&tombstone)),
+        lifetime: Lifetime::fitting(&update, Some(&tombstone)),
         ..form(recent_requests)
     };
     insta::assert_json_snapshot!("write_version_after_deletion", updated(&update, &after_deletion).await);
@@ -418,7 +400,7 @@ async fn forms_before_and_after_a_deletion() {
     let json = json!({"ID": "Equipment#1", "Deleted": true, "Actor": "amy", "Why": "sold", "Note": null});
     let deletion = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let deleting = Form {
-        lifetime: Lifetime::fitting(&deletion, now(), Some(&live)),
+        lifetime: Lifetime::fitting(&deletion, Some(&live)),
         ..form(RecentRequests::assumed(&deletion, window, now()))
     };
     insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
@@ -444,7 +426,7 @@ async fn write_transaction() {
         ("write_ledger", Some(&stored), Some(1_700_000_000), false),
         ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
     ] {
-        let image = apply(&update, stored, &Stamp::At(now()), now()).unwrap();
+        let image = apply(&update, stored, &Stamp::At(now())).unwrap();
         let version = VersionItem::from_image(image, digits).unwrap();
         let parts = transaction::Parts {
             form: form(match ledger {
@@ -469,7 +451,7 @@ async fn write_transaction_nested() {
     let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
     let address = json!({"M": {"City": {"S": "Ulm"}, "Zip": {"N": "1"}, "Street": {"S": "s"}}});
     let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Address": address}));
-    let image = apply(&update, Some(&stored), &Stamp::At(now()), now()).unwrap();
+    let image = apply(&update, Some(&stored), &Stamp::At(now())).unwrap();
     let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
     let parts = transaction::Parts {
         form: form(

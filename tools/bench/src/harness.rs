@@ -25,8 +25,6 @@ pub(crate) const LATENCY: Duration = Duration::from_millis(5);
 pub(crate) struct Bench {
     /// `true` for few and small measurements.
     pub(crate) quick: bool,
-    /// `true` if programs that are already built are used.
-    pub(crate) prebuilt: bool,
     pub(crate) subjects: Subjects,
     pub(crate) certificate: Certificate,
     pub(crate) progress: Progress,
@@ -41,7 +39,6 @@ impl Bench {
         let folder = TempDir::with_prefix("bench-")?;
         Ok(Self {
             quick: args.quick,
-            prebuilt: args.functions.is_some(),
             subjects: Subjects::find(args.functions.as_deref(), &progress).await?,
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),

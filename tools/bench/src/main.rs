@@ -8,7 +8,6 @@ mod args;
 mod baseline;
 mod certificate;
 mod comparisons;
-mod engine;
 mod error;
 mod events;
 mod figure;
@@ -29,7 +28,6 @@ mod seed;
 mod stub;
 mod subject;
 mod tables;
-mod vzero;
 mod workload;
 
 use std::process::ExitCode;

@@ -8,6 +8,9 @@ use crate::{error::BenchError, plot, results::Row};
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 
+/// Maximum number of figures of a comparison that its section lists completely.
+const MAX_LISTED: usize = 8;
+
 /// Returns the figures as a table for a terminal.
 pub(crate) fn table(rows: &[Row]) -> String {
     terminal_table(&HEADER, &[2, 4, 5], rows.iter().map(cells))
@@ -64,18 +67,33 @@ fn markdown(rows: &[Row], facts: &[String]) -> String {
     format!("{}\n{}", origins_and_facts(rows, facts), markdown_table(rows, 0))
 }
 
-/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and its table.
+/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and a table of the
+/// [`listed`] figures.
 pub(crate) fn sections(rows: &[Row], facts: &[String], plots: &str) -> String {
     let sections = rows.chunk_by(|one, other| one.name == other.name).map(|rows| {
         let name = rows.first().map_or("", |row| &row.name);
         let plot = plot::file_name(name);
         format!(
             "\n### {name}\n\n![{name}]({plots}/{plot})\n\n{}",
-            markdown_table(rows, 1)
+            markdown_table(listed(rows), 1)
         )
     });
     let sections: String = sections.collect();
     origins_and_facts(rows, facts) + &sections
+}
+
+/// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
+/// with a peer.
+fn listed(rows: &[Row]) -> Vec<&Row> {
+    let has_targets = rows.iter().any(|row| row.target.is_some());
+    let is_listed = |row: &&Row| {
+        rows.len() <= MAX_LISTED
+            || match has_targets {
+                true => row.target.is_some(),
+                false => row.peer.is_some(),
+            }
+    };
+    rows.iter().filter(is_listed).collect()
 }
 
 fn origins_and_facts(rows: &[Row], facts: &[String]) -> String {
@@ -84,11 +102,16 @@ fn origins_and_facts(rows: &[Row], facts: &[String]) -> String {
 }
 
 /// Returns the table without its first columns.
-fn markdown_table(rows: &[Row], without: usize) -> String {
-    let line = |cells: [String; 8]| format!("| {} |\n", cells[without..].join(" | "));
+fn markdown_table<'a>(rows: impl IntoIterator<Item = &'a Row>, without: usize) -> String {
+    let header = HEADER[without..].join(" | ");
     let alignments = ["---", "---", "---:", "---", "---:", "---:", "---", "---"];
-    let header = [HEADER, alignments].map(|cells| line(cells.map(str::to_owned)));
-    header.into_iter().chain(rows.iter().map(cells).map(line)).collect()
+    let alignments = alignments[without..].join("|");
+    let rows = rows.into_iter().map(|row| {
+        let cells = cells(row).map(|cell| if cell.is_empty() { " ".to_owned() } else { cell });
+        format!("|{}|\n", cells[without..].join("|"))
+    });
+    let rows: String = rows.collect();
+    format!("| {header} |\n|{alignments}|\n{rows}")
 }
 
 /// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
@@ -157,8 +180,8 @@ mod tests {
 - Machine: 2 cores
 
 | comparison | unit | ours | peer | peer's | ratio | target | met |
-| --- | --- | ---: | --- | ---: | ---: | --- | --- |
-| start | ms | 1 |  |  |  |  |  |
+|---|---|---:|---|---:|---:|---|---|
+|start|ms|1| | | | | |
 ";
         assert_eq!(
             markdown(&[row("start", "ms")], &["Machine: 2 cores".to_owned()]),
@@ -176,19 +199,29 @@ mod tests {
 ![cold path](plots/cold-path.svg)
 
 | unit | ours | peer | peer's | ratio | target | met |
-| --- | ---: | --- | ---: | ---: | --- | --- |
-| ms | 1 |  |  |  |  |  |
-| ms CPU | 1 |  |  |  |  |  |
+|---|---:|---|---:|---:|---|---|
+|ms|1| | | | | |
+|ms CPU|1| | | | | |
 
 ### start
 
 ![start](plots/start.svg)
 
 | unit | ours | peer | peer's | ratio | target | met |
-| --- | ---: | --- | ---: | ---: | --- | --- |
-| ms | 1 |  |  |  |  |  |
+|---|---:|---|---:|---:|---|---|
+|ms|1| | | | | |
 ";
         let rows = [row("cold path", "ms"), row("cold path", "ms CPU"), row("start", "ms")];
         assert_eq!(sections(&rows, &[], "plots"), expected);
+    }
+
+    #[test]
+    fn a_long_comparison_lists_figures_with_a_target_or_a_peer() {
+        let mut rows: Vec<_> = (0..=MAX_LISTED).map(|_| row("start", "ms")).collect();
+        rows[1].peer = Some(2.0);
+        assert_eq!(listed(&rows), [&rows[1]]);
+        rows[2].target = Some("≤ 1".to_owned());
+        assert_eq!(listed(&rows), [&rows[2]]);
+        assert_eq!(listed(&rows[1..]).len(), MAX_LISTED);
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: global options and commands.
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     commands::{
@@ -42,6 +42,23 @@ pub(crate) enum Command {
     Delete(Delete),
     /// Create a new version of a deleted entity, with the attributes of its tombstone
     Undelete(Delete),
+    /// Find versions that are missing or unexpected, and latest items that differ from their version
+    Audit(Audit),
+    /// Inspect a table that other programs write, and prepare or check its history
+    Attach(Attach),
+    /// Serve the history console on this machine, and open it in the web browser
+    Console(Console),
+    /// Repair, prune, purge, move and estimate: `vzero admin --help` lists the commands
+    #[command(subcommand)]
+    Admin(Admin),
+    /// These commands without `admin`, hidden.
+    #[command(flatten)]
+    WithoutAdmin(Hidden<Admin>),
+}
+
+/// Commands that few users need every day.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Admin {
     /// Show how far history is behind the latest version
     Lag(Lag),
     /// Show or change the metadata of an entity
@@ -54,10 +71,6 @@ pub(crate) enum Command {
     /// Create the table
     #[command(subcommand)]
     Table(Table),
-    /// Inspect a table that other programs write, and prepare or check its history
-    Attach(Attach),
-    /// Find versions that are missing or unexpected, and latest items that differ from their version
-    Audit(Audit),
     /// Put existing items under versioning, as version 1
     Backfill(Backfill),
     /// Move the history of a table to its own table, after the deployment with HistoryTable=own
@@ -74,8 +87,6 @@ pub(crate) enum Command {
     Redrive(Redrive),
     /// Restore missing versions and counters that an audit finds
     Repair(Repair),
-    /// Serve the history console on this machine, and open it in the web browser
-    Console(Console),
     /// Estimate capacity, invocations and monthly costs for a rate of updates; needs no table
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
@@ -86,51 +97,86 @@ pub(crate) enum Command {
     },
 }
 
+/// Subcommands that the help does not list.
+#[derive(Debug)]
+pub(crate) struct Hidden<C>(pub(crate) C);
+
+impl<C: Subcommand> FromArgMatches for Hidden<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        C::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl<C: Subcommand> Subcommand for Hidden<C> {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        let shown = C::augment_subcommands(clap::Command::new(""));
+        command.subcommands(shown.get_subcommands().cloned().map(|shown| shown.hide(true)))
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        C::has_subcommand(name)
+    }
+}
+
 impl Command {
+    /// Returns the command of the group `admin`, `None` if it is another one.
+    pub(crate) fn admin(&self) -> Option<&Admin> {
+        match self {
+            Self::Admin(admin) | Self::WithoutAdmin(Hidden(admin)) => Some(admin),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if the command deletes or marks items of history, which must be in one table for that.
     pub(crate) fn deletes_history(&self) -> bool {
-        matches!(self, Self::Prune(_) | Self::Pin(_) | Self::Purge(_))
+        matches!(self.admin(), Some(Admin::Prune(_) | Admin::Pin(_) | Admin::Purge(_)))
     }
 
     /// Returns the reason why the command is not for an attached table, `None` if it is.
     pub(crate) fn not_attached(&self) -> Option<&'static str> {
-        match self {
-            Self::Put(_) | Self::Delete(_) | Self::Undelete(_) | Self::Metadata(_) => {
+        match (self, self.admin()) {
+            (Self::Put(_) | Self::Delete(_) | Self::Undelete(_), _) | (_, Some(Admin::Metadata(_))) => {
                 Some("other programs write the items of an attached table")
             }
-            Self::Repair(_) => Some(
+            (_, Some(Admin::Repair(_))) => Some(
                 "the history of an attached table follows from its stream alone, so there is nothing to repair it from: use \
-                 `vzero redrive` for the records that failed",
+                 `vzero admin redrive` for the records that failed",
             ),
-            Self::State(_) | Self::Table(_) | Self::Migrate(_) => Some("the command is not for an attached table"),
+            (_, Some(Admin::State(_) | Admin::Table(_) | Admin::Migrate(_))) => {
+                Some("the command is not for an attached table")
+            }
             _ => None,
         }
     }
 
     /// Returns `true` if the command only shows what it reads, so that a pager can show it.
     pub(crate) fn only_shows(&self) -> bool {
-        match self {
-            Self::Get(_) | Self::History(_) | Self::Diff(_) | Self::Items(_) | Self::Plan(_) => true,
-            Self::State(state) => state.only_shows(),
+        match (self, self.admin()) {
+            (Self::Get(_) | Self::History(_) | Self::Diff(_), _) | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
+            (_, Some(Admin::State(state))) => state.only_shows(),
             _ => false,
         }
     }
 
     pub(crate) fn needs(&self) -> Needs {
         Needs {
-            paced: matches!(
-                self,
-                Self::Audit(_)
-                    | Self::Quarantine(_)
-                    | Self::Prune(_)
-                    | Self::Backfill(_)
-                    | Self::Migrate(_)
-                    | Self::Console(_)
-            ),
-            width: match self {
-                Self::State(_) | Self::Table(_) | Self::Attach(_) => Width::Unused,
-                Self::Put(_) => Width::Store,
-                Self::Backfill(backfill) if !backfill.dry_run => Width::Store,
+            paced: matches!(self, Self::Audit(_) | Self::Console(_))
+                || matches!(
+                    self.admin(),
+                    Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_) | Admin::Migrate(_))
+                ),
+            width: match (self, self.admin()) {
+                (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
+                (Self::Put(_), _) => Width::Store,
+                (_, Some(Admin::Backfill(backfill))) if !backfill.dry_run => Width::Store,
                 _ => Width::Read,
             },
         }
@@ -160,6 +206,18 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_ten_commands_and_the_group_admin() {
+        let command = Args::command();
+        let (shown, hidden): (Vec<_>, Vec<_>) = command
+            .get_subcommands()
+            .partition(|subcommand| !subcommand.is_hide_set());
+        assert_eq!(shown.len(), 11);
+        let admin = command.find_subcommand("admin").unwrap();
+        let names = |command: &clap::Command| command.get_name().to_owned();
+        assert!(admin.get_subcommands().map(names).eq(hidden.into_iter().map(names)));
     }
 
     #[test]

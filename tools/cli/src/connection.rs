@@ -83,7 +83,10 @@ pub(crate) async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError>
         operation_timeout: Duration::from_secs(20),
         ..ClientSettings::default()
     };
-    let settings = config::client_settings(defaults).map_err(|error| CliError::Usage(error.to_string()))?;
+    let mut settings = config::client_settings(defaults).map_err(|error| CliError::Usage(error.to_string()))?;
+    if let Some(millis) = globals.attempt_timeout_ms {
+        settings.attempt_timeout = Duration::from_millis(millis);
+    }
     let mut loader = client::sdk_config(&settings);
     if let Some(profile) = &globals.profile {
         // The option takes precedence over the environment.

@@ -40,6 +40,9 @@ pub(crate) struct Globals {
     /// {"customerId": "c1", "orderNo": 7}
     #[arg(long, global = true, value_name = "FILE", hide = true)]
     pub(crate) attached: Option<PathBuf>,
+    /// Maximum duration of one attempt of a request, in milliseconds [default: 2000]
+    #[arg(long, global = true, hide = true, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=20_000))]
+    pub(crate) attempt_timeout_ms: Option<u64>,
     /// Print the consumed capacity of each request to standard error
     #[arg(long, global = true, hide = true)]
     pub(crate) consumed_capacity: bool,

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use crate::{
-    args::{Args, Command},
+    args::{Admin, Args, Command, Hidden},
     error::CliError,
     output::Output,
     place::Place,
@@ -52,12 +52,12 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), CliError> {
-    match &command {
-        Command::Completions { shell } => {
+    match command.admin() {
+        Some(Admin::Completions { shell }) => {
             clap_complete::generate(*shell, &mut Args::command(), "vzero", &mut std::io::stdout());
             return Ok(());
         }
-        Command::Plan(plan) => return plan::run(plan, output),
+        Some(Admin::Plan(plan)) => return plan::run(plan, output),
         _ => {}
     }
     if globals.attached.is_some()
@@ -79,7 +79,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     {
         let (table, history) = (&connection.table, &history.name);
         return Err(CliError::Conflict(format!(
-            "the history of {table} is being moved to {history}: run `vzero migrate` first"
+            "the history of {table} is being moved to {history}: run `vzero admin migrate` first"
         )));
     }
     let done = match &command {
@@ -90,23 +90,25 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Command::Get(get) => get.run(&connection, output).await,
         Command::History(history) => history.run(&connection, output).await,
         Command::Diff(diff) => diff.run(&connection, output).await,
-        Command::Lag(lag) => lag.run(&connection, output).await,
-        Command::Metadata(metadata) => metadata.run(&connection, output).await,
-        Command::Items(items) => items.run(&connection, output).await,
-        Command::Table(table) => table.run(&connection, globals.version_digits, output).await,
-        Command::State(state) => state.run(&connection, output).await,
-        Command::Backfill(backfill) => backfill.run(&connection, output).await,
-        Command::Migrate(migrate) => migrate.run(&connection, output).await,
-        Command::Prune(prune) => prune.run(&connection, output).await,
-        Command::Pin(pin) => pin.run(&connection, output).await,
-        Command::Purge(purge) => purge.run(&connection, output).await,
         Command::Attach(attach) => attach.run(&connection, output).await,
         Command::Audit(audit) => audit.run(&connection, output).await,
-        Command::Quarantine(quarantine) => quarantine.run(&connection, output).await,
-        Command::Redrive(redrive) => redrive.run(&connection, output).await,
-        Command::Repair(repair) => repair.run(&connection, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,
-        Command::Plan(_) | Command::Completions { .. } => Ok(()),
+        Command::Admin(admin) | Command::WithoutAdmin(Hidden(admin)) => match admin {
+            Admin::Lag(lag) => lag.run(&connection, output).await,
+            Admin::Metadata(metadata) => metadata.run(&connection, output).await,
+            Admin::Items(items) => items.run(&connection, output).await,
+            Admin::Table(table) => table.run(&connection, globals.version_digits, output).await,
+            Admin::State(state) => state.run(&connection, output).await,
+            Admin::Backfill(backfill) => backfill.run(&connection, output).await,
+            Admin::Migrate(migrate) => migrate.run(&connection, output).await,
+            Admin::Prune(prune) => prune.run(&connection, output).await,
+            Admin::Pin(pin) => pin.run(&connection, output).await,
+            Admin::Purge(purge) => purge.run(&connection, output).await,
+            Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
+            Admin::Redrive(redrive) => redrive.run(&connection, output).await,
+            Admin::Repair(repair) => repair.run(&connection, output).await,
+            Admin::Plan(_) | Admin::Completions { .. } => Ok(()),
+        },
     };
     if globals.consumed_capacity {
         output::print_capacity(&connection.meter.take());

@@ -91,7 +91,7 @@ impl Place {
                     .map(|history| format!(", or no history table {history}"));
                 let history = history.unwrap_or_default();
                 let text = format!(
-                    "there is no table {}{history}: correct --table{}, or run `vzero table create`",
+                    "there is no table {}{history}: correct --table{}, or run `vzero admin table create`",
                     self.table_with_place(),
                     if self.region.is_some() { " or --region" } else { "" }
                 );

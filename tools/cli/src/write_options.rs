@@ -1,11 +1,7 @@
 //! Options of commands that write versions.
 
 use shared::{
-    domain::{
-        ledger::{InvalidRetention, Retention},
-        recent_requests::Window,
-        update::Ordering,
-    },
+    domain::{ledger::Retention, recent_requests::Window, update::Ordering},
     dynamodb::write::{self, Idempotency, WriteMode},
 };
 
@@ -41,16 +37,10 @@ pub(crate) struct Method {
     )]
     pub(crate) idempotency: String,
     /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
-    #[arg(long, env = "IDEMPOTENCY_WINDOW", hide_env_values = true, value_name = "N")]
+    #[arg(long, value_name = "N")]
     pub(crate) idempotency_window: Option<Window>,
     /// Number of days that requests are kept, with --idempotency ledger
-    #[arg(
-        long,
-        env = "LEDGER_TTL_DAYS",
-        hide_env_values = true,
-        default_value_t,
-        value_name = "DAYS"
-    )]
+    #[arg(long, default_value_t, value_name = "DAYS")]
     pub(crate) ledger_ttl_days: Retention,
 }
 
@@ -74,19 +64,6 @@ pub(crate) struct Writing {
     /// Create no version if nothing would change
     #[arg(long)]
     pub(crate) skip_unchanged: bool,
-    /// Number of days after which a tombstone expires, 0 to keep it
-    #[arg(long, env = "TOMBSTONE_TTL_DAYS", hide_env_values = true, default_value = "0", value_name = "DAYS", value_parser = retention)]
-    pub(crate) tombstone_ttl_days: TombstoneTtl,
-}
-
-/// Retention of tombstones, `None` to keep them.
-type TombstoneTtl = Option<Retention>;
-
-fn retention(days: &str) -> Result<TombstoneTtl, InvalidRetention> {
-    match days {
-        "0" => Ok(None),
-        days => days.parse().map(Some),
-    }
 }
 
 impl Writing {
@@ -97,7 +74,6 @@ impl Writing {
             mode: self.method.mode,
             idempotency: self.method.idempotency(window)?,
             skip_unchanged: self.skip_unchanged,
-            tombstone_ttl: self.tombstone_ttl_days,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of `vzero plan` as a command, and of the documents that contain its output.
+//! Tests of `vzero admin plan` as a command, and of the documents that contain its output.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// Runs `vzero plan` with arguments that spaces separate, without environment variables: no credentials, no Region, no table.
+/// Runs `vzero admin plan` with arguments that spaces separate, without environment variables: no credentials, no Region, no table.
 fn vzero(arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
     command.env_clear().arg("plan").args(arguments.split_whitespace());
@@ -164,7 +164,6 @@ fn the_defaults_match_the_template() {
         ("--mode", "\n  WriteMode:", "Default:", "inline"),
         ("--history-table", "\n  HistoryTable:", "Default:", "own"),
         ("--idempotency", "\n  Idempotency:", "Default:", "ledger"),
-        ("--idempotency-window", "\n  IdempotencyWindow:", "Default:", "3"),
     ] {
         let from = template
             .find(place)

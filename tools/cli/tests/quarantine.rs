@@ -1,4 +1,4 @@
-//! Records in quarantine: `vzero quarantine`, and the commands that find and release them.
+//! Records in quarantine: `vzero admin quarantine`, and the commands that find and release them.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

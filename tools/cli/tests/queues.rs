@@ -1,4 +1,4 @@
-//! `vzero redrive` from buckets and queues, and of updates, on S3 and SQS of moto.
+//! `vzero admin redrive` from buckets and queues, and of updates, on S3 and SQS of moto.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

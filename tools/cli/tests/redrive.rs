@@ -1,4 +1,4 @@
-//! `vzero redrive` from files.
+//! `vzero admin redrive` from files.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

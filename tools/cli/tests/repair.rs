@@ -1,4 +1,4 @@
-//! `vzero repair`.
+//! `vzero admin repair`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -324,7 +324,7 @@ fn a_latest_item_without_a_counter_is_adopted() {
         let before = table.items();
         let rejected = table.run(&["put", "Equipment#1", "--set", "State=NEW"]);
         assert_eq!(rejected.code, 4);
-        assert!(rejected.stderr.contains("vzero repair"), "{}", rejected.stderr);
+        assert!(rejected.stderr.contains("vzero admin repair"), "{}", rejected.stderr);
         let read = table.run(&["get", "Equipment#1"]);
         assert_eq!(read.code, if key == "v0" { 4 } else { 3 }, "{}", read.stderr);
         assert_eq!(table.lines(&["history", "Equipment#1"], 0).len(), 3);

@@ -1,4 +1,4 @@
-//! States of a table: `vzero state load`, `vzero state list`, and all items of an entity: `vzero items`.
+//! States of a table: `vzero admin state load`, `vzero admin state list`, and all items of an entity: `vzero admin items`.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

@@ -1,4 +1,4 @@
-//! `vzero table create`: on the embedded DynamoDB, and on an endpoint that rejects requests.
+//! `vzero admin table create`: on the embedded DynamoDB, and on an endpoint that rejects requests.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 

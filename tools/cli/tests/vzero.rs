@@ -379,8 +379,8 @@ fn usage_errors_are_one_line() {
             "error: unrecognized subcommand 'nonsense'; `vzero --help` lists the arguments\n",
         ),
         (
-            &["state", "list", "E", "--limit", "x"],
-            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero state list --help` lists the \
+            &["admin", "state", "list", "E", "--limit", "x"],
+            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero admin state list --help` lists the \
              arguments\n",
         ),
         (

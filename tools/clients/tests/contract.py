@@ -116,7 +116,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(quarantined(self.entity), "Malformed")
         response = send(self.entity, State="B")
         self.assertEqual(response["errorType"], "Internal")
-        self.assertIn("vzero repair", response["errorMessage"])
+        self.assertIn("vzero admin repair", response["errorMessage"])
 
     def test_a_jump_leaves_a_gap(self):
         send(self.entity, State="A")

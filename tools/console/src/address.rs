@@ -30,13 +30,3 @@ pub(crate) fn compare(entity: &EntityId, from: u64, to: u64) -> String {
         ],
     )
 }
-
-pub(crate) fn document(path: &str, source: usize, name: Option<&str>) -> String {
-    link(
-        path,
-        [
-            ("source", Some(source.to_string())),
-            ("document", name.map(str::to_owned)),
-        ],
-    )
-}

@@ -2,8 +2,7 @@
 //!
 //! Without a limit, requests to DynamoDB wait for each other until they time out, and their retries add to the load. So a
 //! request of a page waits for a permit, and fails with status 503 if it gets none in time. A client that disconnects while it
-//! waits leaves the queue, and one that disconnects later frees its permit. Work in [`crate::background`] keeps the permit
-//! until it ends.
+//! waits leaves the queue, and one that disconnects later frees its permit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +14,10 @@ use axum::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 
-use super::{connections::Activity, page, permit};
+use super::{connections::Activity, page};
 
 /// Maximum number of pages in progress. A page sends up to four requests to DynamoDB at the same time.
 const MAX_PAGES: usize = 16;
-/// Maximum number of requests in progress that read failure documents. They can take minutes, and have permits of their own.
-const MAX_READERS: usize = 8;
 /// Maximum time for which a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Value of `Retry-After`, in seconds.
@@ -35,10 +32,6 @@ impl Permits {
         Self::new(MAX_PAGES)
     }
 
-    pub(super) fn of_readers() -> Self {
-        Self::new(MAX_READERS)
-    }
-
     fn new(max: usize) -> Self {
         Self(Arc::new(Semaphore::new(max)))
     }
@@ -48,7 +41,7 @@ impl Permits {
 pub(super) async fn limit(State(Permits(permits)): State<Permits>, request: Request, next: Next) -> Response {
     let _work = request.extensions().get::<Activity>().map(Activity::work);
     match timeout(PERMIT_TIMEOUT, permits.acquire_owned()).await {
-        Ok(Ok(permit)) => permit::with(permit, next.run(request)).await,
+        Ok(Ok(_permit)) => next.run(request).await,
         Ok(Err(_)) | Err(_) => overloaded(&request),
     }
 }
@@ -70,7 +63,6 @@ mod tests {
     use tokio::{sync::mpsc, time::Instant};
 
     use super::*;
-    use crate::background;
 
     fn request() -> Request {
         Request::get("/").body(Body::empty()).unwrap()
@@ -116,28 +108,5 @@ mod tests {
         let _next = tokio::spawn(router.call(request()));
         starts.recv().await.unwrap();
         assert_eq!(permits.0.available_permits(), 0);
-    }
-
-    #[tokio::test]
-    async fn work_in_the_background_keeps_the_permit() {
-        let permits = Permits::new(1);
-        let (started, mut starts) = mpsc::unbounded_channel();
-        let (end, ended) = tokio::sync::watch::channel(false);
-        let page = get(async move || {
-            let done = background::run(async move || {
-                started.send(()).unwrap();
-                let _ = ended.clone().wait_for(|ended| *ended).await;
-                Ok(())
-            });
-            done.await.unwrap();
-        });
-        let running = tokio::spawn(router(&permits, page).call(request()));
-        starts.recv().await.unwrap();
-        running.abort();
-        assert!(running.await.unwrap_err().is_cancelled());
-        assert_eq!(permits.0.available_permits(), 0);
-        end.send_replace(true);
-        // The permit returns when the work ends.
-        drop(permits.0.acquire().await.unwrap());
     }
 }

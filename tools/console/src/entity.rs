@@ -11,13 +11,11 @@ use operations::{error::OperationError, quarantine::to_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
-    clock,
     domain::{
         AttributeValue, Item,
         audit::floor_of,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
-        marks::is_expired,
         names, plain,
         quarantine::QuarantinedRecord,
         size,
@@ -35,8 +33,8 @@ use self::{
 use super::{
     address,
     app::App,
-    failures::quarantine,
     page::{self, Section, View},
+    quarantine,
     query::Param,
     record,
     value::{self, DisplayLimits},
@@ -58,7 +56,7 @@ pub(super) struct Query {
 
 struct Entity {
     latest: VersionView,
-    /// `false` if it was lost or has expired, so that no update can start from it.
+    /// `false` if it was lost , so that no update can start from it.
     is_current: bool,
     latest_size: usize,
     /// Attributes of the metadata item, without its keys.
@@ -85,7 +83,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(Some(entity)) => entity,
         // The latest item can be the reason for the quarantine.
         Ok(None) | Err(PageError::Operation(OperationError::Read(_))) if !quarantined.is_empty() => {
-            return Ok(only_quarantine(app, &id, &quarantined));
+            return Ok(only_quarantine(&id, &quarantined));
         }
         Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
         Err(error) => return Err(error),
@@ -114,14 +112,14 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         section: Section::Entities,
         body: html! {
             (body(app, &entity, &history, by_time))
-            (quarantine::section(&quarantined, app.store().digits()))
+            (quarantine::section(&quarantined))
         },
         json: json(&entity, &history, &quarantined),
     })
 }
 
 /// Returns the page of an entity without a valid version.
-fn only_quarantine(app: &App, id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
+fn only_quarantine(id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
     View {
         title: id.as_str().to_owned(),
         section: Section::Entities,
@@ -129,7 +127,7 @@ fn only_quarantine(app: &App, id: &EntityId, quarantined: &[QuarantinedRecord]) 
             p.crumbs { a href="/" { "Entities" } }
             h1.key { (value::word(id.as_str())) }
             p.note { "No version of this entity can be read." }
-            (quarantine::section(quarantined, app.store().digits()))
+            (quarantine::section(quarantined))
         },
         json: json!({
             "ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined.iter().map(to_json).collect::<Vec<_>>(),
@@ -155,12 +153,10 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let latest = items
         .remove(LATEST_KEY)
         .filter(|latest| latest.contains_key(names::LATEST));
-    let is_current = latest
-        .as_ref()
-        .is_some_and(|latest| !is_expired(latest, clock::since_epoch()));
+    let is_current = latest.is_some();
     let newest = match latest {
         Some(latest) => Some((latest_of(&latest).map_err(ReadError::from)?, latest)),
-        // It was lost, expired, or written by another program.
+        // It was lost, or written by another program.
         None => app.store().newest(id, app.consistent()).await?,
     };
     let Some((version, latest)) = newest else {
@@ -200,7 +196,6 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             a href=(link("/as-of")) { "View a point in time" }
             a href={ (link("/entity")) "&format=json" } { "JSON" }
             @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
-            @if history.has_gap() { a href=(link("/repair")) { "Repair…" } }
         }
         h2 #history { "History, versions " (history.from) " to " (history.to) " of " (history.newest) }
         (rows::filters(history))

@@ -1,6 +1,6 @@
 //! Errors of pages and forms, with their HTTP status.
 
-use std::{error::Error as StdError, sync::Arc};
+use std::error::Error as StdError;
 
 use axum::http::StatusCode;
 use operations::error::{Kind, OperationError};
@@ -31,14 +31,8 @@ pub(crate) enum PageError {
     /// The state of the table or the console prevents the action.
     #[error("{0}")]
     Conflict(String),
-    #[error("another redrive or repair is running: try again when it has ended")]
-    Busy,
-    #[error("the operation was interrupted: try again")]
-    Interrupted,
     #[error(transparent)]
     Operation(#[from] OperationError),
-    #[error(transparent)]
-    Plan(#[from] Arc<OperationError>),
 }
 
 impl PageError {
@@ -47,10 +41,8 @@ impl PageError {
             Self::Missing(_) | Self::Unexpected { .. } | Self::Invalid { .. } => Kind::Invalid,
             Self::ReadOnly => return StatusCode::FORBIDDEN,
             Self::NotFound(_) => Kind::NotFound,
-            Self::Conflict(_) | Self::Busy => Kind::Conflict,
-            Self::Interrupted => Kind::Unavailable,
+            Self::Conflict(_) => Kind::Conflict,
             Self::Operation(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
         };
         match kind {
             Kind::Invalid => StatusCode::BAD_REQUEST,

@@ -24,16 +24,13 @@ mod connections;
 mod entities;
 mod entity;
 mod error;
-mod failures;
 mod guard;
 mod health;
 pub mod hosts;
 mod page;
-mod permit;
+mod quarantine;
 mod query;
 mod record;
-mod redrive;
-mod repair;
 mod restore;
 mod secrets;
 mod server;
@@ -52,7 +49,7 @@ use std::{
     time::Duration,
 };
 
-use operations::{connection::Connection, failures::source::Source, redrive::Services};
+use operations::connection::Connection;
 use shared::{
     domain::{keys::VersionDigits, update::Ordering},
     dynamodb::{HistoryTable, write::WriteOptions},
@@ -75,8 +72,6 @@ pub struct Console {
 
 #[derive(Debug)]
 pub struct Options {
-    pub sources: Vec<Source>,
-    pub services: Services,
     /// Access token. Default: a random one.
     pub token: Option<String>,
     /// Options of writes, or `None` for a read-only console.
@@ -94,8 +89,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            sources: Vec::new(),
-            services: Services::default(),
             token: None,
             writes: None,
             ordering: Ordering::default(),
@@ -118,10 +111,6 @@ pub struct Table<'a> {
     pub digits: VersionDigits,
     /// Table of history if it is not the table itself.
     pub history: Option<HistoryTable>,
-    /// A folder, or `s3://bucket`.
-    pub failures: &'a str,
-    /// Endpoint of S3, if not at AWS.
-    pub s3_endpoint_url: Option<&'a str>,
 }
 
 impl fmt::Debug for Console {
@@ -138,17 +127,7 @@ impl Console {
     pub fn of_table(listener: TcpListener, table: Table<'_>) -> std::io::Result<Self> {
         let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits)
             .with_history(table.history);
-        let Ok(failures) = table.failures.parse();
-        let options = Options {
-            // The table of a local stack is small enough to be scanned for each page.
-            sources: vec![failures, Source::Quarantine(None)],
-            services: Services {
-                s3_endpoint_url: table.s3_endpoint_url.map(str::to_owned),
-                ..Services::default()
-            },
-            ..Options::default()
-        };
-        Self::serve(listener, connection, options)
+        Self::serve(listener, connection, Options::default())
     }
 
     pub fn serve(listener: TcpListener, connection: Connection, options: Options) -> std::io::Result<Self> {
@@ -167,13 +146,9 @@ impl Console {
             connection,
             secrets: Arc::clone(&secrets),
             writes: options.writes,
-            sources: options.sources,
-            services: options.services,
             lag: options.lag,
             max_read_units: options.max_read_units,
             ordering: options.ordering,
-            busy: Arc::default(),
-            plans: repair::plans::Plans::default(),
             audit: health::audit::Audit::default(),
             samples: tokio::sync::Mutex::default(),
         };

@@ -33,20 +33,15 @@ pub(super) struct View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Entities,
-    Failures,
     Health,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 3] = [
-        (Self::Entities, "Entities", "/"),
-        (Self::Failures, "Failures", "/failures"),
-        (Self::Health, "Health", "/health"),
-    ];
+    const ALL: [(Self, &'static str, &'static str); 2] =
+        [(Self::Entities, "Entities", "/"), (Self::Health, "Health", "/health")];
 }
 
 pub(super) enum FormResponse {
-    View(View),
     /// Another update was applied first, and nothing was changed.
     Conflict(View),
     /// Redirection to a page, or the outcome as JSON.
@@ -79,7 +74,6 @@ impl ResponseFormat {
 
     pub(super) async fn form(self, app: &App, form: impl Future<Output = Result<FormResponse, PageError>>) -> Response {
         match form.await {
-            Ok(FormResponse::View(view)) => self.view(app, view),
             Ok(FormResponse::Conflict(view)) => (StatusCode::CONFLICT, self.view(app, view)).into_response(),
             Ok(FormResponse::SeeOther(_, json)) if self.json => Json(json).into_response(),
             Ok(FormResponse::SeeOther(to, _)) => Redirect::to(&to).into_response(),
@@ -153,7 +147,7 @@ fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Mark
                     ", "
                     @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
                     ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
-                    kbd { "f" } " failures, " kbd { "h" } " health. "
+                    kbd { "h" } " health. "
                     a href=(SIGN_OUT) { "Sign out" }
                 }
             }

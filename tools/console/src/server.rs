@@ -15,11 +15,11 @@ use super::{
     app::App,
     as_of, assets, compare,
     concurrency::{self, Permits},
-    entities, entity, failures,
+    entities, entity,
     guard::{self, Guard},
     health,
     page::{self, ResponseFormat},
-    redrive, repair, restore, version,
+    restore, version,
 };
 use crate::error::PageError;
 
@@ -47,20 +47,12 @@ macro_rules! form {
 
 pub(super) fn router(app: App, guard: Guard) -> Router {
     let app = Arc::new(app);
-    let readers = Router::new()
-        .route("/failures", page!(failures::view))
-        .route("/redrive", form!(page!(redrive::view), redrive::post))
-        .route_layer(middleware::from_fn_with_state(
-            Permits::of_readers(),
-            concurrency::limit,
-        ));
     let pages = Router::new()
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
         .route("/version", page!(version::view))
         .route("/compare", page!(compare::view))
         .route("/as-of", page!(as_of::view))
-        .route("/repair", form!(page!(repair::view), repair::post))
         .route("/restore", form!(page!(restore::view), restore::post))
         .route(
             "/undelete",
@@ -72,7 +64,6 @@ pub(super) fn router(app: App, guard: Guard) -> Router {
         .route_layer(middleware::from_fn_with_state(Permits::of_pages(), concurrency::limit));
     Router::new()
         .merge(pages)
-        .merge(readers)
         .route(SIGN_OUT, get(async |State(app): State<Shared>| page::sign_out(&app)))
         .merge(assets::router())
         .fallback(not_found)

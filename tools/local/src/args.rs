@@ -30,14 +30,6 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub failed: Option<PathBuf>,
 
-    /// SQS endpoint, such as moto: creates the queues of the template there, and delivers updates from a queue to writer-fn
-    #[arg(long, value_name = "URL")]
-    pub sqs_endpoint: Option<String>,
-
-    /// S3 endpoint: stores failure documents in the template's bucket there, with event notifications to --sqs-endpoint
-    #[arg(long, value_name = "URL", conflicts_with = "failed")]
-    pub s3_endpoint: Option<String>,
-
     /// Keep the database and the mapping's position here over restarts [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -64,7 +56,7 @@ pub struct Args {
 
     /// Serve an empty table with history attached, for clients on the port of DynamoDB. FILE is the JSON of aws dynamodb
     /// create-table --cli-input-json, with the optional members `VersionAttribute`, `IgnoreAttributes`, `Filter` and `HistoryTable`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["feed", "sqs_endpoint"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "feed")]
     pub attach: Option<PathBuf>,
 
     /// Parameter of the template; can be repeated
@@ -83,9 +75,7 @@ Examples:
   local --data-dir data                          keep everything over restarts
   local --parameter VersionDigits=10             padded version keys
   local --parameter HistoryTable=own             history in a table of its own
-  local --attach orders.json                     history of a table that your own programs write
-  local --sqs-endpoint http://127.0.0.1:4566 --s3-endpoint http://127.0.0.1:4566
-                                                 with the queues and the bucket, on MiniStack";
+  local --attach orders.json                     history of a table that your own programs write";
 
 fn pair(text: &str) -> Result<(String, String), &'static str> {
     let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;

@@ -68,22 +68,21 @@ impl Attachment {
                 .environment
                 .insert("VERSION_DIGITS".to_owned(), attached::DIGITS.to_string());
         }
-        template.queue = None;
         self.table.table().clone_into(&mut template.table.name);
         template.history = Some(Table {
             name: self.table.history_table().to_owned(),
             settings: TableSettings::of_history(),
         });
-        let patterns = self.table.filter().map(Filter::patterns).unwrap_or_default();
-        template.mapping.filters = Filters::parse(patterns.iter().map(String::as_str))?;
+        template.mapping.filters = Filters::parse(self.table.filter().map(Filter::pattern))?;
         template.attached = Some(self);
         Ok(())
     }
 
     /// Returns the environment variables of the stream function.
     fn environment(&self) -> Vec<(String, String)> {
-        let names = |key, kind| [format!("ATTACHED_{key}"), format!("ATTACHED_{key}_{kind}")];
-        let mut variables = vec![
+        vec![
+            // The stream does not exist yet. The function only needs to know that the table is attached.
+            ("ATTACHED_STREAM_ARN".to_owned(), "local".to_owned()),
             ("TABLE_NAME".to_owned(), self.table.table().to_owned()),
             ("HISTORY_TABLE_NAME".to_owned(), self.table.history_table().to_owned()),
             (
@@ -91,12 +90,7 @@ impl Attachment {
                 self.table.version_attribute().unwrap_or_default().to_owned(),
             ),
             ("IGNORE_ATTRIBUTES".to_owned(), json!(self.table.ignored()).to_string()),
-        ];
-        for (role, key) in ["PARTITION_KEY", "SORT_KEY"].into_iter().zip(self.table.keys()) {
-            let [name, kind] = names(role, "TYPE");
-            variables.extend([(name, key.name.clone()), (kind, key.kind.to_string())]);
-        }
-        variables
+        ]
     }
 
     /// Creates the table if it does not exist, and returns the ARN of its stream.

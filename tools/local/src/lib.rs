@@ -1,5 +1,5 @@
 //! The complete stack on one machine: an embedded DynamoDB, Lambda's Runtime API and Invoke API, and the event source
-//! mapping from the table's stream to a function. With SQS and S3 endpoints, also the queues and the bucket.
+//! mapping from the table's stream to a function.
 
 #![allow(
     missing_docs,
@@ -9,14 +9,12 @@
 pub mod args;
 pub mod attach;
 pub mod dynamodb;
-pub mod external;
 pub mod feed;
 mod files;
 pub mod function;
 pub mod lambda;
 mod listener;
 pub mod mapping;
-pub mod queue;
 pub mod report;
 pub mod run;
 pub mod stack;

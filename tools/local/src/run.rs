@@ -69,8 +69,6 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
         failed: args.failed.clone(),
-        sqs_endpoint: args.sqs_endpoint.clone(),
-        s3_endpoint: args.s3_endpoint.clone(),
         program,
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
@@ -130,7 +128,6 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         Some(port) => stack::listen(port)?,
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
-    let failures = stack.failures();
     let client = aws_sdk_dynamodb::Client::new(&stack.config);
     let console = Console::of_table(
         listener,
@@ -141,8 +138,6 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
             name: &stack.table,
             digits: stack.digits,
             history: stack.store.own_history().cloned(),
-            failures: &failures,
-            s3_endpoint_url: args.s3_endpoint.as_deref(),
         },
     );
     console.map_err(RunError::Console)
@@ -265,13 +260,16 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
     let quarantined: usize = collections.values().map(Collection::quarantined).sum();
     if quarantined > 0 {
         error(&format!(
-            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} quarantine shows them",
+            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} admin quarantine shows them",
             stack.dynamodb_endpoint()
         ));
     }
     let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
     if documents > 0 {
-        error(&format!("{documents} failure document(s) in {}", stack.failures()));
+        error(&format!(
+            "{documents} failure document(s) in {}",
+            stack.failed.display()
+        ));
     }
     let dropped = stack.mapping.counters.dropped.load(Ordering::Relaxed);
     if dropped > 0 {

@@ -25,15 +25,9 @@ use crate::{
         stream::TableStream,
         table,
     },
-    external::{
-        bucket::Failures,
-        reporting::Reporting,
-        services::{ExternalServices, ExternalServicesError},
-    },
     files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
-    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
-    queue::{Queue, mapping::QueueMapping},
+    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile, reporting::Reporting},
     report::activity::Activity,
     template::{
         ChangeStream, Template,
@@ -72,10 +66,6 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Folder for failure documents. `None` is a folder beside the database.
     pub failed: Option<PathBuf>,
-    /// SQS endpoint whose queue delivers updates to writer-fn.
-    pub sqs_endpoint: Option<String>,
-    /// S3 endpoint whose bucket stores failure documents instead of the folder.
-    pub s3_endpoint: Option<String>,
     /// Program that runs a function after [`function::ARGUMENT`].
     pub program: PathBuf,
     /// Programs of functions that replace `program`, by binary.
@@ -91,16 +81,13 @@ pub struct Stack {
     pub lambda: Lambda,
     pub mapping: Arc<Mapping<Local>>,
     pub activity: Arc<Activity>,
-    /// Folder for failure documents if there is no bucket.
+    /// Folder for failure documents.
     pub failed: PathBuf,
-    /// Queues on the SQS endpoint, with their names in the template.
-    pub queues: Vec<(String, Queue)>,
     pub logs: PathBuf,
     pub config: aws_config::SdkConfig,
     endpoint: String,
     _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
-    queue_task: Option<tokio::task::JoinHandle<()>>,
     _home: DataFolder,
 }
 
@@ -111,7 +98,7 @@ pub struct Local;
 impl Environment for Local {
     type Source = TableStream;
     type Invoker = FunctionInvoker;
-    type Destination = Reporting<Failures>;
+    type Destination = Reporting<Folder>;
     type Positions = InFile;
     type Clock = fn() -> std::time::Duration;
 }
@@ -129,8 +116,6 @@ impl Stack {
             lambda_port,
             data_dir,
             failed,
-            sqs_endpoint,
-            s3_endpoint,
             program,
             bootstraps,
         } = options;
@@ -141,9 +126,6 @@ impl Stack {
         let home = DataFolder::open(data_dir)?;
         let failed = failed.unwrap_or_else(|| home.path().join(FAILED));
         let logs = home.path().join(LOGS);
-
-        let external = Box::pin(ExternalServices::ensure(&template, sqs_endpoint, s3_endpoint)).await?;
-        let destination = (external.bucket).map_or_else(|| Failures::Folder(Folder(failed.clone())), Failures::Bucket);
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
@@ -190,7 +172,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
-            destination: Reporting::new(destination),
+            destination: Reporting::new(Folder(failed.clone())),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
@@ -202,13 +184,7 @@ impl Stack {
         if let Some(embedded) = &embedded {
             embedded.trim_processed(stream_arn, Arc::downgrade(&mapping));
         }
-        let feed = external.feed.map(|(client, queue, settings)| {
-            let (lambda, binary) = (lambda.clone(), settings.function.clone());
-            QueueMapping::new(client, queue, settings, FunctionInvoker { lambda, binary })
-        });
         Ok(Self {
-            queues: external.queues,
-            queue_task: feed.map(|mapping| tokio::spawn(mapping.run())),
             store,
             digits,
             table: template.table.name,
@@ -227,14 +203,6 @@ impl Stack {
         })
     }
 
-    /// Returns the location of failure documents: a folder, or `s3://bucket`.
-    pub fn failures(&self) -> String {
-        match &self.mapping.destination.destination {
-            Failures::Folder(Folder(folder)) => folder.display().to_string(),
-            Failures::Bucket(bucket) => format!("s3://{}", bucket.name),
-        }
-    }
-
     /// Returns the URL of DynamoDB, such as `http://127.0.0.1:8000`.
     pub fn dynamodb_endpoint(&self) -> &str {
         &self.endpoint
@@ -244,7 +212,6 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         self.mapping_task.abort();
-        self.queue_task.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
@@ -388,8 +355,6 @@ pub enum StackError {
     Layout(#[from] LayoutError),
     #[error("the template's VERSION_DIGITS is invalid")]
     Digits(#[from] InvalidVersionDigits),
-    #[error(transparent)]
-    ExternalServices(#[from] ExternalServicesError),
     #[error(transparent)]
     NoCredentials(#[from] NoCredentials),
     #[error("a file or a socket failed")]

@@ -16,13 +16,16 @@ pub mod changes;
 mod checkpoint;
 pub mod connection;
 pub mod error;
+#[cfg(feature = "recovery")]
 pub mod failures;
 pub mod migrate;
 pub mod progress;
 pub mod prune;
 pub mod purge;
 pub mod quarantine;
+#[cfg(feature = "recovery")]
 pub mod redrive;
+#[cfg(feature = "recovery")]
 pub mod repair;
 pub mod request_error;
 mod segments;

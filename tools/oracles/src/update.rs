@@ -69,7 +69,6 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
         update,
         None,
         &Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO)),
-        RecordedAt::since_epoch(std::time::Duration::ZERO),
     )
     .unwrap_or_else(|error| panic!("{error}"));
     let version = VersionItem::from_image(image, digits).unwrap_or_else(|error| panic!("{error}"));

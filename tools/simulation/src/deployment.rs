@@ -1,7 +1,7 @@
 //! Deployment of a history table during a run, and what functions and operators use before and after it.
 //!
 //! ```text
-//! history in the table ──deploy──▶ moved to its own table, reads use both ──`vzero migrate`──▶ in its own table
+//! history in the table ──deploy──▶ moved to its own table, reads use both ──`vzero admin migrate`──▶ in its own table
 //! ```
 //!
 //! An invocation or a command keeps the layout with which it started.

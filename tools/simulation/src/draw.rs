@@ -182,7 +182,6 @@ impl Settings {
             startup: pick(rng, &[0, 0, 0, 51, 72]),
             shards: pick(rng, &[1, 1, 2, 3]),
             queue_batch_size: pick(rng, &[1, 3, 10]),
-            tombstone_days: pick(rng, &[None, None, None, None, Some(1)]),
             clock_jumps: Vec::new(),
             forgets_receives: false,
             windows: Vec::new(),

@@ -55,8 +55,6 @@ pub(crate) struct Settings {
     pub(crate) shards: u32,
     /// Maximum number of messages of a batch.
     pub(crate) queue_batch_size: usize,
-    /// Lifetime of a tombstone, `None` if it does not expire.
-    pub(crate) tombstone_days: Option<u16>,
     /// `true` if history has a table of its own.
     #[serde(default)]
     pub(crate) own_history: bool,

@@ -48,10 +48,7 @@ pub(crate) fn config(settings: &Settings, history: Option<HistoryTable>) -> Resu
                 None => Idempotency::Ledger(Retention::default()),
             },
             skip_unchanged: settings.skip_unchanged,
-            tombstone_ttl: settings.tombstone_days.and_then(Retention::days),
         },
-        record_sender: true,
-        log_keys: false,
         client: ClientSettings::default(),
     })
 }

@@ -3,7 +3,6 @@
 //! A test changes items with the client, and decides which stream records are delivered, when, and in which order.
 
 use std::{
-    collections::BTreeMap,
     io::Write as _,
     process::{Command, Stdio},
     time::Duration,
@@ -23,7 +22,6 @@ use local::{
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
-    config::Config,
     domain::{
         Item,
         attached::{AttachedTable, key, selection::Selection},
@@ -105,18 +103,7 @@ impl Orders {
 
     /// Returns stream-fn, as an invocation runs it.
     pub fn writer(&self) -> HistoryWriter {
-        let variables = BTreeMap::from([
-            ("TABLE_NAME", self.table.as_str()),
-            ("HISTORY_TABLE_NAME", &self.history),
-            ("ATTACHED_PARTITION_KEY", "customer"),
-            ("ATTACHED_PARTITION_KEY_TYPE", "S"),
-            ("ATTACHED_SORT_KEY", "no"),
-            ("ATTACHED_SORT_KEY_TYPE", "N"),
-            ("VERSION_ATTRIBUTE", "rev"),
-            ("IGNORE_ATTRIBUTES", "seen"),
-        ]);
-        let config = Config::from_variables(|name| variables.get(name).map(|value| (*value).to_owned()));
-        HistoryWriter::new(self.client.clone(), &config.unwrap())
+        HistoryWriter::attached(self.client.clone(), self.definition.clone())
     }
 
     /// Puts the order with this number, with these other attributes in DynamoDB JSON.

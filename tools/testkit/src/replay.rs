@@ -106,8 +106,6 @@ pub fn settings() -> Settings {
         compression: Compression::None,
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
-        record_sender: true,
-        log_keys: false,
         client: ClientSettings::default(),
     }
 }

@@ -40,8 +40,6 @@ pub fn options(template: Template, program: Option<&str>) -> Options {
         lambda_port: 0,
         data_dir: None,
         failed: None,
-        sqs_endpoint: None,
-        s3_endpoint: None,
         program: program.map_or_else(function::this_program, PathBuf::from),
         bootstraps: BTreeMap::new(),
     }

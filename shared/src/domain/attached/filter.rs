@@ -1,4 +1,4 @@
-//! Selection of the items that have a history, as filter patterns of the event source mapping.
+//! Selection of the items that have a history, as a filter pattern of the event source mapping.
 //!
 //! | form | example |
 //! |---|---|
@@ -24,17 +24,15 @@ use crate::{
     json,
 };
 
-/// Maximum number of patterns of a mapping, by default.
-pub const MAX_PATTERNS: usize = 5;
-/// Maximum length of a pattern in characters.
+/// Maximum length of a pattern in characters, also of a parameter of a template.
 pub const MAX_PATTERN_CHARS: usize = 4096;
 /// Members of a stream record, by which a pattern of the mapping is recognized.
 const RECORD_MEMBERS: [&str; 3] = ["dynamodb", "eventName", "userIdentity"];
 
-/// Patterns of a mapping. A record matches if one of them does.
+/// Filter pattern of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
-    patterns: Vec<String>,
+    pattern: String,
 }
 
 impl Filter {
@@ -64,26 +62,33 @@ impl Filter {
             }
             filter => patterns = compile(filter.as_object().ok_or(InvalidFilter::NotAnObject)?, keys)?,
         }
-        let patterns: Vec<_> = patterns.iter().map(Value::to_string).collect();
-        if patterns.len() > MAX_PATTERNS {
-            return Err(InvalidFilter::TooMany(patterns.len()));
-        }
-        if let Some(length) = patterns
-            .iter()
-            .map(|pattern| pattern.chars().count())
-            .find(|length| *length > MAX_PATTERN_CHARS)
-        {
+        let pattern = any_of(patterns).to_string();
+        let length = pattern.chars().count();
+        if length > MAX_PATTERN_CHARS {
             return Err(InvalidFilter::TooLong(length));
         }
-        for pattern in &patterns {
-            Pattern::parse(pattern)?;
-        }
-        Ok(Self { patterns })
+        Pattern::parse(&pattern)?;
+        Ok(Self { pattern })
     }
 
-    /// Returns the patterns in JSON.
-    pub fn patterns(&self) -> &[String] {
-        &self.patterns
+    /// Returns the pattern in JSON.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+}
+
+/// Returns a pattern that matches if one of these does.
+fn any_of(mut patterns: Vec<Value>) -> Value {
+    if patterns.len() == 1 {
+        return patterns.remove(0);
+    }
+    let changes = patterns.iter().map(|pattern| match pattern.as_object() {
+        Some(members) if members.len() == 1 => members.get("dynamodb").cloned(),
+        _ => None,
+    });
+    match changes.collect::<Option<Vec<_>>>() {
+        Some(changes) => json!({"dynamodb": {"$or": changes}}),
+        None => json!({"$or": patterns}),
     }
 }
 
@@ -232,14 +237,11 @@ pub enum InvalidFilter {
     /// The rules of an attribute imply different types.
     #[error("the rules of {0} are of different types")]
     Types(String),
-    /// There are too many patterns.
-    #[error("it needs {0} patterns, and a mapping has at most {MAX_PATTERNS}")]
-    TooMany(usize),
-    /// A pattern is not one of the event source mapping.
+    /// The pattern is not one of the event source mapping.
     #[error(transparent)]
     Pattern(#[from] InvalidPattern),
-    /// A pattern is too long.
-    #[error("a pattern has {0} characters, and {MAX_PATTERN_CHARS} are allowed")]
+    /// The pattern is too long.
+    #[error("the pattern has {0} characters, and {MAX_PATTERN_CHARS} are allowed")]
     TooLong(usize),
 }
 

@@ -71,12 +71,11 @@ pub const TTL_REASON: &str = "TTL";
 /// Prefix of an attribute of the user whose name is one of ours.
 const PREFIX: &str = "item:";
 /// Names that have a meaning in the items of the library.
-const OURS: [&str; 39] = [
+const OURS: [&str; 38] = [
     names::PK,
     names::SK,
     names::LATEST,
     names::TTL,
-    names::TOMBSTONE_EXPIRES,
     names::REQUEST_ID,
     names::REQUEST_PAYLOAD,
     names::RECENT_REQUESTS,

@@ -12,7 +12,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`definition`] | the attached table, from the JSON that creates it |
-//! | [`filter`] | which items have a history, as patterns of the event source mapping |
+//! | [`filter`] | which items have a history, as a pattern of the event source mapping |
 //! | [`key`] | the key of an item as the partition key of its history |
 //! | [`key_attribute`] | name and type of a key attribute |
 //! | [`change`] | one stream record, and its place in the order of changes |
@@ -21,6 +21,7 @@
 //! | [`audit`] | consistency of a history, and with the item |
 //! | [`restore`] | the change that puts an old state back into the table |
 //! | [`selection`] | the filter, applied to items and records |
+//! | [`settings`] | the attached table without its keys |
 
 pub mod audit;
 pub mod change;
@@ -32,6 +33,7 @@ pub mod key;
 pub mod key_attribute;
 pub mod restore;
 pub mod selection;
+pub mod settings;
 
 pub use definition::AttachedTable;
 

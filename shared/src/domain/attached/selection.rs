@@ -11,29 +11,28 @@ use crate::domain::{Item, event_pattern::Pattern};
 /// Filter of an attached table, parsed. Without a filter, everything is selected.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    patterns: Vec<Pattern>,
+    pattern: Option<Pattern>,
     keys: Vec<String>,
 }
 
 impl Selection {
-    /// Parses the filter of a table, whose patterns were checked with its definition.
+    /// Parses the filter of a table, whose pattern was checked with its definition.
     pub fn new(table: &AttachedTable) -> Self {
-        let patterns = table.filter().map(Filter::patterns).unwrap_or_default();
-        let patterns = patterns.iter().filter_map(|pattern| Pattern::parse(pattern).ok());
+        let pattern = table.filter().map(Filter::pattern);
         Self {
-            patterns: patterns.collect(),
+            pattern: pattern.and_then(|pattern| Pattern::parse(pattern).ok()),
             keys: table.keys().map(|key| key.name.clone()).collect(),
         }
     }
 
     /// Returns `true` if the record of a change is delivered.
     pub fn has_record(&self, record: &Value) -> bool {
-        self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.matches(record))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(record))
     }
 
     /// Returns `true` if the record of a change from one state to another is delivered. `None` is the state without an item.
     pub fn has_change(&self, old: Option<&Item>, new: Option<&Item>) -> bool {
-        if self.patterns.is_empty() {
+        if self.pattern.is_none() {
             return true;
         }
         let (event_name, of_keys) = match (old, new) {

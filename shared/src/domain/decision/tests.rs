@@ -86,11 +86,7 @@ fn an_update_is_decided_by_the_stored_item() {
             Err(InvalidImage::NoLatest),
         ),
     ] {
-        let decided = decide(
-            &update(json.clone(), ordering),
-            stored.clone().map(item).as_ref(),
-            now(),
-        );
+        let decided = decide(&update(json.clone(), ordering), stored.clone().map(item).as_ref());
         assert_eq!(decided, expected, "{json} {stored:?}");
     }
 }
@@ -121,13 +117,10 @@ fn a_request_id_of_a_different_update_is_detected() {
         }))
     };
     for stored in [in_map(&update.payload()), last(&update.payload())] {
-        assert_eq!(
-            decide(&update, Some(&stored), now()),
-            Ok(Decision::Duplicate { version })
-        );
+        assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Duplicate { version }));
     }
     for stored in [in_map(&other.payload()), last(&other.payload())] {
-        assert_eq!(decide(&update, Some(&stored), now()), Ok(Decision::Reused { version }));
+        assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Reused { version }));
     }
 }
 
@@ -157,39 +150,8 @@ fn an_update_is_ordered_by_the_time_that_the_latest_item_has() {
     ] {
         let mut latest = stored.clone();
         latest["Latest"] = json!({"N": "3"});
-        assert_eq!(decide(&update, Some(&item(latest)), now()), Ok(expected), "{stored}");
+        assert_eq!(decide(&update, Some(&item(latest))), Ok(expected), "{stored}");
     }
-}
-
-#[test]
-fn an_expired_latest_item_is_absent_except_for_its_counter_and_requests() {
-    let stored = |ttl: u64| {
-        item(json!({
-            "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RequestId": {"S": "r-1"}, "Deleted": {"BOOL": true},
-            "State": {"S": "x"}, "Timestamp": {"N": "9000"}, "TTL": {"N": ttl.to_string()},
-        }))
-    };
-    let older = update(json!({"ID": "E", "Timestamp": 5000, "A": 1}), Ordering::Time);
-    let first = update(json!({"ID": "E", "ExpectedVersion": 0}), Ordering::Arrival);
-    let third = update(json!({"ID": "E", "ExpectedVersion": 3}), Ordering::Arrival);
-    let retry = update(json!({"ID": "E", "RequestId": "r-1"}), Ordering::Arrival);
-    let version = Version::new(3).unwrap();
-    let conflict = |expected, latest| Decision::Conflict { expected, latest };
-    for (update, alive, expired) in [
-        (&older, Decision::Stale { version }, Decision::Apply),
-        (&first, conflict(0, 3), Decision::Apply),
-        (&third, Decision::Apply, conflict(3, 0)),
-        (&retry, Decision::Duplicate { version }, Decision::Duplicate { version }),
-    ] {
-        assert_eq!(decide(update, Some(&stored(1001)), now()), Ok(alive));
-        assert_eq!(decide(update, Some(&stored(1000)), now()), Ok(expired));
-    }
-    let revived = apply(&older, Some(&stored(1000)), &Stamp::At(now()), now()).unwrap();
-    assert_eq!(revived[names::LATEST], AttributeValue::N("4".to_owned()));
-    for name in ["State", "Deleted", "TTL"] {
-        assert!(!revived.contains_key(name), "{name}");
-    }
-    assert!(revived.contains_key("A"));
 }
 
 #[test]
@@ -209,8 +171,8 @@ fn a_deletion_ends_the_state() {
     let tombstone = stored(json!({"Deleted": {"BOOL": true}, "TombstoneState": {"M": {"Note": {"S": "n"}}}}));
     let after = |stored: &Item, json: Value| {
         let update = update(json, Ordering::Arrival);
-        assert_eq!(decide(&update, Some(stored), now()), Ok(Decision::Apply));
-        let after = apply(&update, Some(stored), &Stamp::At(now()), now()).unwrap();
+        assert_eq!(decide(&update, Some(stored)), Ok(Decision::Apply));
+        let after = apply(&update, Some(stored), &Stamp::At(now())).unwrap();
         let version = latest_of(&after).unwrap();
         assert_eq!(version.get(), 4);
         let (version, _) = attribution::of_version(after.clone(), version);
@@ -229,18 +191,18 @@ fn a_deletion_ends_the_state() {
             json!({"ID": "E", "Deleted": true, "M": {"$update": {"A": 2}}}),
             Ordering::Arrival,
         );
-        assert_eq!(decide(&nested, Some(stored), now()), Ok(Decision::NoMap));
+        assert_eq!(decide(&nested, Some(stored)), Ok(Decision::NoMap));
     }
     // An update that follows it starts from an empty item.
     let one = vec!["A".to_owned()];
     assert_eq!(after(&tombstone, json!({"ID": "E", "A": 1})), (one.clone(), one));
     let nested = update(json!({"ID": "E", "M": {"$update": {"A": 2}}}), Ordering::Arrival);
-    assert_eq!(decide(&nested, Some(&tombstone), now()), Ok(Decision::NoMap));
-    assert_eq!(decide(&nested, Some(&live), now()), Ok(Decision::Apply));
+    assert_eq!(decide(&nested, Some(&tombstone)), Ok(Decision::NoMap));
+    assert_eq!(decide(&nested, Some(&live)), Ok(Decision::Apply));
     // Order and expected version are compared with the tombstone.
     let late = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
     let version = Version::new(3).unwrap();
-    assert_eq!(decide(&late, Some(&tombstone), now()), Ok(Decision::Stale { version }));
+    assert_eq!(decide(&late, Some(&tombstone)), Ok(Decision::Stale { version }));
     // A second deletion changes nothing, unless it names another state.
     for (json, unchanged) in [
         (json!({"ID": "E", "Deleted": true, "Note": "n"}), true),
@@ -249,7 +211,7 @@ fn a_deletion_ends_the_state() {
         (json!({"ID": "E", "Note": "n"}), false),
     ] {
         let update = update(json.clone(), Ordering::Arrival);
-        let after = apply(&update, Some(&tombstone), &Stamp::At(now()), now()).unwrap();
+        let after = apply(&update, Some(&tombstone), &Stamp::At(now())).unwrap();
         assert_eq!(is_unchanged(&tombstone, &after), unchanged, "{json}");
     }
 }
@@ -264,7 +226,7 @@ fn author_and_time_belong_to_one_version() {
     let stamp = Stamp::At(now());
     let after = |json: Value| {
         let update = update(json, Ordering::Arrival);
-        apply(&update, Some(&stored), &stamp, now()).unwrap()
+        apply(&update, Some(&stored), &stamp).unwrap()
     };
     let plain = after(json!({"ID": "E", "A": 1}));
     for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
@@ -296,7 +258,6 @@ fn updates_that_change_nothing_are_detected() {
             &update(json.clone(), Ordering::Arrival),
             Some(&stored),
             &Stamp::At(now()),
-            now(),
         )
         .unwrap();
         assert_eq!(is_unchanged(&stored, &after), unchanged, "{json}");

@@ -1,7 +1,8 @@
 //! Retries and timeouts of the SDK client.
 //!
-//! The functions read them from the environment, see [`config`](crate::config). `template.yaml` has a parameter for each,
-//! with the same default.
+//! The functions read the number of attempts from the environment, see [`config`](crate::config), and `template.yaml` has a
+//! parameter for it. The other values are constants: 2 s are far above the latency of an attempt, and all attempts of a request
+//! end before the timeout of each function.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -13,27 +14,25 @@ use aws_config::{
 /// Retries and timeouts of a client. The defaults are those of the functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// `AWS_RETRY_MODE`: `standard` (default), or `adaptive`, which also slows down the first attempts while DynamoDB
-    /// throttles the client. See
+    /// `Standard` (default), or `Adaptive`, which also slows down the first attempts while DynamoDB throttles the client. See
     /// [Retry behavior](https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html).
     pub retry_mode: RetryMode,
     /// `AWS_MAX_ATTEMPTS`: maximum number of attempts of an operation, including the first. Default 3, the SDK's default.
     pub max_attempts: u32,
-    /// `CONNECT_TIMEOUT_MS`: maximum time to open a connection. Default 1 s.
+    /// Maximum time to open a connection. Default 1 s.
     pub connect_timeout: Duration,
-    /// `READ_TIMEOUT_MS`: maximum time from the request to the first byte of the response. Default 2 s.
+    /// Maximum time from the request to the first byte of the response. Default 2 s.
     pub read_timeout: Duration,
-    /// `ATTEMPT_TIMEOUT_MS`: maximum duration of one attempt. Default 2 s.
+    /// Maximum duration of one attempt. Default 2 s.
     pub attempt_timeout: Duration,
-    /// `OPERATION_TIMEOUT_MS`: maximum duration of one operation with all its attempts. Default 8 s.
+    /// Maximum duration of one operation with all its attempts. Default 8 s, less than the timeout of each
+    /// function.
     pub operation_timeout: Duration,
 }
 
 impl ClientSettings {
     /// Bounds of `AWS_MAX_ATTEMPTS`.
-    pub const ATTEMPTS: RangeInclusive<u64> = 1..=10;
-    /// Bounds of each timeout in milliseconds. The upper bound is less than the timeout of each function.
-    pub const TIMEOUT_MILLIS: RangeInclusive<u64> = 1..=25_000;
+    pub const ATTEMPTS: RangeInclusive<u32> = 1..=10;
 
     /// Returns the retry settings for the SDK. The waits are shorter than the SDK's, because clients and the event source
     /// mapping retry too.

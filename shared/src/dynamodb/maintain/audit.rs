@@ -201,13 +201,9 @@ impl Auditor {
         match latest {
             None => {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
-                self.read_selected(entity, &suspected.missing, &mut now).await?;
                 found.no_version = suspected.no_version.filter(|_| seen.is_padded());
-                match now.expired(self.store.clock.now()) {
-                    _ if found.uncounted_floor.is_some() => {}
-                    // No record of it can still be on its way.
-                    Some(_) => found.missing = suspected.missing.without(now.versions()),
-                    None => found.orphans = seen.versions().and(now.versions()),
+                if found.uncounted_floor.is_none() {
+                    found.orphans = seen.versions().and(now.versions());
                 }
             }
             Some(Err(why)) => {

@@ -1,13 +1,20 @@
-//! Table that could be attached: its keys, its stream and its size, from `DescribeTable`.
+//! Table that could be attached, or is: its keys, its stream and its size, from `DescribeTable`.
 
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType, TableDescription, TableStatus};
 
-use crate::dynamodb::{
-    Store,
-    client::error::ServiceError,
-    read::{describe_table::keys_of, table_state::status_of},
+use crate::{
+    domain::attached::{
+        AttachedTable,
+        definition::{InvalidDefinition, KeyAttribute},
+        settings::AttachedSettings,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{describe_table::keys_of, table_config::LayoutError, table_state::status_of},
+    },
 };
 
 /// Table of other programs.
@@ -50,6 +57,24 @@ impl Store {
     /// Returns [`ServiceError`] if the request fails.
     pub async fn attachable_table(&self) -> Result<Option<AttachableTable>, ServiceError> {
         Ok(self.described().await?.map(|table| of_description(&self.table, table)))
+    }
+
+    /// Reads the names and types of the keys of the table, and returns the attached table with these settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::Attached`] if the table does not fit to the settings.
+    pub async fn describe_attached(&self, settings: &AttachedSettings) -> Result<AttachedTable, LayoutError> {
+        let keys = self.describe().await?.keys.into_iter().map(|(name, kind)| {
+            let kind = kind
+                .as_str()
+                .parse()
+                .map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
+            Ok(KeyAttribute { name, kind })
+        });
+        let mut keys = keys.collect::<Result<Vec<_>, InvalidDefinition>>()?.into_iter();
+        let partition_key = keys.next().ok_or(InvalidDefinition::NoPartitionKey)?;
+        Ok(settings.with_keys(partition_key, keys.next())?)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::{
         attribution::Writer,
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
-        marks::is_expired,
         names,
         recorded_at::RecordedAt,
         tombstone::is_deleted,
@@ -75,9 +74,7 @@ impl Store {
         let request = request(segment, filter, start, limit, &self.table);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let now = self.clock.now();
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
-        let items = items.filter(|item| !is_expired(item, now));
         Ok(LatestPage {
             items: items.filter_map(|item| latest_item(&item)).collect(),
             read: u64::try_from(page.scanned_count).unwrap_or_default(),

@@ -25,6 +25,7 @@ use crate::{
     clock::Deadline,
     domain::{
         AttributeValue, Item,
+        attached::definition::InvalidDefinition,
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
@@ -368,7 +369,7 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
 /// Returns the command that gives a table a layout of its own.
 pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
-    format!("vzero --table {table} table adopt{history}")
+    format!("vzero --table {table} admin table adopt{history}")
 }
 
 /// Builds the request that ends a migration.
@@ -440,7 +441,7 @@ pub enum LayoutError {
     /// History is in another table.
     #[error(
         "the history of the table {table} is in the table {stored}, not in {requested}: use the settings of the earlier \
-         deployment. If it was rolled back, `vzero --table {table} table adopt --history-table {requested}` selects {requested}"
+         deployment. If it was rolled back, `vzero --table {table} admin table adopt --history-table {requested}` selects {requested}"
     )]
     History {
         /// Table of latest items.
@@ -492,6 +493,9 @@ pub enum LayoutError {
         /// Regions of its replicas, or version of global tables.
         replicas: String,
     },
+    /// The attached table does not fit to the settings.
+    #[error("the table cannot be attached with these settings")]
+    Attached(#[from] InvalidDefinition),
     /// The writer has not claimed a layout yet.
     #[error(
         "the table {table} has no layout yet: writer-fn stores it before its first update, and so does `vzero put`"
@@ -520,7 +524,8 @@ impl LayoutError {
             | Self::Copy { .. }
             | Self::NoTable { .. }
             | Self::Owned { .. }
-            | Self::GlobalTable { .. } => true,
+            | Self::GlobalTable { .. }
+            | Self::Attached(_) => true,
             Self::Absent { .. } | Self::Unreadable | Self::NotInTime | Self::Service(_) => false,
         }
     }

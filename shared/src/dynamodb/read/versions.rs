@@ -29,16 +29,14 @@ pub struct Lag {
 }
 
 impl Store {
-    /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist, or if its tombstone has
-    /// [expired](crate::domain::tombstone).
+    /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist.
     ///
     /// # Errors
     ///
     /// Returns [`ReadError::Service`] if the request fails, [`ReadError::Latest`] or [`ReadError::Uncounted`] if the latest
     /// item has no valid version.
     pub async fn latest(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
-        let item = self.get(entity, LATEST_KEY, consistent).await?;
-        let Some(item) = item.filter(|item| !is_expired(item, self.clock.now())) else {
+        let Some(item) = self.get(entity, LATEST_KEY, consistent).await? else {
             return Ok(None);
         };
         if !item.contains_key(names::LATEST) {
@@ -154,7 +152,7 @@ pub enum ReadError {
     #[error("the latest item has no valid version")]
     Latest(#[from] InvalidImage),
     /// The latest item has no `Latest`: another client wrote it.
-    #[error("the latest item has no Latest, which `vzero repair` adds")]
+    #[error("the latest item has no Latest, which `vzero admin repair` adds")]
     Uncounted,
     /// A version is missing: history lags or has a gap.
     #[error("version {version} is not in the history yet")]

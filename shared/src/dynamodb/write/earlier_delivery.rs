@@ -266,7 +266,7 @@ impl Store {
             let Some(newest) = self.get(&update.entity, LATEST_KEY, true).await? else {
                 return Ok(Earlier::NotApplied(None));
             };
-            match decide(update, Some(&newest), self.now())? {
+            match decide(update, Some(&newest))? {
                 Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
                 Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
                 Decision::Apply

@@ -67,7 +67,7 @@ impl Form {
             recent_requests: RecentRequests::assumed(update, window, now),
             stamp: Stamp::At(now),
             guard: Guard::of(update, now),
-            lifetime: Lifetime::assumed(now),
+            lifetime: Lifetime::assumed(),
             order: Order::ByTimestamp,
         }
     }
@@ -95,7 +95,7 @@ impl Form {
         };
         self.recent_requests = RecentRequests::fitting(update, window, now, stored, contention)?;
         self.guard = self.guard.after_check(stored)?;
-        self.lifetime = Lifetime::fitting(update, now, stored);
+        self.lifetime = Lifetime::fitting(update, stored);
         self.order = Order::fitting(stored);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Form {
             && self.stamp.holds_for(stored)
             && self.guard.holds_for(stored)
             && self.lifetime.holds_for(update, stored)
-            && (self.lifetime.is_expired() || self.order.holds_for(update, stored))
+            && self.order.holds_for(update, stored)
     }
 }
 
@@ -162,19 +162,16 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
             .name("#timestamp", names::TIMESTAMP)
             .value(":timestamp", n(timestamp.get()));
     }
-    // An expired latest item is treated as absent.
-    if !form.lifetime.is_expired() {
-        if update.timestamp.is_some() {
-            form.order.add_to(&mut expression);
+    if update.timestamp.is_some() {
+        form.order.add_to(&mut expression);
+    }
+    match update.expected {
+        None => {}
+        Some(ExpectedVersion::Absent) => {
+            expression.condition(ABSENT).name("#pk", names::PK);
         }
-        match update.expected {
-            None => {}
-            Some(ExpectedVersion::Absent) => {
-                expression.condition(ABSENT).name("#pk", names::PK);
-            }
-            Some(ExpectedVersion::Is(version)) => {
-                expression.condition(EXPECTED).value(":expected", n(version));
-            }
+        Some(ExpectedVersion::Is(version)) => {
+            expression.condition(EXPECTED).value(":expected", n(version));
         }
     }
     if update.deleted {
@@ -288,7 +285,7 @@ mod tests {
                 base: Some(Version::FIRST),
                 ..Guard::default()
             },
-            lifetime: Lifetime::assumed(now),
+            lifetime: Lifetime::assumed(),
             order: Order::ByTimestamp,
         };
         let request = request(&update, &form, "T");

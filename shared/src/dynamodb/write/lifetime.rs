@@ -1,8 +1,7 @@
 //! Lifetime of the latest item's state, as a part of an update's [`Expression`].
 //!
-//! A deletion ends the state, and so does the expiry of a latest item: the next update starts from an empty item. It keeps the counter
-//! and the recent requests. After a deletion it also keeps what order by time and the expected version are compared with; an
-//! expired item is treated as absent.
+//! A deletion ends the state: the next update starts from an empty item. It keeps the counter, the recent requests, and what order by
+//! time and the expected version are compared with.
 //!
 //! An update expression can remove only attributes that it names, so such an update needs the stored item. The condition of an
 //! update that knows no stored item fails for one whose state has ended, and DynamoDB returns the item. A deletion reads the item
@@ -13,19 +12,14 @@
 //! no part of a version, and the update keeps those that have its values. Each of these requests changes the token on the tombstone,
 //! and each removal removes it. An update after a deletion has the condition that the token is the one that was read: it does not
 //! take over attributes that a restore has put there since.
-//!
-//! DynamoDB can delete an expired item at any time; then the condition fails.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use aws_sdk_dynamodb::types::AttributeValue as Value;
 
 use crate::{
-    domain::{
-        AttributeValue, Item, attributes::same_value, attribution, marks::is_expired, names, recorded_at::RecordedAt,
-        tombstone::is_deleted, update::Update,
-    },
-    dynamodb::{n, write::expression::Expression},
+    domain::{AttributeValue, Item, attributes::same_value, attribution, names, tombstone::is_deleted, update::Update},
+    dynamodb::write::expression::Expression,
 };
 
 /// Lifetime of the stored state, with the attributes that the update removes because the state ends or has ended.
@@ -42,46 +36,37 @@ pub struct Lifetime {
 /// Latest item that the condition requires.
 #[derive(Debug, Clone, PartialEq)]
 enum Stored {
-    /// It does not expire, or not before this time. It is no tombstone, unless the update is a deletion.
-    Live {
-        /// Time since 1970-01-01T00:00:00Z.
-        now: Duration,
-    },
+    /// It is no tombstone, unless the update is a deletion.
+    Live,
     /// It is a tombstone of this version.
     Tombstone {
         /// Its `Latest`, if it has one.
         latest: Option<AttributeValue>,
     },
-    /// It has expired.
-    Expired {
-        /// Its `TTL`.
-        ttl: AttributeValue,
-    },
 }
 
 impl Lifetime {
     /// Returns the lifetime that most latest items have.
-    pub fn assumed(now: RecordedAt) -> Self {
+    pub fn assumed() -> Self {
         Self {
-            stored: Stored::Live { now: now.to_duration() },
+            stored: Stored::Live,
             ended: Vec::new(),
             token: None,
             staged: BTreeSet::new(),
         }
     }
 
-    /// Returns the lifetime of a stored latest item, for an update at a time.
-    pub fn fitting(update: &Update, now: RecordedAt, stored: Option<&Item>) -> Self {
+    /// Returns the lifetime of a stored latest item, for an update.
+    pub fn fitting(update: &Update, stored: Option<&Item>) -> Self {
         let Some(stored) = stored else {
-            return Self::assumed(now);
+            return Self::assumed();
         };
-        let lifetime = match stored.get(names::TTL) {
-            Some(ttl) if is_expired(stored, now.to_duration()) => Stored::Expired { ttl: ttl.clone() },
-            _ if is_deleted(stored) && !update.deleted => Stored::Tombstone {
+        let lifetime = match (update.deleted, is_deleted(stored)) {
+            (true, _) => Stored::Live,
+            (false, true) => Stored::Tombstone {
                 latest: stored.get(names::LATEST).cloned(),
             },
-            _ if !update.deleted => return Self::assumed(now),
-            _ => Stored::Live { now: now.to_duration() },
+            (false, false) => return Self::assumed(),
         };
         // A deletion sets no attributes of state.
         let is_kept = |name: &String| !update.deleted && update.changes.contains_key(name);
@@ -108,11 +93,6 @@ impl Lifetime {
         }
     }
 
-    /// Returns `true` if the latest item has expired.
-    pub fn is_expired(&self) -> bool {
-        matches!(self.stored, Stored::Expired { .. })
-    }
-
     /// Returns `true` if the condition holds for the stored latest item.
     pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
         let token = stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED));
@@ -120,44 +100,35 @@ impl Lifetime {
             return false;
         }
         match &self.stored {
-            Stored::Live { now } => {
-                !stored.is_some_and(|stored| is_expired(stored, *now) || (is_deleted(stored) && !update.deleted))
-            }
+            Stored::Live => update.deleted || !stored.is_some_and(is_deleted),
             Stored::Tombstone { latest } => {
                 stored.is_some_and(|stored| is_deleted(stored) && stored.get(names::LATEST) == latest.as_ref())
             }
-            Stored::Expired { ttl } => stored.and_then(|stored| stored.get(names::TTL)) == Some(ttl),
         }
     }
 
     /// Returns `true` if the condition names the token of the tombstone: the update removes the attributes that were read.
     fn is_of_token(&self, update: &Update) -> bool {
-        !update.deleted && !matches!(self.stored, Stored::Live { .. })
+        !update.deleted && self.stored != Stored::Live
     }
 
     /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
     pub(crate) fn add_to(&self, expression: &mut Expression, update: &Update) {
         let is_deleted = || Value::Bool(true);
-        expression.name("#ttl", names::TTL).name("#deleted", names::DELETED);
-        match update.expires {
-            Some(expires) => expression.set("#ttl = :ttl").value(":ttl", n(expires)),
-            None => expression.remove("#ttl"),
-        };
+        expression
+            .name("#ttl", names::TTL)
+            .remove("#ttl")
+            .name("#deleted", names::DELETED);
         match update.deleted {
             true => expression.set("#deleted = :deleted").value(":deleted", is_deleted()),
             false => expression.remove("#deleted"),
         };
         match &self.stored {
-            // An attribute of another type does not expire.
-            Stored::Live { now } => {
+            Stored::Live if update.deleted => {}
+            Stored::Live => {
                 expression
-                    .condition("(attribute_not_exists(#ttl) OR NOT #ttl <= :now)")
-                    .value(":now", n(now.as_secs()));
-                if !update.deleted {
-                    expression
-                        .condition("(attribute_not_exists(#deleted) OR #deleted <> :deleted)")
-                        .value(":deleted", is_deleted());
-                }
+                    .condition("(attribute_not_exists(#deleted) OR #deleted <> :deleted)")
+                    .value(":deleted", is_deleted());
             }
             Stored::Tombstone { latest } => {
                 expression.value(":deleted", is_deleted());
@@ -167,9 +138,6 @@ impl Lifetime {
                         .value(":tombstone", latest.clone().into()),
                     None => expression.condition("(#deleted = :deleted AND attribute_not_exists(#latest))"),
                 };
-            }
-            Stored::Expired { ttl } => {
-                expression.condition("#ttl = :now").value(":now", ttl.clone().into());
             }
         }
     }
@@ -220,11 +188,10 @@ mod tests {
         let update = |event: Value| Update::parse(event, "r", Ordering::Arrival).unwrap();
         let change = update(json!({"ID": "E", "A": 1}));
         let deletion = update(json!({"ID": "E", "Deleted": true}));
-        let now = RecordedAt::since_epoch(Duration::from_secs(1));
         for read in [None, Some("t-0")] {
             for stored in [None, Some("t-0"), Some("t-1")] {
                 let holds = |update: &Update| {
-                    let lifetime = Lifetime::fitting(update, now, Some(&tombstone(read)));
+                    let lifetime = Lifetime::fitting(update, Some(&tombstone(read)));
                     lifetime.holds_for(update, Some(&tombstone(stored)))
                 };
                 assert_eq!(holds(&change), read == stored, "{read:?} {stored:?}");

@@ -110,8 +110,6 @@ pub struct WriteOptions {
     pub idempotency: Idempotency,
     /// `true` if an update that changes nothing creates no version. It requires a read.
     pub skip_unchanged: bool,
-    /// Retention of tombstones, `None` to keep them.
-    pub tombstone_ttl: Option<Retention>,
 }
 
 impl Store {
@@ -121,15 +119,6 @@ impl Store {
     ///
     /// Returns [`WriteError`], see its variants.
     pub async fn write(&self, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-        let expiring = update
-            .deleted
-            .then_some(options.tombstone_ttl)
-            .flatten()
-            .map(|retention| Update {
-                expires: Some((self.clock.now() + retention.duration()).as_secs()),
-                ..update.clone()
-            });
-        let update = expiring.as_ref().unwrap_or(update);
         let window = match options.idempotency {
             Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
             // Boxed, to keep the future small.
@@ -168,7 +157,7 @@ impl Store {
 
 /// Returns the latest version if the update would be applied and change nothing.
 pub(crate) fn unchanged(update: &Update, stored: &Item, now: RecordedAt) -> Result<Option<Version>, WriteError> {
-    let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored), now)? == Decision::Apply;
-    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), &Stamp::At(now), now)?);
+    let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
+    let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), &Stamp::At(now))?);
     Ok(changes_nothing.then(|| latest_of(stored)).transpose()?)
 }

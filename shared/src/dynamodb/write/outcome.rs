@@ -109,7 +109,7 @@ pub enum WriteError {
     /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
     /// numbers. Nothing changed.
     #[error(
-        "the entity reached version {version} or a later one, but no latest item counts it: run `vzero repair --revive`"
+        "the entity reached version {version} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
     )]
     Uncounted {
         /// Highest version in history, or its floor.

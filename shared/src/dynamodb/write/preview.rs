@@ -1,13 +1,12 @@
 //! Preview of a write: decides an update as [`Store::write`] does, and writes nothing.
 
 use crate::{
-    domain::{keys::LATEST_KEY, names, recent_requests::Window, update::Update},
+    domain::{keys::LATEST_KEY, names, update::Update},
     dynamodb::{
         Store,
         write::{
             modes::{Idempotency, WriteOptions},
             outcome::{WriteError, WriteOutcome},
-            uncounted::Counted,
         },
     },
 };
@@ -27,20 +26,7 @@ impl Store {
         let entity = &update.entity;
         let mut latest = self.get(entity, LATEST_KEY, true).await?;
         if !(latest.as_ref()).is_some_and(|latest| latest.contains_key(names::LATEST)) {
-            match self.counted(entity).await? {
-                None => {}
-                Some(Counted::Stored(stored)) => latest = Some(stored),
-                Some(Counted::Expired {
-                    version,
-                    latest: expired,
-                }) => {
-                    let window = match options.idempotency {
-                        Idempotency::Recent(window) => window,
-                        Idempotency::Ledger(_) => Window::default(),
-                    };
-                    latest = Some(self.with_requests(entity, version, &expired, window).await?);
-                }
-            }
+            latest = self.counted_latest(entity).await?.or(latest);
         }
         let refusal = self.refusal(update, latest.as_ref(), options)?;
         if matches!(options.idempotency, Idempotency::Ledger(_))

@@ -232,7 +232,6 @@ impl ChangeOptions {
             request_id: request_id.clone(),
             expected: self.expected,
             deleted: false,
-            expires: None,
             timestamp: self.timestamp,
             changes: self.changes.clone(),
             request_payload: None,

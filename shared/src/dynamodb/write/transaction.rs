@@ -17,7 +17,6 @@ use crate::{
         decision::{Decision, apply, decide},
         keys::LATEST_KEY,
         names,
-        recent_requests::Window,
         recorded_at::RecordedAt,
         stamp::Stamp,
         update::Update,
@@ -65,10 +64,6 @@ impl Store {
             Some(_) => Guard::default(),
             None => Guard::of(update, self.now()),
         };
-        let window = match options.idempotency {
-            Idempotency::Recent(window) => window,
-            Idempotency::Ledger(_) => Window::default(),
-        };
         let first = retention.is_none().then(|| self.now());
         let mut has_no_versions = false;
         for attempt in 0..MAX_ATTEMPTS {
@@ -78,13 +73,12 @@ impl Store {
             let mut stored = self.get(&update.entity, LATEST_KEY, true).await?;
             let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
             if !is_counted && !has_no_versions {
-                let counted = Box::pin(self.counted_latest(&update.entity, window)).await?;
+                let counted = Box::pin(self.counted_latest(&update.entity)).await?;
                 has_no_versions = counted.is_none();
                 stored = counted.or(stored);
             }
-            let now = self.now();
             // Also before a conflict: after an earlier delivery, the update can violate the rules.
-            let is_duplicate = matches!(decide(update, stored.as_ref(), now)?, Decision::Duplicate { .. });
+            let is_duplicate = matches!(decide(update, stored.as_ref())?, Decision::Duplicate { .. });
             if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
                 match self.find_earlier_delivery(update, stored, guard).await? {
                     Earlier::Applied(version) => return self.duplicate(update, version, None, options).await,
@@ -101,7 +95,7 @@ impl Store {
             self.check_writable("TransactWriteItems")?;
             let now = self.now();
             let stamp = Stamp::fitting(now, stored.as_ref());
-            let image = apply(update, stored.as_ref(), &stamp, now)?;
+            let image = apply(update, stored.as_ref(), &stamp)?;
             let version_item = VersionItem::from_image(image, self.digits)?;
             let version = version_item.version();
             let form = form_of(update, stored.as_ref(), stamp, options, now)?;
@@ -187,7 +181,7 @@ impl Store {
         stored: Option<&Item>,
         options: WriteOptions,
     ) -> Result<Option<WriteOutcome>, WriteError> {
-        if let Some(refusal) = decide(update, stored, self.now())?.refusal(update, stored)? {
+        if let Some(refusal) = decide(update, stored)?.refusal(update, stored)? {
             return Ok(Some(refusal));
         }
         let skipped = match stored {
@@ -303,7 +297,7 @@ fn form_of(
         },
         stamp,
         guard: Guard::default(),
-        lifetime: Lifetime::fitting(update, now, stored),
+        lifetime: Lifetime::fitting(update, stored),
         order: Order::fitting(stored),
     })
 }

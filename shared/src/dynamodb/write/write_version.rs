@@ -102,7 +102,7 @@ impl Store {
                 Decision::NoMap.refusal(update, None)?;
             }
             let stored = Box::pin(self.get(&update.entity, LATEST_KEY, true)).await?;
-            form.lifetime = Lifetime::fitting(update, now, stored.as_ref());
+            form.lifetime = Lifetime::fitting(update, stored.as_ref());
         }
         // An update that expects no latest item creates it with the first request.
         let is_first = update.expected == Some(ExpectedVersion::Absent);
@@ -142,12 +142,12 @@ impl Store {
                 .is_some_and(|stored| stored.contains_key(names::LATEST));
             let counted = match is_counted || has_no_versions {
                 true => None,
-                false => Box::pin(self.counted_latest(&update.entity, window)).await?,
+                false => Box::pin(self.counted_latest(&update.entity)).await?,
             };
             has_no_versions |= !is_counted && counted.is_none();
             let is_rejecting = counted.is_none();
             let mut stored = counted.or(rejecting);
-            let decision = decide(update, stored.as_ref(), now)?;
+            let decision = decide(update, stored.as_ref())?;
             if decision == Decision::NoMap && !form.guard.is_complete_in(stored.as_ref()) {
                 // An update that was applied before can have removed the map, and so can a later one.
                 let earlier = self.find_earlier_delivery(update, stored.clone(), form.guard).await?;
@@ -174,7 +174,7 @@ impl Store {
                 && Box::pin(self.remove_ended_state(&update.entity, stored)).await?
             {
                 // The condition fails for the tombstone, which DynamoDB then returns without these attributes.
-                form.lifetime = Lifetime::assumed(now);
+                form.lifetime = Lifetime::assumed();
             }
             // The response ended the operation; the next form is a new one.
             end = self.operation_end();

@@ -62,7 +62,6 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             mode,
             idempotency,
             skip_unchanged: false,
-            tombstone_ttl: None,
         };
         let units = write_units(&tables, &store, options, updates).await?;
         let doubled = if !own && (mode == WriteMode::Transaction || idempotency == ledger) {

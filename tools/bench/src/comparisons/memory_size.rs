@@ -16,7 +16,7 @@ use crate::{
 
 /// Processes of each size and workload, of which the median counts.
 const ROUNDS: usize = 3;
-/// The prices of `vzero plan`.
+/// The prices of `vzero admin plan`.
 const PRICES: &str = include_str!("../../../cli/src/plan/prices.json");
 
 /// Prices of Lambda in USD.

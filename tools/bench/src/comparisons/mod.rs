@@ -1,16 +1,12 @@
 //! The comparisons, and the run of those that the command line names.
 
 mod cold_path;
-mod console;
 mod cost;
 mod cpu_share;
 mod growth;
-mod history_lag;
 mod large_items;
-mod local_growth;
 mod memory;
 mod memory_size;
-mod operators;
 mod package;
 mod start;
 mod stream;
@@ -30,7 +26,7 @@ use crate::{
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 16] = [
+const COMPARISONS: [(&str, Measure); 12] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -42,11 +38,7 @@ const COMPARISONS: [(&str, Measure); 16] = [
     ("large items", |bench| large_items::measure(bench).boxed_local()),
     ("package", |bench| package::measure(bench).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),
-    ("history lag", |bench| history_lag::measure(bench).boxed_local()),
-    ("local growth", |bench| local_growth::measure(bench).boxed_local()),
     ("growth", |bench| growth::measure(bench).boxed_local()),
-    ("console", |bench| console::measure(bench).boxed_local()),
-    ("operators", |bench| operators::measure(bench).boxed_local()),
 ];
 
 /// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.

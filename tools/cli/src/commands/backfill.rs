@@ -1,4 +1,4 @@
-//! `vzero backfill`.
+//! `vzero admin backfill`.
 
 use std::{num::NonZeroU32, path::PathBuf};
 
@@ -29,7 +29,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: vzero backfill --from-table Orders --id '{CustomerId}#{OrderId}' --rename TTL=Expires --state b.json"
+    after_help = "Example: vzero admin backfill --from-table Orders --id '{CustomerId}#{OrderId}' --rename TTL=Expires --state b.json"
 )]
 pub(crate) struct Backfill {
     /// Table with the existing items [default: the table itself]

@@ -10,10 +10,9 @@ use std::{
 
 use clap::{Arg, Command, builder::TypedValueParser, error::ErrorKind};
 use history_console::Options;
-use operations::{connection::Connection, failures::source::Source};
+use operations::connection::Connection;
 use serde_json::json;
 
-use super::services::ServiceOptions;
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -32,10 +31,7 @@ pub(crate) struct Console {
     /// Do not open the web browser
     #[arg(long)]
     no_open: bool,
-    /// Show these failure documents: a file, a folder, <s3://bucket/prefix>, or the URL of the dead-letter queue
-    #[arg(long, value_name = "SOURCE")]
-    from: Vec<Source>,
-    /// Allow actions that change the table: restore, undelete, redrive, repair
+    /// Allow actions that change the table: restore, undelete
     #[arg(long)]
     allow_write: bool,
     /// Listen on this address, for access from other machines
@@ -55,15 +51,13 @@ pub(crate) struct Console {
     #[arg(long, value_name = "UNITS")]
     max_read_units: Option<NonZeroU32>,
     #[command(flatten)]
-    services: ServiceOptions,
-    #[command(flatten)]
     writing: Writing,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   vzero console --endpoint-url http://127.0.0.1:8000
-  vzero console --from s3://failed-records --allow-write --no-open
+  vzero console --allow-write --no-open
 
 The console is read-only without --allow-write. Other machines have access only with --bind and a token.";
 
@@ -71,8 +65,6 @@ impl Console {
     /// Serves until Ctrl-C.
     pub(crate) async fn run(&self, connection: Connection, output: &Output) -> Result<(), CliError> {
         let options = Options {
-            sources: self.from.clone(),
-            services: self.services.to_services(),
             token: self.token.clone(),
             writes: self.allow_write.then(|| self.writing.options()).transpose()?,
             ordering: self.writing.ordering,

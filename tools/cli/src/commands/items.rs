@@ -1,4 +1,4 @@
-//! `vzero items`.
+//! `vzero admin items`.
 
 use operations::{connection::Connection, progress::Progress as _};
 
@@ -12,7 +12,7 @@ use crate::{
 const MANY: u64 = 1000;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero items Equipment#1 --output json")]
+#[command(after_help = "Example: vzero admin items Equipment#1 --output json")]
 pub(crate) struct Items {
     /// Partition key of the entity
     id: String,

@@ -1,4 +1,4 @@
-//! `vzero lag`.
+//! `vzero admin lag`.
 
 use operations::connection::Connection;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `vzero metadata`: shows the metadata of an entity, or changes it if the arguments name attributes.
+//! `vzero admin metadata`: shows the metadata of an entity, or changes it if the arguments name attributes.
 
 use operations::connection::Connection;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero metadata Equipment#1 --set Name=Equipment-001")]
+#[command(after_help = "Example: vzero admin metadata Equipment#1 --set Name=Equipment-001")]
 pub(crate) struct Metadata {
     /// Partition key of the entity
     id: String,

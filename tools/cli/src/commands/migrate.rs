@@ -1,4 +1,4 @@
-//! `vzero migrate`.
+//! `vzero admin migrate`.
 
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
@@ -38,7 +38,7 @@ pub(crate) struct Migrate {
 
 const EXAMPLES: &str = "\
 Example:
-  vzero migrate --max-read-units 200 --max-write-units 100 --state migrate.json
+  vzero admin migrate --max-read-units 200 --max-write-units 100 --state migrate.json
 Functions can write in the meantime. An interrupted migration continues when the command is repeated. Exit code 4 if items
 could not be moved; they stay readable.";
 

@@ -1,4 +1,4 @@
-//! `vzero pin`.
+//! `vzero admin pin`.
 
 use operations::connection::Connection;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero pin Equipment#1 7")]
+#[command(after_help = "Example: vzero admin pin Equipment#1 7")]
 pub(crate) struct Pin {
     /// Partition key of the entity
     id: String,

@@ -1,4 +1,4 @@
-//! `vzero prune`.
+//! `vzero admin prune`.
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
@@ -65,8 +65,8 @@ pub(crate) struct Prune {
 
 const EXAMPLES: &str = "\
 Examples:
-  vzero prune Equipment#1 --older-than 90d
-  vzero prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json
+  vzero admin prune Equipment#1 --older-than 90d
+  vzero admin prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json
 With --all, exit code 4 if entities could not be pruned because of their items.";
 
 impl Prune {

@@ -1,4 +1,4 @@
-//! `vzero purge`.
+//! `vzero admin purge`.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero purge Equipment#1 --dry-run")]
+#[command(after_help = "Example: vzero admin purge Equipment#1 --dry-run")]
 pub(crate) struct Purge {
     /// Partition key of the entity
     id: String,

@@ -1,4 +1,4 @@
-//! `vzero quarantine`.
+//! `vzero admin quarantine`.
 
 use std::num::NonZeroU32;
 
@@ -31,8 +31,8 @@ pub(crate) struct Quarantine {
 
 const AFTER_HELP: &str = "\
 A record is in quarantine if stream-fn can never store it as a version. To store it after a repair, or to delete it:
-  vzero redrive quarantine:Equipment#1
-  vzero redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed";
+  vzero admin redrive quarantine:Equipment#1
+  vzero admin redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed";
 
 impl Quarantine {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {

@@ -1,4 +1,4 @@
-//! `vzero redrive`.
+//! `vzero admin redrive`.
 
 use operations::{
     connection::Connection,
@@ -46,7 +46,7 @@ pub(crate) struct Redrive {
 }
 
 const EXAMPLE: &str = "\
-Example: vzero redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
+Example: vzero admin redrive https://sqs.eu-west-1.amazonaws.com/123456789012/StreamDeadLetterQueue --dry-run
 
 A message is deleted when all of its records are in history, or when its update was sent to the source queue again. Other
 messages stay in the queue, and their records and updates are listed. A record leaves quarantine when it is in history.";

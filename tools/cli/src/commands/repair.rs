@@ -1,4 +1,4 @@
-//! `vzero repair`.
+//! `vzero admin repair`.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ pub(crate) struct Repair {
 
 const EXAMPLES: &str = "\
 Examples:
-  vzero repair Equipment#1
-  vzero repair --all --from s3://failed-records --stream --yes
+  vzero admin repair Equipment#1
+  vzero admin repair --all --from s3://failed-records --stream --yes
 
 The plan is shown first. No version is overwritten.";
 

@@ -1,4 +1,4 @@
-//! `vzero state`.
+//! `vzero admin state`.
 
 mod load;
 
@@ -19,7 +19,9 @@ use crate::{
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum State {
     /// Put a state with its time
-    #[command(after_help = "Example: vzero state put Equipment#1 --time 2020-11-12T20:04:00 --set State=WARNING1")]
+    #[command(
+        after_help = "Example: vzero admin state put Equipment#1 --time 2020-11-12T20:04:00 --set State=WARNING1"
+    )]
     Put {
         /// Partition key of the entity
         id: String,
@@ -64,8 +66,8 @@ pub(crate) enum State {
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  vzero state list Equipment#1 --prefix 2023-12 --newest-first
-  vzero state list Equipment#1 --from 2023-12-15 --limit 10
+  vzero admin state list Equipment#1 --prefix 2023-12 --newest-first
+  vzero admin state list Equipment#1 --from 2023-12-15 --limit 10
 A state is listed if it is in all ranges that are given. Times are stored in UTC, such as 2023-12-15T08:30:00.";
 
 impl State {

@@ -1,4 +1,4 @@
-//! `vzero table`.
+//! `vzero admin table`.
 
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Map, Value, json};
@@ -40,15 +40,15 @@ pub(crate) enum Table {
 
 const ADOPT_HELP: &str = "\
 Examples:
-  vzero --table Restored table adopt
-  vzero --table Restored table adopt --history-table Restored-history
+  vzero --table Restored admin table adopt
+  vzero --table Restored admin table adopt --history-table Restored-history
 The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
-table. If the layout is the table's own, the items of its history table are copied into the new one. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero repair` restores what it can.";
+table. If the layout is the table's own, the items of its history table are copied into the new one. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero admin repair` restores what it can.";
 
 const HELP: &str = "\
 Examples:
-  vzero --table Factory table create
-  vzero --table Factory table create --version-digits 10
+  vzero --table Factory admin table create
+  vzero --table Factory admin table create --version-digits 10
 The command waits until the table is active, and prints the settings of the table. An existing table is not changed: if its
 keys or its stream do not fit, the exit code is 4. With --version-digits, a new table stores this width.";
 

@@ -20,13 +20,6 @@ const MEMORY_MB: f64 = 512.0;
 /// Maximum number of items of a request.
 const CHUNK: f64 = 25.0;
 
-/// Table class of a history table, which determines its prices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum HistoryClass {
-    Standard,
-    InfrequentAccess,
-}
-
 /// Parses a number of changes per second.
 pub(crate) fn changes_per_second(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1e9)
@@ -38,7 +31,7 @@ pub(crate) fn write_units(item_bytes: u64) -> f64 {
 }
 
 /// Returns the cost of a month of history in JSON, for changes of items of an average size, with the prices that are compiled in.
-pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64, class: HistoryClass) -> Value {
+pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
     let prices = Prices::read();
     let (rate, version) = (changes_per_second, item_bytes.saturating_add(VERSION_BYTES));
     let per_month = |per_second: f64| rate * per_second * MONTH_SECONDS;
@@ -47,21 +40,17 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64, class: Hist
     let stream = Function::stream(rate, shards, MEMORY_MB, item_bytes, |batch| {
         2.0 * (batch / CHUNK).ceil()
     });
-    let price = |name: &str| match class {
-        HistoryClass::Standard => prices.of(name),
-        HistoryClass::InfrequentAccess => prices.of(&format!("{name}InfrequentAccess")),
-    };
     // A month of history.
-    let storage = growth_gb * (price("Storage") + prices.of("Backup"));
+    let storage = growth_gb * (prices.of("Storage") + prices.of("Backup"));
     // Reads are eventually consistent.
     let parts = [
         (
             "Writes",
-            per_month(write_units(version)) / 1e6 * price("WriteRequestUnits"),
+            per_month(write_units(version)) / 1e6 * prices.of("WriteRequestUnits"),
         ),
         (
             "Reads",
-            per_month(read_units(version) / 2.0) / 1e6 * price("ReadRequestUnits"),
+            per_month(read_units(version) / 2.0) / 1e6 * prices.of("ReadRequestUnits"),
         ),
         ("Storage", storage),
         ("StreamFunction", prices.function(&stream)),
@@ -92,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_cost_matches_a_manual_calculation() {
-        let cost = monthly_cost(10.0, 500, HistoryClass::Standard);
+        let cost = monthly_cost(10.0, 500);
         let part = |cost: &Value, part| cost["Parts"].get(part).unwrap_or(&cost[part]).as_f64().unwrap();
         // 26.28 million changes: one write unit and half a read unit each, and 788 bytes with the overhead of storage.
         let expected = [
@@ -106,12 +95,9 @@ mod tests {
         }
         // Twice the write units above 1 KB.
         assert!((write_units(1024) - 1.0).abs() < 1e-9 && (write_units(1025) - 2.0).abs() < 1e-9);
-        let infrequent = monthly_cost(10.0, 500, HistoryClass::InfrequentAccess);
-        assert!((part(&infrequent, "Writes") - 20.50).abs() < 0.011);
-        assert!((part(&infrequent, "Storage") - part(&cost, "Storage") * 0.3 / 0.45).abs() < 0.011);
         let parts = cost["Parts"].as_object().unwrap().values();
         let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
         assert!((sum - part(&cost, "Total")).abs() < 0.03);
-        assert_eq!(monthly_cost(0.0, 0, HistoryClass::Standard)["Total"], json!(0.0));
+        assert_eq!(monthly_cost(0.0, 0)["Total"], json!(0.0));
     }
 }

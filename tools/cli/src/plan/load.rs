@@ -223,7 +223,7 @@ pub(super) mod tests {
     fn settings_that_are_no_argument_match_the_template() {
         let template = include_str!("../../../../template.yaml");
         for (place, name, value) in [
-            ("\n  BatchSize:", "Default:", BATCH_SIZE),
+            ("\n        NewImages:", "BatchSize:", BATCH_SIZE),
             ("\n  StreamFunction:", "MaximumBatchingWindowInSeconds:", 0.0),
             ("\n  StreamFunction:", "ParallelizationFactor:", PARALLELIZATION),
             ("\n        Updates:", "BatchSize:", QUEUE_BATCH_SIZE),

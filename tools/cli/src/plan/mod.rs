@@ -1,4 +1,4 @@
-//! `vzero plan`: the monthly cost of a rate of updates, with the capacity units, invocations and storage behind it.
+//! `vzero admin plan`: the monthly cost of a rate of updates, with the capacity units, invocations and storage behind it.
 //!
 //! It sends no request, and needs neither a table nor credentials. The formulas are in `docs/scaling.md`. Data flows from the arguments to
 //! `Inputs`, then `Units` (one update), then `Load` (a second), then the cost of a month with `prices`. `attached` is the cost of a table
@@ -57,12 +57,12 @@ enum HistoryTable {
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500
-  vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --mode transaction --retention-days 90
-  vzero plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own
+  vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500
+  vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --mode transaction --retention-days 90
+  vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own
 
 The command needs no table. --mode, --idempotency, --idempotency-window [default: 10] and --ledger-ttl-days are the
-settings of the functions. The formulas are in docs/scaling.md.";
+settings of the functions. docs/scaling.md explains the model.";
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
     let inputs = Inputs {

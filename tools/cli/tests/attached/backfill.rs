@@ -1,4 +1,4 @@
-//! `vzero --attached FILE backfill`, and the records of changes before, during and after it.
+//! `vzero --attached FILE admin backfill`, and the records of changes before, during and after it.
 
 use serde_json::json;
 use testkit::{

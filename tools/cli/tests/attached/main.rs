@@ -23,8 +23,8 @@ fn commands_that_are_not_for_an_attached_table_are_refused() {
         (&["put", &key, "--set", "a=1"][..], "other programs write the items"),
         (&["delete", &key], "other programs write the items"),
         (&["undelete", &key], "other programs write the items"),
-        (&["repair", &key, "--yes"], "vzero redrive"),
-        (&["repair", "--all", "--dry-run"], "vzero redrive"),
+        (&["repair", &key, "--yes"], "vzero admin redrive"),
+        (&["repair", "--all", "--dry-run"], "vzero admin redrive"),
         (&["migrate"], "not for an attached table"),
         (&["table", "create"], "not for an attached table"),
     ] {

@@ -1,4 +1,4 @@
-//! `vzero --attached FILE prune` and `pin`.
+//! `vzero --attached FILE admin prune` and `pin`.
 
 use serde_json::{Value, json};
 use testkit::{

@@ -1,4 +1,4 @@
-//! `vzero --attached FILE purge`.
+//! `vzero --attached FILE admin purge`.
 
 use serde_json::json;
 use shared::clock::{Clock, since_epoch};

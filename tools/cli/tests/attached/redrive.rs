@@ -1,4 +1,4 @@
-//! `vzero --attached FILE redrive`.
+//! `vzero --attached FILE admin redrive`.
 
 use std::{fs, path::Path};
 

@@ -5,12 +5,12 @@ use testkit::table::Table;
 
 use crate::{http::Answer, new_table, served::Console};
 
-/// Creates an entity with three versions, a deleted entity, and a failure document.
-fn table() -> (Table, tempfile::TempDir) {
+/// Creates an entity with three versions, and a deleted entity.
+fn table() -> Table {
     filled(new_table())
 }
 
-fn filled(table: Table) -> (Table, tempfile::TempDir) {
+fn filled(table: Table) -> Table {
     for n in 1..=3 {
         let change = format!("N={n}");
         table.json(
@@ -29,19 +29,15 @@ fn filled(table: Table) -> (Table, tempfile::TempDir) {
     }
     table.json(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
     table.json(&["delete", "--mode", "inline", "D"], 0);
-    let folder = tempfile::tempdir().unwrap();
-    let document = table.document(&table.records()[..1]);
-    std::fs::write(folder.path().join("document"), document.body.to_string()).unwrap();
-    (table, folder)
+    table
 }
 
-fn console(table: &Table, folder: &tempfile::TempDir, arguments: &[&str]) -> Console {
-    let from = ["--lag", "0", "--from", folder.path().to_str().unwrap()];
-    Console::with(table, &[&from[..], arguments].concat())
+fn console(table: &Table, arguments: &[&str]) -> Console {
+    Console::with(table, &[&["--lag", "0"], arguments].concat())
 }
 
 /// Each page, with a pointer into its JSON form.
-const PAGES: [(&str, &str); 14] = [
+const PAGES: [(&str, &str); 11] = [
     ("/", "/Entities/0/ID"),
     ("/?find=E&state=live", "/Exact"),
     ("/entity?id=E", "/Versions/2/Version"),
@@ -50,9 +46,6 @@ const PAGES: [(&str, &str); 14] = [
     ("/as-of?id=E&at=2999-01-02T12:00:00", "/RecordedAt"),
     ("/as-of?id=E&effective=2020-01-02T12:00:00", "/Version"),
     ("/as-of?id=E&version=1", "/Version"),
-    ("/failures", "/Sources/0/Documents/0/Condition"),
-    ("/failures?source=0&document=document", "/Shown/0/Image"),
-    ("/redrive?source=0", "/AlreadyRecorded"),
     ("/restore?id=E&version=1", "/Changed/0/To"),
     ("/undelete?id=D", "/Deleted/From"),
     ("/health", "/Sampled/Samples"),
@@ -60,9 +53,9 @@ const PAGES: [(&str, &str); 14] = [
 
 #[test]
 fn each_page_has_a_json_form() {
-    let (table, folder) = table();
+    let table = table();
     for arguments in [&[][..], &["--allow-write"]] {
-        let console = console(&table, &folder, arguments);
+        let console = console(&table, arguments);
         for (path, pointer) in PAGES {
             let json = console.json(path);
             assert!(
@@ -93,8 +86,8 @@ fn items_beside_the_versions_are_on_no_page() {
         return;
     }
     // The keys of all versions are one range, which contains the other items.
-    let (table, folder) = filled(Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 10));
-    let console = console(&table, &folder, &[]);
+    let table = filled(Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 10));
+    let console = console(&table, &[]);
     // The other pages show statistics that depend on the clock.
     let pages = [
         "/",
@@ -127,30 +120,23 @@ fn items_beside_the_versions_are_on_no_page() {
 }
 
 #[test]
-fn an_expired_entity_shows_its_history_and_no_way_to_change_it() {
-    let (table, folder) = table();
-    let console = console(&table, &folder, &["--allow-write"]);
+fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
+    let table = table();
+    let console = console(&table, &["--allow-write"]);
     let is_listed = || console.json("/")["Entities"].to_string().contains("\"D\"");
     let page = || console.get("/entity?id=D").body;
     assert!(is_listed() && page().contains("Undelete"));
-    let mut expired = table.items_of("D")["v0"].clone();
-    expired["TTL"] = json!({"N": "1"});
-    table.put(expired);
-    for is_deleted in [false, true] {
-        if is_deleted {
-            table.delete("D", "v0");
-        }
-        assert!(!is_listed() && !page().contains("Undelete"), "{is_deleted}");
-        assert_eq!(console.json("/entity?id=D")["Versions"][1]["Version"], 1);
-        assert_eq!(console.json("/version?id=D&version=1")["Attributes"]["State"], "OK");
-        assert_eq!(console.get("/undelete?id=D").status, 404);
-    }
+    table.delete("D", "v0");
+    assert!(!is_listed() && !page().contains("Undelete"));
+    assert_eq!(console.json("/entity?id=D")["Versions"][1]["Version"], 1);
+    assert_eq!(console.json("/version?id=D&version=1")["Attributes"]["State"], "OK");
+    assert_eq!(console.get("/undelete?id=D").status, 404);
 }
 
 #[test]
 fn invalid_requests_are_rejected() {
-    let (table, folder) = table();
-    let console = console(&table, &folder, &["--allow-write"]);
+    let table = table();
+    let console = console(&table, &["--allow-write"]);
     let long = format!("/entity?id={}", "k".repeat(2049));
     for (path, status) in [
         ("/none", 404),
@@ -181,25 +167,11 @@ fn invalid_requests_are_rejected() {
         ("/as-of?id=None", 404),
         ("/?state=x", 400),
         ("/?page=x", 400),
-        ("/failures?document=document", 400),
-        ("/failures?source=9", 404),
-        ("/failures?source=-1", 404),
-        ("/failures?source=0&document=none", 404),
-        ("/failures?source=0&document=..%2F..%2Fetc%2Fpasswd", 404),
-        ("/failures?source=0&document=%2Fetc%2Fpasswd", 404),
-        ("/failures?source=0&document=document%2F..%2Fdocument", 404),
-        ("/redrive", 400),
-        ("/redrive?source=0&document=none", 404),
-        ("/redrive?source=%2Fetc", 404),
         ("/restore?id=E", 400),
         ("/restore?id=E&version=9", 404),
         ("/restore?id=None&version=1", 404),
         ("/undelete?id=E", 409),
         ("/undelete?id=None", 404),
-        ("/repair", 400),
-        ("/repair?all=1", 409),
-        ("/repair?plan=none", 404),
-        ("/repair?id=None", 404),
     ] {
         let answer = console.get(path);
         assert_eq!(answer.status, status, "{path}: {}", answer.body);
@@ -241,18 +213,13 @@ fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -
 
 #[test]
 fn a_read_only_console_changes_nothing() {
-    let (table, folder) = table();
+    let table = table();
     table.delete("E", "v2");
-    let writing = console(&table, &folder, &["--allow-write"]);
-    let reading = console(&table, &folder, &[]);
+    let writing = console(&table, &["--allow-write"]);
+    let reading = console(&table, &[]);
     let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
     let before = table.items();
-    for path in [
-        "/restore?id=E&version=1",
-        "/undelete?id=D",
-        "/redrive?source=0",
-        "/repair?id=E&stream=1",
-    ] {
+    for path in ["/restore?id=E&version=1", "/undelete?id=D"] {
         assert!(reading.json(path).get("Form").is_none(), "{path}");
         assert_eq!(
             reading.page(path).named("form").len(),
@@ -279,8 +246,8 @@ fn a_read_only_console_changes_nothing() {
 
 #[test]
 fn a_form_that_is_sent_twice_is_executed_once() {
-    let (table, folder) = table();
-    let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
+    let table = table();
+    let console = console(&table, &["--allow-write", "--mode", "inline"]);
     for (path, version, before) in [
         (
             "/restore?id=E&version=1",
@@ -325,8 +292,8 @@ fn a_form_that_is_sent_twice_is_executed_once() {
 
 #[test]
 fn programs_submit_the_form_of_a_page() {
-    let (table, folder) = table();
-    let console = console(&table, &folder, &["--allow-write", "--mode", "inline"]);
+    let table = table();
+    let console = console(&table, &["--allow-write", "--mode", "inline"]);
     let (action, fields) = fields(&console, "/restore?id=E&version=2");
     let fields: Vec<_> = fields
         .iter()

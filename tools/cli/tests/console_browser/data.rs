@@ -14,7 +14,7 @@ pub(crate) const CAMERA: &str = "Camera#3";
 /// The order of the screenshots: placed, paid, changed, deleted by mistake, restored and delivered in two days.
 pub(crate) const SHOWN: &str = "Order#2026-1042";
 pub(crate) const DELETED: &str = "Order#2024-0118";
-/// An entity whose second version is in a failure document instead of in history.
+/// An entity whose second version is in quarantine instead of in history.
 pub(crate) const REDRIVABLE: &str = "Pump#9";
 /// An entity whose second version was deleted.
 pub(crate) const GAP: &str = "Pump#10";
@@ -178,9 +178,9 @@ async fn shown(world: &World) {
     }
 }
 
-/// Creates gaps, failure documents and a malformed latest item.
+/// Creates gaps, records in quarantine and a malformed latest item.
 async fn broken(world: &World) {
-    // An existing item causes a conflict, and the record is in a failure document. Then the item is deleted.
+    // An existing item causes a conflict, and the record is in quarantine. Then the item is deleted.
     let by_hand = json!({"PK": {"S": REDRIVABLE}, "SK": {"S": "v2"}, "By": {"S": "hand"}});
     world
         .put(json!({"PK": {"S": MALFORMED}, "SK": {"S": "v0"}, "State": {"S": "no Latest"}}))
@@ -196,7 +196,7 @@ async fn broken(world: &World) {
                 .await;
         }
     }
-    world.fails_for_good(&[REDRIVABLE, MALFORMED]).await;
+    world.has_quarantined(&[REDRIVABLE, MALFORMED]).await;
     world.has_versions(REDRIVABLE, &["v1", "v3"]).await;
     world.delete(REDRIVABLE, "v2").await;
     world.has_versions(GAP, &["v1", "v2", "v3"]).await;

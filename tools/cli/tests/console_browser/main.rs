@@ -35,7 +35,7 @@ macro_rules! scenarios {
 }
 
 /// All scenarios. Those that write come last.
-const SCENARIOS: [Scenario; 18] = scenarios![
+const SCENARIOS: [Scenario; 16] = scenarios![
     signing_in::the_token_signs_in,
     reading::an_entity_is_found,
     reading::each_version_is_one_line,
@@ -47,13 +47,11 @@ const SCENARIOS: [Scenario; 18] = scenarios![
     reading::as_of_a_time,
     reading::missing_items_are_reported,
     keyboard::pages_are_opened_with_keys,
-    failing::documents_are_shown,
+    failing::quarantine_is_shown,
     failing::an_audit_reports_findings,
     writing::without_permission_nothing_is_written,
     writing::a_version_is_restored,
     writing::a_deletion_is_undone,
-    writing::documents_are_redriven,
-    writing::a_gap_is_repaired,
 ];
 
 fn main() -> ExitCode {

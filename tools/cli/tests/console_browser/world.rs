@@ -3,12 +3,11 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::{
     clock,
     domain::{request_id::RequestId, version::Version},
@@ -17,7 +16,6 @@ use shared::{
         write::{WriteMode, WriteOptions, restore::ChangeOptions},
     },
 };
-use tempfile::TempDir;
 use testkit::{
     database,
     endpoint::sdk_config,
@@ -40,27 +38,19 @@ pub(crate) struct World {
     /// A read-only console.
     pub(crate) reading: Console,
     pub(crate) writing: Console,
-    pub(crate) failed: PathBuf,
-    _folder: TempDir,
 }
 
 impl World {
     pub(crate) async fn make() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let failed = folder.path().join("failed");
-        let mut options = stack::options(stack::template(&[]), None);
-        options.failed = Some(failed.clone());
-        let stack = Stack::start(options).await.unwrap();
+        let stack = Stack::start(stack::options(stack::template(&[]), None)).await.unwrap();
         let config = sdk_config(stack.dynamodb_endpoint()).await;
-        let reading = Console::start(&stack, &failed, &[]);
-        let writing = Console::start(&stack, &failed, &["--allow-write"]);
+        let reading = Console::start(&stack, &[]);
+        let writing = Console::start(&stack, &["--allow-write"]);
         let world = Self {
             client: aws_sdk_dynamodb::Client::new(&config),
             stack,
             reading,
             writing,
-            failed,
-            _folder: folder,
         };
         data::feed(&world).await;
         world
@@ -127,28 +117,12 @@ impl World {
         .await;
     }
 
-    /// Waits for the quarantine of one record of each entity, and turns it into a failure document: as if stream-fn could not
-    /// have put it into quarantine.
-    pub(crate) async fn fails_for_good(&self, entities: &[&str]) {
-        let store = &self.stack.store;
+    /// Waits until one record of each entity is in quarantine.
+    pub(crate) async fn has_quarantined(&self, entities: &[&str]) {
         for id in entities {
             let entity = database::entity(id);
-            let record = eventually("quarantine", async || store.quarantined(&entity).await.unwrap().pop()).await;
-            let number = record.number.as_str();
-            let kept: Value = serde_json::from_str(&record.record).unwrap();
-            let document = json!({
-                "requestContext": {"requestId": "r", "condition": "RetryAttemptsExhausted", "approximateInvokeCount": 2},
-                "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": null},
-                "version": "1.0", "timestamp": "2024-05-01T09:05:00.000Z",
-                "DDBStreamBatchInfo": {
-                    "shardId": "shardId-1", "startSequenceNumber": number, "endSequenceNumber": number, "batchSize": 1,
-                    "streamArn": kept["eventSourceARN"],
-                },
-                "payload": {"Records": [kept]},
-            });
-            std::fs::create_dir_all(&self.failed).unwrap();
-            std::fs::write(self.failed.join(number), document.to_string()).unwrap();
-            store.delete_quarantined(&record).await.unwrap();
+            let store = &self.stack.store;
+            eventually("quarantine", async || store.quarantined(&entity).await.unwrap().pop()).await;
         }
     }
 }
@@ -161,22 +135,11 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    fn start(stack: &Stack, failed: &Path, arguments: &[&str]) -> Self {
+    fn start(stack: &Stack, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
         command
             .args(["--endpoint-url", stack.dynamodb_endpoint(), "--table", &stack.table])
-            .args([
-                "console",
-                "--port",
-                "0",
-                "--no-open",
-                "--token",
-                TOKEN,
-                "--lag",
-                "1",
-                "--from",
-            ])
-            .arg(failed)
+            .args(["console", "--port", "0", "--no-open", "--token", TOKEN, "--lag", "1"])
             .args(arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

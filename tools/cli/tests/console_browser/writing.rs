@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     browser::Browser,
     checks,
-    data::{DELETED, GAP, ORDER, REDRIVABLE},
+    data::{DELETED, ORDER},
     keyboard::all_controls_are_reached,
     world::World,
 };
@@ -19,17 +19,12 @@ pub(crate) async fn without_permission_nothing_is_written(world: &World, browser
         "/entity?id=Order%232024-0118",
         "/restore?id=Order%232024-0117&version=1",
         "/undelete?id=Order%232024-0118",
-        "/redrive?source=0",
     ] {
         browser.go(&world.reading, path).await;
         browser.reads("read-only").await;
         assert!(browser.all("form[method=post]").await.is_empty(), "{path}");
     }
-    let before = (
-        world.items(ORDER).await,
-        world.items(DELETED).await,
-        world.items(REDRIVABLE).await,
-    );
+    let before = (world.items(ORDER).await, world.items(DELETED).await);
     // The page Health has a CSRF token, because an audit writes nothing.
     browser.go(&world.reading, "/health").await;
     let post = "const [path, fields, done] = arguments;
@@ -42,17 +37,11 @@ pub(crate) async fn without_permission_nothing_is_written(world: &World, browser
             json!({"id": ORDER, "version": "1", "expected": "4", "request": "r"}),
         ),
         ("/undelete", json!({"id": DELETED, "expected": "3", "request": "r"})),
-        ("/redrive", json!({"source": "0"})),
-        ("/repair", json!({"plan": "p"})),
     ] {
         let status = browser.async_script(post, vec![json!(path), fields]).await;
         assert_eq!(status, 403, "{path}");
     }
-    let after = (
-        world.items(ORDER).await,
-        world.items(DELETED).await,
-        world.items(REDRIVABLE).await,
-    );
+    let after = (world.items(ORDER).await, world.items(DELETED).await);
     assert_eq!(before, after);
 }
 
@@ -118,59 +107,4 @@ pub(crate) async fn a_deletion_is_undone(world: &World, browser: &Browser) {
     browser.go(&world.writing, "/entity?id=Order%232024-0118").await;
     browser.reads("History, versions 1 to 4 of 4").await;
     browser.does_not_read("Undelete").await;
-}
-
-pub(crate) async fn documents_are_redriven(world: &World, browser: &Browser) {
-    browser.enter(&world.writing).await;
-    browser.go(&world.writing, "/failures").await;
-    let name = format!("//article[contains(., \"{REDRIVABLE}\")]//h3/a");
-    browser.at(&name).await.click().await.unwrap();
-    browser.choose("Redrive…").await;
-    browser.reads("All records would be in history.").await;
-    checks::page(browser, "redrive-allowed").await;
-    assert!(!world.items(REDRIVABLE).await.contains_key("v2"));
-    browser.choose("Redrive").await;
-    browser.reads("All records are in history.").await;
-    checks::page(browser, "redriven").await;
-    let items = world.items(REDRIVABLE).await;
-    assert_eq!(items["v2"]["Pressure"], json!({"N": "6.8"}));
-    // A redrive of all documents keeps existing versions and reports malformed records.
-    browser.go(&world.writing, "/failures").await;
-    browser.choose("Redrive all documents…").await;
-    browser.reads("MalformedRecords").await;
-    browser.reads("There are no records to redrive.").await;
-    assert_eq!(world.items(REDRIVABLE).await, items);
-}
-
-pub(crate) async fn a_gap_is_repaired(world: &World, browser: &Browser) {
-    browser.enter(&world.writing).await;
-    browser.go(&world.writing, "/entity?id=Pump%2310").await;
-    browser.reads("missing").await;
-    browser.choose("Repair…").await;
-    planned(browser).await;
-    browser
-        .choose("Also search the table's stream for missing versions")
-        .await;
-    planned(browser).await;
-    browser.reads("1 step.").await;
-    checks::page(browser, "repair-allowed").await;
-    assert!(!world.items(GAP).await.contains_key("v2"));
-    browser.choose("Repair").await;
-    browser.reads("All findings are repaired.").await;
-    checks::page(browser, "repaired").await;
-    assert_eq!(world.items(GAP).await["v2"]["Pressure"], json!({"N": "6.8"}));
-    browser.go(&world.writing, "/entity?id=Pump%2310").await;
-    browser.reads("History, versions 1 to 3 of 3").await;
-    browser.does_not_read("missing").await;
-}
-
-async fn planned(browser: &Browser) {
-    let is_there = async || {
-        let state = browser.texts("#repair-state").await;
-        state
-            .first()
-            .is_some_and(|state| state != "The plan is being created.")
-            .then_some(())
-    };
-    testkit::wait::eventually("plan", is_there).await;
 }

@@ -1,4 +1,4 @@
-//! `vzero backfill`.
+//! `vzero admin backfill`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `vzero repair` while the stream is behind, and after a purge.
+//! `vzero admin repair` while the stream is behind, and after a purge.
 
 use std::{
     io::{BufRead as _, BufReader},

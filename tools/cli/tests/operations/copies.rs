@@ -243,7 +243,10 @@ fn a_layout_without_its_table_is_adopted_by_the_command_that_the_error_names() {
         let (code, _, stderr) = run(&table, &table.name, &["get", "E"]);
         assert_eq!(code, 2, "{stderr}");
         let history = store.history_table();
-        let command = format!("vzero --table {} table adopt --history-table {history}`", table.name);
+        let command = format!(
+            "vzero --table {} admin table adopt --history-table {history}`",
+            table.name
+        );
         assert!(stderr.contains(&command), "{stderr}");
         assert_eq!(adopt(&table, &table.name, history), (0, String::new()));
         assert_eq!(versions(&table, &table.name), [1]);
@@ -288,7 +291,7 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
 
     let next_store = of(&table, &table.name, Some(&next));
     let refused = claim(&table, &next_store).unwrap_err();
-    let arguments = ["table", "adopt", "--history-table", &next];
+    let arguments = ["admin", "table", "adopt", "--history-table", &next];
     let command = format!("vzero --table {} {}", table.name, arguments.join(" "));
     assert!(refused.to_string().contains(&command), "{refused}");
     let (code, lines, stderr) = run(&table, &table.name, &arguments);
@@ -379,7 +382,7 @@ fn a_layout_that_names_a_missing_history_table_is_replaced() {
         let next_store = of(&table, &table.name, Some(&next));
         let refused = claim(&table, &next_store).unwrap_err();
         assert!(matches!(refused, LayoutError::History { .. }), "{refused}");
-        let command = format!("vzero --table {} table adopt --history-table {next}", table.name);
+        let command = format!("vzero --table {} admin table adopt --history-table {next}", table.name);
         assert!(refused.to_string().contains(&command), "{refused}");
 
         let (code, lines, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &next]);

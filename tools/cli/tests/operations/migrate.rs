@@ -1,4 +1,4 @@
-//! `vzero migrate`: the history of a table with data is moved to its own table, while clients write and read.
+//! `vzero admin migrate`: the history of a table with data is moved to its own table, while clients write and read.
 
 use std::time::Duration;
 
@@ -162,7 +162,7 @@ fn a_killed_migration_resumes_while_clients_write_and_read() {
         ] {
             let ran = table.run(refused);
             assert_eq!(ran.code, 4, "{}", ran.stderr);
-            assert!(ran.stderr.contains("run `vzero migrate` first"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("run `vzero admin migrate` first"), "{}", ran.stderr);
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");

@@ -1,4 +1,4 @@
-//! `vzero prune` and `pin`.
+//! `vzero admin prune` and `pin`.
 
 use std::{path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `vzero purge`, and what redrive, repair and audit do with purged versions.
+//! `vzero admin purge`, and what redrive, repair and audit do with purged versions.
 
 use std::{
     fs,
@@ -204,7 +204,7 @@ fn a_repair_does_not_revive_a_purged_entity() {
     // A backup was restored into the table.
     table.put(purged);
     let lines = table.lines(&["repair", "E", "--lag", "0", "--yes", "--revive"], 4);
-    let expected = "the entity was purged; vzero purge deletes these versions";
+    let expected = "the entity was purged; vzero admin purge deletes these versions";
     assert_eq!(
         members(&lines[0], &["Finding", "Step", "Why"]),
         json!(["Orphan", "None", expected])

@@ -7,7 +7,7 @@ export class ReadError extends Error {
   }
 }
 
-/** The entity does not exist, or its tombstone has expired. */
+/** The entity does not exist. */
 export class EntityNotFound extends ReadError {
   constructor(readonly entity: string) {
     super(`${entity} does not exist`);
@@ -50,21 +50,21 @@ export class LimitReached extends ReadError {
   }
 }
 
-/** The latest item has no valid `Latest`: another program wrote it. `vzero repair` adds one. */
+/** The latest item has no valid `Latest`: another program wrote it. `vzero admin repair` adds one. */
 export class InvalidLatest extends ReadError {
   constructor(readonly entity: string) {
-    super(`the latest item of ${entity} has no valid Latest, which \`vzero repair\` adds`);
+    super(`the latest item of ${entity} has no valid Latest, which \`vzero admin repair\` adds`);
   }
 }
 
-/** The table has the layout of another one, which was copied with its items. `vzero table adopt` replaces it. */
+/** The table has the layout of another one, which was copied with its items. `vzero admin table adopt` replaces it. */
 export class CopiedTable extends ReadError {
   constructor(
     readonly table: string,
     /** Name of the other table, undefined if the layout has none. */
     readonly original: string | undefined,
   ) {
-    super(`the table ${table} has the layout of another table (${original}): see \`vzero table adopt --help\``);
+    super(`the table ${table} has the layout of another table (${original}): see \`vzero admin table adopt --help\``);
   }
 }
 

@@ -93,7 +93,7 @@ export class Table {
    */
   async latest(entity: string): Promise<Version> {
     const item = await this.#getFrom(this.name, entity, LATEST_KEY);
-    if (item === undefined || isExpired(item)) throw new EntityNotFound(entity);
+    if (item === undefined) throw new EntityNotFound(entity);
     return view(entity, counter(entity, item), item);
   }
 

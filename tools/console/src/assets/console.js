@@ -1,6 +1,6 @@
 "use strict";
 // Keyboard shortcuts: a letter opens a section, an arrow key the previous or next page. They are off in input fields.
-const SECTIONS = { e: "/", f: "/failures", h: "/health" };
+const SECTIONS = { e: "/", h: "/health" };
 
 function follow(rel) {
   const link = document.querySelector(`main a[rel="${rel}"]`);

@@ -210,10 +210,6 @@ impl History {
         Some(&row.details.as_ref()?.view)
     }
 
-    pub(super) fn has_gap(&self) -> bool {
-        self.rows.iter().any(|row| row.kind == Kind::Gap)
-    }
-
     pub(super) fn has_times(&self) -> bool {
         timeline::has_times(&self.marks())
     }

@@ -11,7 +11,6 @@ use operations::{
     audit::{SEGMENTS, segments},
     connection::Connection,
     error::OperationError,
-    repair::Findings,
 };
 use serde_json::{Value, json};
 use shared::{
@@ -148,7 +147,7 @@ impl Audit {
         let limiter = RateLimiter::new(meter, limits);
         let (connection, audit_limiter) = (connection.clone(), limiter.clone());
         let (target, stopped) = (Arc::clone(&report), Arc::clone(&stop));
-        drop(background::spawn(async move || {
+        background::spawn(async move || {
             let end = tokio::select! {
                 result = work(&connection, &store, &audit_limiter, lag, &target) => match result {
                     Ok(()) => End::Done,
@@ -157,7 +156,7 @@ impl Audit {
                 () = stopped.notified() => End::Stopped,
             };
             lock(&target).end.get_or_insert((time::now(), end));
-        }));
+        });
         *run = Some(Run { report, stop, limiter });
     }
 
@@ -174,19 +173,6 @@ impl Audit {
             report.read_units = run.limiter.consumed().read;
             report
         })
-    }
-
-    /// Returns the findings of the last audit, if it is complete.
-    pub(crate) fn findings(&self) -> Option<Findings> {
-        let report = self.report()?;
-        if !matches!(report.end, Some((_, End::Done))) {
-            return None;
-        }
-        let mut findings = Findings::new();
-        for (entity, finding) in report.findings {
-            findings.entry(entity).or_default().push(finding);
-        }
-        Some(findings)
     }
 }
 

@@ -18,11 +18,10 @@ use self::{
     sampler::{Point, Snapshot},
 };
 use super::{
-    address,
     app::App,
     page::{self, FormResponse, Section, View},
     query::Param,
-    time, value,
+    time,
 };
 use crate::error::PageError;
 
@@ -152,16 +151,15 @@ fn progress(app: &App, report: &Report) -> Markup {
 
 fn findings(report: &Report) -> Markup {
     let counts = report.counts();
-    let is_done = matches!(report.end, Some((_, End::Done)));
     html! {
         @if !counts.findings.is_empty() {
             h3 { "Findings" }
             dl.facts { @for (kind, count) in &counts.findings { dt { (kind) } dd { (count) } } }
-            @if is_done { p { a href="/repair?all=1" { "Preview a repair of all findings" } } }
+            p { code { "vzero admin repair --all --dry-run" } " shows how to repair them." }
             div #findings-table .scroll role="region" aria-label="Findings" tabindex="0" {
                 table {
                     caption { "Findings" }
-                    thead { tr { th scope="col" { "Finding" } th scope="col" { "Details" } th scope="col" { "Action" } } }
+                    thead { tr { th scope="col" { "Finding" } th scope="col" { "Details" } } }
                     tbody { @for (entity, one) in report.findings.iter().take(MAX_FINDINGS) { (finding(entity, one)) } }
                 }
             }
@@ -172,18 +170,10 @@ fn findings(report: &Report) -> Markup {
 }
 
 fn finding(entity: &EntityId, finding: &Finding) -> Markup {
-    let repair = address::of_entity("/repair", entity.as_str());
     html! {
         tr {
             th scope="row" class=[finding.is_wrong().then_some("bad")] { (finding.name()) }
             td { (page::members(&finding.to_json(entity), "Finding")) }
-            td {
-                @if finding.is_wrong() {
-                    a href=(repair) aria-label={ "Repair " (value::plain(entity.as_str())) } { "Repair…" }
-                } @else {
-                    span.muted { "None: the version arrived late" }
-                }
-            }
         }
     }
 }

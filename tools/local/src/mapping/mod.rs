@@ -23,7 +23,7 @@ pub mod lane;
 pub mod poll;
 pub mod position;
 pub mod record;
-pub mod replay;
+pub mod reporting;
 pub mod response;
 mod run;
 pub mod settings;

@@ -18,14 +18,11 @@ pub fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
         "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}",
         stack.dynamodb_endpoint(),
         stack.lambda.endpoint(),
-        stack.failures(),
+        stack.failed.display(),
         stack.logs.display(),
     );
     if let Some(console) = console {
         lines.extend(["\nconsole   ", console.url()]);
-    }
-    for (name, queue) in &stack.queues {
-        lines.extend(["\nqueue     ", &queue.url, "  (", name, ")"]);
     }
     lines
 }

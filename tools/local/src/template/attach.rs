@@ -249,12 +249,13 @@ mod tests {
         }
         let stream = json!({"Ref": "StreamArn"});
         let table = json!({"Fn::Select": [0, {"Fn::Split": ["/stream/", stream]}]});
-        let streams = json!({"Fn::Sub": ["${TableArn}/stream/*", {"TableArn": table}]});
+        let streams = json!({"Fn::Sub": ["${TableArn}/stream/*", {"TableArn": table.clone()}]});
         let expected = [
             (
                 "dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator",
                 stream,
             ),
+            ("dynamodb:DescribeTable", table),
             ("dynamodb:ListStreams", streams),
             (
                 "dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem",

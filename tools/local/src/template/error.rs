@@ -45,8 +45,6 @@ pub enum TemplateError {
     Rule(String, String),
     #[error("it does not have exactly one event of type DynamoDB")]
     Mappings,
-    #[error("it has several events of type SQS")]
-    Queues,
 }
 
 impl TemplateError {

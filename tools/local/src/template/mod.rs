@@ -1,15 +1,17 @@
 //! `template.yaml`: the only source of the stack's settings.
 
-pub mod alarms;
+#[cfg(test)]
+pub(crate) mod alarms;
 pub mod attach;
 mod error;
 mod parse;
 pub mod policies;
-pub mod queues;
 pub mod resolve;
 mod rules;
-mod yaml;
+pub mod yaml;
 
+#[cfg(test)]
+pub(crate) use self::parse::mapping_settings;
 pub use self::{
     error::TemplateError,
     parse::{ChangeStream, Function, Table, Template},

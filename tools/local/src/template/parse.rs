@@ -8,7 +8,6 @@ use shared::dynamodb::maintain::table_settings::TableSettings;
 
 use super::{
     error::{TemplateError, number, object},
-    queues::{self, Bucket, QueueEvent},
     resolve::{Resolver, text},
     rules, yaml,
 };
@@ -33,9 +32,6 @@ pub struct Template {
     pub stream_function: String,
     pub change_stream: ChangeStream,
     pub mapping: Settings,
-    pub queue: Option<QueueEvent>,
-    /// The on-failure destination, if there is one.
-    pub bucket: Option<Bucket>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,16 +96,6 @@ impl Template {
         let [(function, id, event)] = of_type("DynamoDB")[..] else {
             return Err(TemplateError::Mappings);
         };
-        let queue = match of_type("SQS")[..] {
-            [] => None,
-            [(function, id, event)] => {
-                let place = format!("{}.Events.{id}", function.logical_id);
-                let properties = object(event.get("Properties"), &place)?;
-                let queue = queues::event(&function.binary, properties, resources, &place, &resolver)?;
-                Some(queue)
-            }
-            _ => return Err(TemplateError::Queues),
-        };
         let place = format!("{}.Events.{id}", function.logical_id);
         let properties = object(event.get("Properties"), &place)?;
         let table = table_of(properties, resources, &place)?;
@@ -139,8 +125,6 @@ impl Template {
             stream_function: function.binary.clone(),
             change_stream,
             mapping,
-            bucket: queues::destination(properties, resources, &resolver)?,
-            queue,
             functions,
         })
     }
@@ -302,6 +286,14 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
     settings
         .checked()
         .map_err(|error| TemplateError::Settings(place.to_owned(), error))
+}
+
+/// Parses settings without functions and parameters.
+#[cfg(test)]
+pub(crate) fn mapping_settings(properties: &Map<String, Value>) -> Settings {
+    let document = Value::default();
+    let resolver = Resolver::new(&document, &[]).expect("no parameters");
+    mapping(properties, "settings", &resolver).expect("valid settings")
 }
 
 /// -1 means unlimited.

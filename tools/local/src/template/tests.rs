@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::retry::RetryMode;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use shared::{
@@ -29,7 +28,7 @@ fn edited(from: &str, to: &str) -> String {
     chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
 }
 
-/// `vzero table create` has the same settings in its code.
+/// `vzero admin table create` has the same settings in its code.
 #[test]
 fn the_table_has_the_settings_of_the_code() {
     let template = parse(&[]).unwrap();
@@ -79,21 +78,6 @@ fn the_projects_own_template() {
     assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
     assert_eq!(writer.environment["VERSION_DIGITS"], "1");
     assert_eq!(template.stream_function, "stream-fn");
-    let event = template.queue.unwrap();
-    assert_eq!(
-        (event.function.as_str(), event.queue.name.as_str()),
-        ("writer-fn", "Updates")
-    );
-    assert_eq!((event.batch_size, event.maximum_concurrency), (10, 20));
-    assert!(event.report_batch_item_failures);
-    assert_eq!(event.queue.attributes["VisibilityTimeout"], "180");
-    assert!(!event.queue.attributes.contains_key("RedrivePolicy"));
-    let (count, target) = event.queue.dead_letter_queue.unwrap();
-    assert_eq!((count, target.name.as_str()), (5, "UpdatesDeadLetterQueue"));
-    let bucket = template.bucket.unwrap();
-    assert_eq!(bucket.name, "failed-records-00000000-0000-4000-8000-000000000000");
-    assert_eq!(bucket.notifies.unwrap().name, "StreamDeadLetterQueue");
-    assert!(bucket.versioned);
     let mapping = template.mapping;
     assert_eq!(mapping.batch_size, 100);
     // Only the age limits retries: a throttle of minutes must not use them up.
@@ -124,12 +108,11 @@ fn the_filter_lets_only_new_images_of_the_latest_item_through() {
 
 #[test]
 fn parameters_are_overridden_within_their_bounds() {
-    let template = parse(&[("BatchSize", "7"), ("Ordering", "time")]).unwrap();
-    assert_eq!(template.mapping.batch_size, 7);
+    let template = parse(&[("Ordering", "time")]).unwrap();
     assert_eq!(template.functions[0].environment["ORDERING"], "time");
     for (name, value) in [
-        ("BatchSize", "0"),
-        ("BatchSize", "x"),
+        ("MaxAttempts", "0"),
+        ("MaxAttempts", "x"),
         ("VersionDigits", "21"),
         ("Ordering", "random"),
     ] {
@@ -142,72 +125,69 @@ fn parameters_are_overridden_within_their_bounds() {
 }
 
 #[test]
-fn settings_of_the_client_have_the_defaults_and_bounds_of_the_library() {
-    let template = parse(&[]).unwrap();
+fn attempts_have_the_default_and_the_bounds_of_the_library() {
+    let variables = |overrides: &[(&str, &str)]| {
+        let functions = parse(overrides)?.functions;
+        Ok::<_, String>(
+            functions
+                .into_iter()
+                .map(|function| function.environment["AWS_MAX_ATTEMPTS"].clone()),
+        )
+    };
     let defaults = ClientSettings::default();
-    let millis = |duration: Duration| duration.as_millis().to_string();
-    let (attempts, timeouts) = (ClientSettings::ATTEMPTS, ClientSettings::TIMEOUT_MILLIS);
-    for function in &template.functions {
-        assert!(Duration::from_millis(*timeouts.end()) < function.timeout);
-        for (variable, default) in [
-            ("AWS_RETRY_MODE", "standard".to_owned()),
-            ("AWS_MAX_ATTEMPTS", defaults.max_attempts.to_string()),
-            ("CONNECT_TIMEOUT_MS", millis(defaults.connect_timeout)),
-            ("READ_TIMEOUT_MS", millis(defaults.read_timeout)),
-            ("ATTEMPT_TIMEOUT_MS", millis(defaults.attempt_timeout)),
-            ("OPERATION_TIMEOUT_MS", millis(defaults.operation_timeout)),
-        ] {
-            assert_eq!(function.environment[variable], default, "{variable}");
-        }
+    assert!(
+        variables(&[])
+            .unwrap()
+            .all(|attempts| attempts == defaults.max_attempts.to_string())
+    );
+    let bounds = ClientSettings::ATTEMPTS;
+    for value in [bounds.start(), bounds.end()].map(u32::to_string) {
+        let mut attempts = variables(&[("MaxAttempts", &value)]).unwrap();
+        assert!(attempts.all(|attempts| attempts == value), "{value}");
     }
-    assert_eq!(defaults.retry_mode, RetryMode::Standard);
-    for (parameter, variable, bounds) in [
-        ("MaxAttempts", "AWS_MAX_ATTEMPTS", attempts),
-        ("ConnectTimeoutMs", "CONNECT_TIMEOUT_MS", timeouts.clone()),
-        ("ReadTimeoutMs", "READ_TIMEOUT_MS", timeouts.clone()),
-        ("AttemptTimeoutMs", "ATTEMPT_TIMEOUT_MS", timeouts.clone()),
-        ("OperationTimeoutMs", "OPERATION_TIMEOUT_MS", timeouts),
-    ] {
-        for value in [bounds.start(), bounds.end()].map(u64::to_string) {
-            let template = parse(&[(parameter, &value)]).unwrap();
-            let is_set = |function: &Function| function.environment[variable] == value;
-            assert!(template.functions.iter().all(is_set), "{parameter} {value}");
-        }
-        for value in [bounds.start() - 1, bounds.end() + 1] {
-            assert!(
-                parse(&[(parameter, &value.to_string())]).is_err(),
-                "{parameter} {value}"
-            );
-        }
+    for value in [bounds.start() - 1, bounds.end() + 1] {
+        assert!(variables(&[("MaxAttempts", &value.to_string())]).is_err(), "{value}");
     }
-    let adaptive = parse(&[("RetryMode", "adaptive")]).unwrap();
-    assert_eq!(adaptive.functions[0].environment["AWS_RETRY_MODE"], "adaptive");
-    assert!(parse(&[("RetryMode", "legacy")]).is_err());
+    let functions = parse(&[]).unwrap().functions;
+    assert!(
+        functions
+            .iter()
+            .all(|function| defaults.operation_timeout < function.timeout)
+    );
+}
+
+#[test]
+fn the_queue_of_updates_invokes_writer_fn() {
+    let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
+    let event = &resources["WriterFunction"]["Properties"]["Events"]["Updates"]["Properties"];
+    assert_eq!(event["Queue"], json!({"Fn::GetAtt": ["Updates", "Arn"]}));
+    assert_eq!(
+        (&event["BatchSize"], &event["ScalingConfig"]),
+        (&json!(10), &json!({"MaximumConcurrency": 20}))
+    );
+    assert_eq!(event["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+    let queue = &resources["Updates"]["Properties"];
+    assert_eq!(queue["VisibilityTimeout"], json!(180));
+    assert_eq!(queue["RedrivePolicy"]["maxReceiveCount"], json!(5));
+    let bucket = &resources["FailedRecords"]["Properties"];
+    assert_eq!(bucket["VersioningConfiguration"]["Status"], json!("Enabled"));
+    let notified = bucket.pointer("/NotificationConfiguration/QueueConfigurations/0/Queue");
+    assert_eq!(notified, Some(&json!({"Fn::GetAtt": ["StreamDeadLetterQueue", "Arn"]})));
 }
 
 #[test]
 fn markers_of_the_ledger_are_kept_longer_than_every_queue_keeps_messages() {
-    let ledger = |days: u64| parse(&[("Idempotency", "ledger"), ("LedgerTtlDays", &days.to_string())]);
-    let least = (1..=3650).find(|days| ledger(*days).is_ok()).unwrap();
-    assert!((least..=3650).all(|days| ledger(days).is_ok()));
-    let error = ledger(least - 1).unwrap_err();
-    let rule = "the parameters violate the rule MarkersOutliveMessages: LedgerTtlDays must be at least 15 with ";
-    assert!(error.starts_with(rule), "{error}");
-    // Other stacks have no markers.
-    assert!(parse(&[("LedgerTtlDays", "1")]).is_ok());
     let document = yaml::parse(TEMPLATE).unwrap();
     let resources = document["Resources"].as_object().unwrap();
     let queues: Vec<_> = (resources.values())
         .filter(|resource| resource["Type"] == "AWS::SQS::Queue")
         .collect();
     assert_eq!(queues.len(), 3);
+    let kept: u64 = Retention::default().to_string().parse().unwrap();
     for queue in queues {
         let retention = queue["Properties"]["MessageRetentionPeriod"].as_u64().unwrap();
-        assert!(retention < least * 86_400, "{queue}");
+        assert!(retention < kept * 86_400, "{queue}");
     }
-    let default = document["Parameters"]["LedgerTtlDays"]["Default"].as_u64().unwrap();
-    assert!(default >= least);
-    assert_eq!(Retention::default().to_string(), default.to_string());
 }
 
 #[test]
@@ -217,17 +197,12 @@ fn failure_documents_are_kept_longer_than_their_notifications() {
     let seconds = properties("StreamDeadLetterQueue")["MessageRetentionPeriod"]
         .as_u64()
         .unwrap();
-    let days = &document["Parameters"]["FailureDocumentDays"];
-    assert!(days["MinValue"].as_u64().unwrap() * 86_400 > seconds);
-    assert!(days["Default"].as_u64() >= days["MinValue"].as_u64());
-    let kept = |days: u64| parse(&[("FailureDocumentDays", &days.to_string())]);
-    assert!(kept(14).is_err() && kept(15).is_ok() && kept(3650).is_ok() && kept(3651).is_err());
     let rules = properties("FailedRecords")["LifecycleConfiguration"]["Rules"].clone();
     assert_eq!(
         rules,
         json!([
             {
-                "Id": "ExpireDocuments", "Status": "Enabled", "ExpirationInDays": {"Ref": "FailureDocumentDays"},
+                "Id": "ExpireDocuments", "Status": "Enabled", "ExpirationInDays": 365,
                 "NoncurrentVersionExpiration": {"NoncurrentDays": 30},
                 "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
             },
@@ -235,6 +210,7 @@ fn failure_documents_are_kept_longer_than_their_notifications() {
             {"Id": "RemoveDeleteMarkers", "Status": "Enabled", "ExpiredObjectDeleteMarker": true},
         ])
     );
+    assert!(rules[0]["ExpirationInDays"].as_u64().unwrap() * 86_400 > seconds);
 }
 
 #[test]
@@ -323,12 +299,12 @@ fn errors_name_their_cause() {
             "it does not have exactly one event of type DynamoDB",
         ),
         (
-            "BatchSize: !Ref BatchSize",
+            "BatchSize: 100",
             "BatchSize: !Ref Size",
             "there is no parameter or resource Size",
         ),
         (
-            "BatchSize: !Ref BatchSize",
+            "BatchSize: 100",
             "BatchSize: !Cidr x",
             "the local stack does not support Fn::Cidr",
         ),

@@ -5,7 +5,12 @@ use serde_json::{Map, Number, Value};
 
 use super::error::TemplateError;
 
-pub(super) fn parse(text: &str) -> Result<Value, TemplateError> {
+/// Parses a template.
+///
+/// # Errors
+///
+/// Returns [`TemplateError`] if the text is not one YAML document.
+pub fn parse(text: &str) -> Result<Value, TemplateError> {
     let documents = Yaml::load_from_str(text).map_err(TemplateError::Yaml)?;
     match documents.as_slice() {
         [document] => Ok(value(document)),

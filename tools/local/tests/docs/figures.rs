@@ -62,11 +62,18 @@ fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
 fn the_number_of_alarms_equals_that_of_the_template() {
     let count = |name: &str| file(name).matches("    Type: AWS::CloudWatch::Alarm\n").count();
     let alarms = row("docs/costs.md", "| [alarms]");
-    assert_eq!(alarms[1], count("template.yaml").to_string());
-    let words = ["seven", "eight", "nine", "ten"];
+    let of_monitoring = count("tools/monitoring/template.yaml");
+    assert_eq!(alarms[1], (count("template.yaml") + of_monitoring).to_string());
     let attach = file("tools/attach/template.yaml");
-    let word = words[count("tools/attach/template.yaml") - 7];
-    assert!(attach.contains(&format!("{word} alarms at 0.10 USD")), "{word}");
+    let of_writer = file("tools/monitoring/template.yaml");
+    let of_writer = of_writer
+        .matches("    Type: AWS::CloudWatch::Alarm\n    Condition: HasWriter\n")
+        .count();
+    let words = ["three", "four", "five", "six"];
+    let [of_attach, more] =
+        [count("tools/attach/template.yaml"), of_monitoring - of_writer].map(|count| words[count - 3]);
+    let costs = format!("{of_attach} alarms at 0.10 USD a\n# month, and with tools/monitoring {more} more");
+    assert!(attach.contains(&costs), "{costs}");
 }
 
 #[test]

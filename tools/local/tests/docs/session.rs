@@ -120,7 +120,8 @@ impl Session {
         write("run", "settle", SETTLE);
         write("parse", "aws", &parsing("aws-cli", "aws", CALL_CLOSED_PORT));
         write("parse", "sam", &parsing("sam", "sam", CALL_HELP));
-        write("parse", "cargo", &parsing("cargo-lambda", "cargo", CALL_HELP));
+        let cargo_lambda = parsing("cargo-lambda", "cargo", CALL_HELP);
+        write("parse", "cargo", &cargo_lambda.replace("#!/bin/bash\n", PARSE_RUN));
         write("parse", "rustup", &parsing("rustup", "rustup", CALL_HELP));
         // tools/check-modules runs it.
         write("parse", "cdk", &parsing("cdk", "cdk", CALL_HELP));
@@ -292,6 +293,11 @@ for try in {1..100}; do
 done
 echo "history is not complete" >&2
 exit 1
+"#;
+
+/// `cargo run` calls the built program, in place of a build of minutes.
+const PARSE_RUN: &str = r#"#!/bin/bash
+case "${1-}" in run) exec "${BASH_SOURCE%/*}/../run/cargo" "$@" --help >/dev/null ;; esac
 "#;
 
 const CARGO: &str = r#"#!/bin/bash

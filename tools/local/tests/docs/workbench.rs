@@ -79,8 +79,6 @@ async fn table() -> Vec<Value> {
         lambda_port: 0,
         data_dir: None,
         failed: None,
-        sqs_endpoint: None,
-        s3_endpoint: None,
         program: env!("CARGO_BIN_EXE_local").into(),
         bootstraps: BTreeMap::new(),
     })

@@ -5,7 +5,7 @@ mod operations;
 mod properties;
 mod records;
 
-use std::{collections::BTreeMap, sync::atomic::AtomicU64, time::Duration};
+use std::{sync::atomic::AtomicU64, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
@@ -14,7 +14,6 @@ use aws_sdk_dynamodb::{
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
-    config::Config,
     domain::{
         Item,
         attached::{AttachedTable, key},
@@ -61,26 +60,22 @@ impl Orders {
         }
     }
 
-    fn config(&self) -> Config {
-        let variables = BTreeMap::from([
-            ("TABLE_NAME", "Orders".to_owned()),
-            ("HISTORY_TABLE_NAME", self.database.table_name(HISTORY)),
-            ("ATTACHED_PARTITION_KEY", "customer".to_owned()),
-            ("ATTACHED_PARTITION_KEY_TYPE", "S".to_owned()),
-            ("ATTACHED_SORT_KEY", "no".to_owned()),
-            ("ATTACHED_SORT_KEY_TYPE", "N".to_owned()),
-            ("VERSION_ATTRIBUTE", "rev".to_owned()),
-            ("IGNORE_ATTRIBUTES", "seen, other".to_owned()),
-        ]);
-        Config::from_variables(|name| variables.get(name).cloned()).unwrap()
-    }
-
     fn table(&self) -> AttachedTable {
-        self.config().attached.unwrap()
+        let definition = json!({
+            "TableName": "Orders", "HistoryTable": self.database.table_name(HISTORY),
+            "KeySchema": [
+                {"AttributeName": "customer", "KeyType": "HASH"}, {"AttributeName": "no", "KeyType": "RANGE"},
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": "customer", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
+            ],
+            "VersionAttribute": "rev", "IgnoreAttributes": ["seen", "other"],
+        });
+        AttachedTable::parse(&definition.to_string()).unwrap()
     }
 
     fn writer(&self, client: Client) -> HistoryWriter {
-        HistoryWriter::new(client, &self.config())
+        HistoryWriter::attached(client, self.table())
     }
 
     fn store(&self) -> Store {

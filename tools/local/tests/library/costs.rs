@@ -89,7 +89,6 @@ async fn measured_idempotency_costs_match_the_documentation() {
                 recent => Idempotency::Recent(recent.strip_prefix("recent, ").unwrap().parse().unwrap()),
             },
             skip_unchanged: false,
-            tombstone_ttl: None,
         };
         let store = database.store(&format!("Idempotency{index}"), 1).await;
         let mut units = 0.0;

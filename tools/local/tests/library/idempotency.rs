@@ -29,7 +29,6 @@ fn recent(mode: WriteMode, window: u8) -> WriteOptions {
         mode,
         idempotency: Idempotency::Recent(Window::new(window).unwrap()),
         skip_unchanged: false,
-        tombstone_ttl: None,
     }
 }
 
@@ -38,7 +37,6 @@ fn ledger(mode: WriteMode) -> WriteOptions {
         mode,
         idempotency: Idempotency::Ledger(Retention::default()),
         skip_unchanged: false,
-        tombstone_ttl: None,
     }
 }
 

@@ -45,7 +45,6 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
                     mode,
                     idempotency,
                     skip_unchanged: false,
-                    tombstone_ttl: None,
                 };
                 let id = format!("{options:?}");
                 let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;

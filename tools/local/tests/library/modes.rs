@@ -82,7 +82,6 @@ proptest! {
                     mode,
                     idempotency,
                     skip_unchanged,
-                    tombstone_ttl: None,
                 };
                 let mut outcomes = Vec::new();
                 for (second, json) in (1..).zip(&updates) {

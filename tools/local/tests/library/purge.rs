@@ -67,8 +67,6 @@ fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2
         compression: store.compression(),
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
-        record_sender: true,
-        log_keys: false,
         client: ClientSettings::default(),
     };
     [

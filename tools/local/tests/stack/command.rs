@@ -155,8 +155,8 @@ fn each_error_is_one_line() {
             "the parameter VersionDigits does not allow 99".to_owned(),
         ),
         (
-            &["--parameter", "Idempotency=ledger", "--parameter", "LedgerTtlDays=14"],
-            "LedgerTtlDays must be at least 15 with Idempotency=ledger".to_owned(),
+            &["--parameter", "HistoryCompression=deflate"],
+            "HistoryCompression=deflate requires HistoryTable=own".to_owned(),
         ),
         (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
         (

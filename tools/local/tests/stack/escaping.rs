@@ -62,7 +62,6 @@ fn no_control_character_reaches_an_output() {
         &["--once", "--template", &nested],
         &["--once", "--dump", &dump],
         &["--once", "--data-dir", &hostile_name],
-        &["--once", "--sqs-endpoint", HOSTILE],
         &["--once", "--parameter", &format!("{HOSTILE}={HOSTILE}")],
         &["--once", "--parameter", HOSTILE],
         &["--once", "--timeout", HOSTILE],

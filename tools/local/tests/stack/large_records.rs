@@ -6,20 +6,10 @@ use aws_sdk_dynamodb::{config::timeout::TimeoutConfig, types::AttributeValue};
 use shared::{domain::entity::EntityId, dynamodb::Store};
 use testkit::endpoint::is_skipped;
 
-use crate::{
-    command::COMMAND,
-    support::{start_with, template},
-};
+use crate::{command::COMMAND, support::start};
 
 /// Numbers of an item. Each has 135 bytes in a record, and about 3 in the item.
 const NUMBERS: usize = 34_000;
-/// A build without optimizations needs seconds for each request with such an item.
-const PATIENT: [(&str, &str); 3] = [
-    ("ReadTimeoutMs", "25000"),
-    ("AttemptTimeoutMs", "25000"),
-    ("OperationTimeoutMs", "25000"),
-];
-
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Lambda invokes a function with up to 6 MB.
@@ -28,7 +18,7 @@ async fn a_record_of_more_than_4_mb_is_delivered() {
     if is_skipped("a_record_of_more_than_4_mb_is_delivered", COMMAND) {
         return;
     }
-    let stack = start_with(template(&PATIENT)).await;
+    let stack = start().await;
     let timeouts = TimeoutConfig::builder()
         .operation_timeout(TIMEOUT)
         .operation_attempt_timeout(TIMEOUT)

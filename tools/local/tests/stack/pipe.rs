@@ -69,7 +69,7 @@ async fn latest_items_or_version_items_become_events() {
         selected(&stack, "INSERT", &stack.table).await,
         [vec!["v0".to_owned()], versions.map(str::to_owned).to_vec()]
     );
-    // A change of a version item, such as by `vzero prune`, is no new version.
+    // A change of a version item, such as by `vzero admin prune`, is no new version.
     assert_eq!(
         selected(&stack, "MODIFY", &stack.table).await,
         [vec!["v0".to_owned()], Vec::new()]

@@ -114,11 +114,11 @@ fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
         .sum()
 }
 
-const TEMPLATE: &str = include_str!("../../../../template.yaml");
+const MONITORING: &str = include_str!("../../../monitoring/template.yaml");
 
 #[test]
 fn the_dashboard_shows_every_metric_and_no_other() {
-    let body = TEMPLATE.split("DashboardBody: !Sub\n        - |\n").nth(1).unwrap();
+    let body = MONITORING.split("DashboardBody: !Sub\n        - |\n").nth(1).unwrap();
     let body = body.split("        - Namespace:").next().unwrap();
     let body: Value = serde_json::from_str(body).unwrap();
     let mut shown = BTreeSet::new();
@@ -148,7 +148,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
             if fields[0] == "${Namespace}" {
                 assert_eq!(
                     (&fields[2], &fields[3], &fields[4]),
-                    (&json!("Service"), &json!("${AWS::StackName}"), &json!("Function"))
+                    (&json!("Service"), &json!("${StackName}"), &json!("Function"))
                 );
                 shown.insert((
                     fields[5].as_str().unwrap().to_owned(),
@@ -167,10 +167,10 @@ fn the_dashboard_shows_every_metric_and_no_other() {
 #[test]
 fn every_saved_query_is_documented() {
     let page = include_str!("../../../../docs/operations.md");
-    let definitions = TEMPLATE.split("Type: AWS::Logs::QueryDefinition").skip(1);
+    let definitions = MONITORING.split("Type: AWS::Logs::QueryDefinition").skip(1);
     let names = definitions.map(|definition| {
         definition
-            .split("${AWS::StackName}/")
+            .split("${StackName}/")
             .nth(1)
             .unwrap()
             .split('"')
@@ -184,7 +184,7 @@ fn every_saved_query_is_documented() {
     }
     let documented = Documented::read();
     // Queries use members that lines have.
-    for fields in TEMPLATE
+    for fields in MONITORING
         .split("        fields ")
         .skip(1)
         .map(|rest| rest.lines().next().unwrap())

@@ -14,8 +14,8 @@ const MAX_STACK_NAME: usize = 128;
 
 /// Returns the commands to build and deploy the stack, in the root of the repository. `None` if the table has no stream, or if the
 /// SAM CLI cannot read one of the names.
-pub fn commands(table: &AttachableTable, attached: &AttachedTable, class: Option<&str>) -> Option<Vec<String>> {
-    let parameters = parameters(table, attached, class)?;
+pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<String>> {
+    let parameters = parameters(table, attached)?;
     let parameters: Option<Vec<_>> = parameters
         .iter()
         .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(value)?))))
@@ -33,24 +33,14 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable, class: Option
 }
 
 /// Returns the parameters of the template that differ from their defaults. `None` if the table has no stream.
-fn parameters(table: &AttachableTable, attached: &AttachedTable, class: Option<&str>) -> Option<Vec<(String, String)>> {
+fn parameters(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<(&'static str, String)>> {
     let stream = table.stream.as_ref()?;
     let mut parameters = vec![
         ("TableName", attached.table().to_owned()),
         ("StreamArn", stream.arn.clone()),
     ];
-    for (key, names) in attached
-        .keys()
-        .zip([["PartitionKeyName", "PartitionKeyType"], ["SortKeyName", "SortKeyType"]])
-    {
-        parameters.push((names[0], key.name.clone()));
-        parameters.push((names[1], key.kind.to_string()));
-    }
     if attached.history_table() != format!("{}-history", attached.table()) {
         parameters.push(("HistoryTableName", attached.history_table().to_owned()));
-    }
-    if let Some(class) = class {
-        parameters.push(("HistoryTableClass", class.to_owned()));
     }
     if let Some(name) = attached.version_attribute() {
         parameters.push(("VersionAttribute", name.to_owned()));
@@ -65,19 +55,10 @@ fn parameters(table: &AttachableTable, attached: &AttachedTable, class: Option<&
         };
         parameters.push(("IgnoreAttributes", text));
     }
-    let mut parameters: Vec<_> = parameters
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    let patterns = attached.filter().map_or(&[][..], |filter| filter.patterns());
-    for (index, pattern) in patterns.iter().enumerate() {
-        let number = if index == 0 {
-            String::new()
-        } else {
-            (index + 1).to_string()
-        };
-        let pattern = json::parse(pattern).map_or_else(|_| pattern.clone(), |pattern| json_text(&pattern));
-        parameters.push((format!("Filter{number}"), pattern));
+    if let Some(filter) = attached.filter() {
+        let pattern = filter.pattern();
+        let pattern = json::parse(pattern).map_or_else(|_| pattern.to_owned(), |pattern| json_text(&pattern));
+        parameters.push(("Filter", pattern));
     }
     Some(parameters)
 }
@@ -153,50 +134,41 @@ fn stack_name(history: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
+    use aws_sdk_dynamodb::types::StreamViewType;
 
     use super::*;
     use crate::attach::{Options, definition, tests::table};
 
-    fn deploy(edit: impl FnOnce(&mut AttachableTable), options: &Options, class: Option<&str>) -> Option<String> {
+    fn deploy(edit: impl FnOnce(&mut AttachableTable), options: &Options) -> Option<String> {
         let mut table = table(Some(StreamViewType::NewAndOldImages));
         edit(&mut table);
         let (_, attached) = definition(&table, options).unwrap();
-        commands(&table, &attached, class).map(|mut commands| commands.remove(1))
+        commands(&table, &attached).map(|mut commands| commands.remove(1))
     }
 
     #[test]
     fn the_command_has_the_parameters_that_differ_from_their_defaults() {
         let start = "sam deploy --template-file .aws-sam/build/template.yaml --stack-name Orders-history --region eu-west-1 \
                      --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides TableName=Orders \
-                     StreamArn=arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123 \
-                     PartitionKeyName=customerId PartitionKeyType=S";
-        let sort_key = " SortKeyName=orderNo SortKeyType=N";
-        let plain = deploy(|_| {}, &Options::default(), None).unwrap();
-        assert_eq!(plain, format!("{start}{sort_key}"));
-        let single = deploy(|table| table.keys.truncate(1), &Options::default(), None).unwrap();
-        assert_eq!(single, start);
+                     StreamArn=arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
+        let plain = deploy(|_| {}, &Options::default()).unwrap();
+        assert_eq!(plain, start);
         let options = Options {
             history_table: Some("Log.1".to_owned()),
             version_attribute: Some("rev".to_owned()),
             ignored: vec!["seen".to_owned(), "by".to_owned()],
             filter: Some(json!({"status": ["open"]})),
         };
-        let full = deploy(|_| {}, &options, Some("STANDARD_INFREQUENT_ACCESS")).unwrap();
+        let full = deploy(|_| {}, &options).unwrap();
         let start = start.replace("Orders-history", "Log-1");
-        let filter = |name: &str, image: &str| {
-            format!(r#" '{name}="{{\"dynamodb\":{{\"{image}\":{{\"status\":{{\"S\":[\"open\"]}}}}}}}}"'"#)
-        };
+        let image = |image: &str| format!(r#"{{\"{image}\":{{\"status\":{{\"S\":[\"open\"]}}}}}}"#);
+        let (new, old) = (image("NewImage"), image("OldImage"));
+        let filter = format!(r#"'Filter="{{\"dynamodb\":{{\"$or\":[{new},{old}]}}}}"'"#);
         assert_eq!(
             full,
-            format!(
-                "{start}{sort_key} HistoryTableName=Log.1 HistoryTableClass=STANDARD_INFREQUENT_ACCESS VersionAttribute=rev \
-                 IgnoreAttributes=by,seen{}{}",
-                filter("Filter", "NewImage"),
-                filter("Filter2", "OldImage")
-            )
+            format!("{start} HistoryTableName=Log.1 VersionAttribute=rev IgnoreAttributes=by,seen {filter}")
         );
-        assert_eq!(deploy(|table| table.stream = None, &Options::default(), None), None);
+        assert_eq!(deploy(|table| table.stream = None, &Options::default()), None);
     }
 
     /// Returns the value that the SAM CLI 1.170 reads from a quoted one: a pair with a backslash is one character until the end
@@ -253,7 +225,7 @@ mod tests {
             version_attribute: Some(r"C:\".to_owned()),
             ..Options::default()
         };
-        assert_eq!(deploy(|_| {}, &options, None), None);
+        assert_eq!(deploy(|_| {}, &options), None);
     }
 
     #[test]
@@ -270,14 +242,12 @@ mod tests {
 
     #[test]
     fn the_shell_reads_each_word_that_was_passed() {
-        let hostile = |table: &mut AttachableTable| {
-            table.keys = vec![("it's \"the\" $(id)".to_owned(), ScalarAttributeType::B)];
-        };
         let options = Options {
+            version_attribute: Some("it's \"the\" $(id)".to_owned()),
             ignored: vec!["a,b".to_owned(), "last seen".to_owned()],
             ..Options::default()
         };
-        let command = deploy(hostile, &options, None).unwrap();
+        let command = deploy(|_| {}, &options).unwrap();
         let script = format!("sam() {{ for word in \"$@\"; do printf '%s\\n' \"$word\"; done; }}; {command}");
         let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         let printed = String::from_utf8(shell.stdout).unwrap();
@@ -291,8 +261,7 @@ mod tests {
             (name, read_by_sam(value).unwrap())
         });
         let expected = [
-            ("PartitionKeyName", "it's \"the\" $(id)"),
-            ("PartitionKeyType", "B"),
+            ("VersionAttribute", "it's \"the\" $(id)"),
             ("IgnoreAttributes", r#"["a,b","last seen"]"#),
         ];
         let expected = expected.map(|(name, value)| (name, value.to_owned()));

@@ -50,7 +50,7 @@ impl<'a> Resender<'a> {
     ) -> Result<(Tally, bool), OperationError> {
         let stays = |reason: &str| Ok((Tally::not_resent(&message.name(), reason), false));
         let Some(resend) = self.resend else {
-            return stays("it is an update, which only `vzero redrive` sends again");
+            return stays("it is an update, which only `vzero admin redrive` sends again");
         };
         let sent_at = message.sent_millis.and_then(iso);
         let origin = Origin {

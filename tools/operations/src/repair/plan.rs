@@ -284,12 +284,12 @@ fn left(entity: &EntityId, finding: &Finding, is_purged: bool, is_out_of_reach: 
         {
             OUT_OF_REACH
         }
-        Finding::Orphan { .. } if is_purged => "the entity was purged; vzero purge deletes these versions",
+        Finding::Orphan { .. } if is_purged => "the entity was purged; vzero admin purge deletes these versions",
         Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
         Finding::BelowFloor { .. } => {
             "the floor is too far above the versions: delete the item floor if it does not belong to the entity"
         }
-        Finding::Unpruned { .. } => "vzero prune removes them",
+        Finding::Unpruned { .. } => "vzero admin prune removes them",
         _ => "the latest item contains no valid version",
     };
     left["Step"] = json!("None");

@@ -90,6 +90,6 @@ fn stays(record: &QuarantinedRecord, why: &str, option: &str) -> Value {
     let id = record.entity.as_str();
     json!({
         "ID": id, "Step": "None", "Finding": "Quarantined", "SequenceNumber": record.number, "Version": record.version,
-        "Why": format!("{why}; vzero redrive {} {option} deletes it", argument(&format!("quarantine:{id}"))),
+        "Why": format!("{why}; vzero admin redrive {} {option} deletes it", argument(&format!("quarantine:{id}"))),
     })
 }

@@ -11,7 +11,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use dynoxide::Database;
 use local::mapping::{Counters, Environment, Identity, Mapping, filter::Filters};
 use serde_json::{Value, json};
-use shared::{clock::Deadline, config::Config, domain::attached, dynamodb::Store};
+use shared::{
+    clock::Deadline,
+    domain::attached::{self, AttachedTable},
+    dynamodb::Store,
+};
 use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -87,13 +91,9 @@ impl<'a> World<'a> {
         connector.open_stream(&stream_arn, schedule.settings.shards)?;
         let history = create(&connector, HISTORY, &["PK", "SK"], "NEW_IMAGE")?;
         connector.open_history(&history)?;
-        let config = config()?;
         let client = setup::dynamodb_client(&connector);
-        let table = config
-            .attached
-            .clone()
-            .ok_or(SimulationError::InvalidSetting("attached"))?;
-        let writer = HistoryWriter::new(client.clone(), &config).with_clock(clock.shifted(0));
+        let table = table()?;
+        let writer = HistoryWriter::attached(client.clone(), table.clone()).with_clock(clock.shifted(0));
         Ok(Self {
             schedule,
             function: StreamFunction::attached(
@@ -277,19 +277,13 @@ impl<'a> World<'a> {
     }
 }
 
-fn config() -> Result<Config, SimulationError> {
-    let variable = |name: &str| {
-        let value = match name {
-            "TABLE_NAME" => TABLE,
-            "HISTORY_TABLE_NAME" => HISTORY,
-            "ATTACHED_PARTITION_KEY" => KEY,
-            "ATTACHED_PARTITION_KEY_TYPE" => "S",
-            "IGNORE_ATTRIBUTES" => IGNORED,
-            _ => return None,
-        };
-        Some(value.to_owned())
-    };
-    Config::from_variables(variable).map_err(|_| SimulationError::InvalidSetting("attached"))
+fn table() -> Result<AttachedTable, SimulationError> {
+    let definition = json!({
+        "TableName": TABLE, "HistoryTable": HISTORY, "IgnoreAttributes": [IGNORED],
+        "KeySchema": [{"AttributeName": KEY, "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": KEY, "AttributeType": "S"}],
+    });
+    AttachedTable::parse(&definition.to_string()).map_err(|_| SimulationError::InvalidSetting("attached"))
 }
 
 /// Creates a table with a stream, and returns the ARN of the stream.

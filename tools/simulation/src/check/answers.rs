@@ -43,10 +43,6 @@ impl<'a> Check<'a> {
 
     fn is_correct(&self, answer: &Answer, update: &Update, entity: &Entity) -> Result<(), &'static str> {
         let settings = &self.schedule.settings;
-        if entity.is_restored_below {
-            // The versions after its expiry have numbers that others had before.
-            return Ok(());
-        }
         let created = |version: Option<u64>| {
             let is_it =
                 |image: &&Image| image.carries == update.id && version.is_none_or(|version| version == image.version);
@@ -66,7 +62,7 @@ impl<'a> Check<'a> {
         let had_to_skip = settings.skip_unchanged
             && created_now.is_some_and(|image| {
                 let mut states = entity.states_between(answer.from, image.index);
-                !entity.states.iter().any(State::expires) && states.all(|state| state.is_unchanged_by(update))
+                states.all(|state| state.is_unchanged_by(update))
             });
         // An operator who deletes v0 lets history begin again.
         let was_applied = entity.era == 0 && created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
@@ -74,10 +70,8 @@ impl<'a> Check<'a> {
             let mut images = entity.images.iter();
             images.any(|image| image.request == Some(&update.id) && image.index < answer.from)
         };
-        let at_some_time = |is_possible: &dyn Fn(&State) -> bool| {
-            let expires = entity.states.iter().any(State::expires);
-            expires || entity.states_between(answer.from, answer.to).any(is_possible)
-        };
+        let at_some_time =
+            |is_possible: &dyn Fn(&State) -> bool| entity.states_between(answer.from, answer.to).any(is_possible);
         let is_stale = || settings.by_time && at_some_time(&|state| state.is_later_than(update));
         let is_unchanged = || settings.skip_unchanged && at_some_time(&|state| state.is_unchanged_by(update));
         // A repair that raises the counter gives its number to the requests whose own numbers other versions have in history.

@@ -136,9 +136,6 @@ impl<'a> Check<'a> {
         let quarantined: HashSet<&str> = self.evidence.quarantined.iter().map(sequence_number).collect();
         let items = items_of(&self.evidence.items, name);
         let floor = floor(&items);
-        if entity.is_restored_below {
-            return;
-        }
         let is_marked = self.is_marked_as_purged(name);
         let before_recovery = |image: &&Image| image.version >= floor && image.index < self.evidence.recovered_from;
         for image in entity.images.iter().filter(before_recovery) {
@@ -196,13 +193,8 @@ impl<'a> Check<'a> {
             let floor = floor(&items);
             let has_manual_version = self.evidence.manual_versions.iter().any(|(key, _)| key == name);
             // Without a latest item, a redrive cannot tell which versions there were.
-            let has_expired = !items.contains_key(LATEST_KEY);
-            if entity.era > 0
-                || has_expired
-                || entity.is_restored_below
-                || has_manual_version
-                || self.is_marked_as_purged(name)
-            {
+            let has_latest = items.contains_key(LATEST_KEY);
+            if entity.era > 0 || !has_latest || has_manual_version || self.is_marked_as_purged(name) {
                 continue;
             }
             for image in entity.images.iter().filter(|image| image.version >= floor) {

@@ -87,9 +87,7 @@ impl Check<'_> {
             self.check_history(name, entity);
             self.check_pruned(name, entity);
             self.check_tombstones(name, entity);
-            if !entity.is_restored_below {
-                self.check_request_ids(name, &entity.images);
-            }
+            self.check_request_ids(name, &entity.images);
             self.check_times(name, &entity.images);
             self.check_times_of_clocks(name, &entity.images);
         }

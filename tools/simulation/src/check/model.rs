@@ -84,16 +84,9 @@ pub(super) struct State {
     pub(super) version: u64,
     /// Attributes without keys and bookkeeping.
     pub(super) attributes: Map<String, Value>,
-    /// Time at which it expires, in seconds.
-    expires: Option<u64>,
 }
 
 impl State {
-    /// Returns `true` if the latest item is a tombstone that expires.
-    pub(super) fn expires(&self) -> bool {
-        self.expires.is_some()
-    }
-
     /// Returns `true` if an update is older than the state.
     pub(super) fn is_later_than(&self, update: &Update) -> bool {
         let stored = self.attributes.get("Timestamp");
@@ -245,12 +238,10 @@ const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
 pub(super) struct Entity<'a> {
     pub(super) images: Vec<Image<'a>>,
     pub(super) states: Vec<State>,
-    /// Number of times that the latest item was deleted, except after its expiry.
-    pub(super) era: usize,
     /// Number of times that the latest item was deleted.
+    pub(super) era: usize,
+    /// Number of times that the latest item was deleted, or replaced by one without recent requests.
     deletions: usize,
-    /// `true` if an expired latest item was restored while its last versions were missing.
-    pub(super) is_restored_below: bool,
     /// Index of the record of the last deletion by an operator's command.
     pub(super) purged_until: Option<usize>,
 }
@@ -262,7 +253,6 @@ impl Default for Entity<'_> {
             states: vec![State::default()],
             era: 0,
             deletions: 0,
-            is_restored_below: false,
             purged_until: None,
         }
     }
@@ -279,41 +269,14 @@ impl Entity<'_> {
 }
 
 impl Entity<'_> {
-    /// Returns `true` if a record is that of an expired tombstone that was restored. The writer also restores one that an operator
-    /// has deleted.
-    fn is_restored(&self, written: &Written, number: Option<u64>, version: u64) -> bool {
-        let (record, image) = (&written.record, &written.record["dynamodb"]["NewImage"]);
-        // A restored item keeps its time.
-        let (request, micros) = (text(image, "/RequestId/S"), text(image, "/RecordedAt/S"));
-        let micros = micros.strip_suffix("000Z").unwrap_or(micros);
-        let is_known = |version| {
-            let mut images = self.images.iter().filter(|known| Some(known.version) == version);
-            images.any(|known| known.carries == request && known.recorded_at().starts_with(micros))
-        };
-        let by_writer = matches!(written.author, Author::Writer(_));
-        text(record, "/eventName") == "INSERT"
-            && image["Deleted"]["BOOL"] == true
-            && match version {
-                0 => by_writer && (number > Some(1) || is_known(number)),
-                version => number == Some(version) && (!by_writer || is_known(number)),
-            }
-    }
-
     /// Notes that the latest item was deleted.
     fn remove(&mut self, written: &Written, index: usize, state: &mut State) {
-        let expired = written.record.get("userIdentity").is_some();
         self.deletions += 1;
-        // The update after an expiry goes on counting.
-        if !expired {
-            self.era += 1;
-            state.version = 0;
-        }
+        self.era += 1;
         if written.author == Author::Operator {
             self.purged_until = Some(index);
         }
-        state.attributes = Map::new();
-        // The next update treats it as absent.
-        state.expires = expired.then_some(0);
+        (state.version, state.attributes) = (0, Map::new());
     }
 }
 
@@ -361,11 +324,7 @@ impl<'a> Check<'a> {
                 entity.states.push(state);
                 continue;
             }
-            let is_restored = entity.is_restored(written, number, state.version);
-            let Some(number) = number.filter(|_| !is_restored) else {
-                if let Some(number) = number {
-                    (state.version, state.expires) = (number, Some(0));
-                }
+            let Some(number) = number else {
                 state.attributes = plain;
                 entity.states.push(state);
                 continue;
@@ -377,20 +336,7 @@ impl<'a> Check<'a> {
             let is_replaced = text(record, "/eventName") == "MODIFY" && image.get("OtherValue").is_none();
             let is_put = written.author == Author::Other && (is_replaced || text(record, "/eventName") == "INSERT");
             let request = (is_own && !by_operator).then(|| text(image, "/RequestId/S"));
-            let mut version = state.version + 1;
-            let is_missing =
-                |image: &Image| self.kept.iter().any(|kept| kept == image.number) || self.is_lost(image.number);
-            if state.expires == Some(0) && number < version && entity.images.iter().any(is_missing) {
-                entity.is_restored_below = true;
-                if entity.is_restored(written, Some(number), number) {
-                    // It was restored from the newest version in history.
-                    (state.version, state.attributes) = (number, plain);
-                    entity.states.push(state);
-                    continue;
-                }
-                // There is no version in history.
-                version = number;
-            }
+            let version = state.version + 1;
             if by_operator {
                 self.check_restored(name, entity, written, &state.attributes);
                 self.check_counter(name, entity, written, (state.version, number));
@@ -424,7 +370,6 @@ impl<'a> Check<'a> {
                 let (actual, expected) = (json!(plain), json!(state.attributes));
                 self.add(2, format!("{name} v{version}: v0 is {actual} instead of {expected}"));
             }
-            state.expires = text(image, "/TTL/N").parse().ok();
             entity.images.push(Image {
                 number: sequence_number(record),
                 index,
@@ -502,10 +447,6 @@ impl<'a> Check<'a> {
                 format!("{version}: it was written in the delivery of another update"),
             );
         }
-        let has_expired = |expires| created(record).is_some_and(|created| expires <= created);
-        if state.expires.is_some_and(has_expired) {
-            state.attributes = Map::new();
-        }
         if self.schedule.settings.by_time && state.is_later_than(update) {
             self.add(2, format!("{version}: an older update replaced a newer one"));
         }
@@ -513,7 +454,7 @@ impl<'a> Check<'a> {
             version: state.version - 1,
             ..before
         };
-        if expected.expires.is_none() && expected.conflicts_with(update) {
+        if expected.conflicts_with(update) {
             let before = expected.version;
             self.add(
                 2,

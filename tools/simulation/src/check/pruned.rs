@@ -41,7 +41,7 @@ impl Check<'_> {
     /// 1: No record stores a pruned version again.
     pub(super) fn check_pruned(&mut self, name: &str, entity: &Entity) {
         // A later entity with the same key has its own versions.
-        if entity.era > 0 || entity.is_restored_below || self.is_marked_as_purged(name) {
+        if entity.era > 0 || self.is_marked_as_purged(name) {
             return;
         }
         let items = &self.evidence.recovery.items;

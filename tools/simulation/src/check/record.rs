@@ -70,9 +70,6 @@ pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
     let mut item = plain(image);
     item.insert("PK".to_owned(), image["PK"].clone());
     item.insert("SK".to_owned(), json!({"S": key}));
-    if let Some(expires) = image.get("TTL").filter(|_| image["Deleted"]["BOOL"] == true) {
-        item.insert("TombstoneExpires".to_owned(), expires.clone());
-    }
     let of_writer: &[_] = if is_own { &["RequestPayload", "Sender"] } else { &[] };
     for name in ["V0Id", "RecordedSince"].iter().chain(of_writer) {
         if let Some(value) = image.get(*name) {

@@ -155,7 +155,7 @@ fn time(steps: &mut Steps, updates: &[Update], settings: &Settings) {
             steps.add(26 * HOUR, kind);
         }
     }
-    if settings.tombstone_days.is_some() || settings.window.is_none() && steps.one_in(4) {
+    if settings.window.is_none() && steps.one_in(4) {
         let from = pick(steps.rng, &[2 * DAY, 2 * DAY, 30 * DAY]);
         steps.add(from, StepKind::Expire);
         for _ in 0..2 {

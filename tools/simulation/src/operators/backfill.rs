@@ -1,4 +1,4 @@
-//! `vzero backfill --yes`.
+//! `vzero admin backfill --yes`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Functions, `vzero --table COPY prune` and `purge --yes` on a table that was restored from a backup of the versioned table.
+//! Functions, `vzero --table COPY admin prune` and `purge --yes` on a table that was restored from a backup of the versioned table.
 
 use std::time::Duration;
 

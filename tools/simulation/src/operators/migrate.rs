@@ -1,4 +1,4 @@
-//! `vzero migrate`, and the adoption of a table.
+//! `vzero admin migrate`, and the adoption of a table.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use shared::dynamodb::maintain::rate_limit::Limits;
 use super::{Operators, result::OperatorResult};
 
 impl Operators {
-    /// `vzero table adopt --history-table`.
+    /// `vzero admin table adopt --history-table`.
     pub(crate) async fn adopt(&self, history: &str) -> OperatorResult {
         self.run(async |printed| {
             let adopted = self.connection().store.adopt_table(Some(history), None).await;
@@ -23,7 +23,7 @@ impl Operators {
         .await
     }
 
-    /// `vzero migrate --wait`.
+    /// `vzero admin migrate --wait`.
     pub(crate) async fn migrate(&self, wait: Duration) -> OperatorResult {
         self.run(async |printed| {
             let checkpoint = self.checkpoint("migrate");

@@ -1,4 +1,4 @@
-//! `vzero pin`.
+//! `vzero admin pin`.
 
 use operations::error::OperationError;
 use serde_json::json;

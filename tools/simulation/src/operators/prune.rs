@@ -1,4 +1,4 @@
-//! `vzero prune`.
+//! `vzero admin prune`.
 
 use operations::{
     error::OperationError,
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Operators, result::OperatorResult};
 
 impl Operators {
-    /// `vzero prune ID`.
+    /// `vzero admin prune ID`.
     pub(crate) async fn prune(&self, entity: &str, options: Options) -> OperatorResult {
         self.run(async |printed| {
             let pace = self.pace();
@@ -26,7 +26,7 @@ impl Operators {
         .await
     }
 
-    /// `vzero prune --all`.
+    /// `vzero admin prune --all`.
     pub(crate) async fn prune_table(&self, options: Options) -> OperatorResult {
         self.run(async |printed| {
             let checkpoint = self.checkpoint("prune");

@@ -1,4 +1,4 @@
-//! `vzero purge --yes`.
+//! `vzero admin purge --yes`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Operators, result::OperatorResult};
 
 impl Operators {
-    /// `vzero purge ID --wait`.
+    /// `vzero admin purge ID --wait`.
     pub(crate) async fn purge_with(&self, entity: &str, wait: Duration) -> OperatorResult {
         self.run(async |printed| {
             let mut purge = Purge::of(&self.connection().store, entity).await?;

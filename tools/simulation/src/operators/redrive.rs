@@ -1,4 +1,4 @@
-//! `vzero redrive`.
+//! `vzero admin redrive`.
 
 use operations::{
     error::OperationError,

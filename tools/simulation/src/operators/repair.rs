@@ -1,4 +1,4 @@
-//! `vzero repair --yes`.
+//! `vzero admin repair --yes`.
 
 use std::time::Duration;
 

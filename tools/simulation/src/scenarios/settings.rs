@@ -2,7 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use local::{mapping::settings::Settings, template::Template};
+use local::{
+    mapping::settings::Settings,
+    template::{Template, yaml},
+};
+use serde_json::Value;
 use shared::{config::Config, dynamodb::client::ClientSettings};
 
 use crate::{error::SimulationError, schedule::TABLE};
@@ -23,7 +27,8 @@ impl Stack {
     /// Reads the template with the defaults of its parameters.
     pub(super) fn read() -> Result<Self, SimulationError> {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        let template = Template::read(path, &[]).map_err(|_| SimulationError::Template)?;
+        let text = std::fs::read_to_string(path).map_err(|_| SimulationError::Template)?;
+        let template = Template::parse(&text, &[]).map_err(|_| SimulationError::Template)?;
         let function = |binary: &str| {
             let mut functions = template.functions.iter();
             let function = functions.find(|function| function.binary == binary);
@@ -34,17 +39,18 @@ impl Stack {
             "TABLE_NAME" => Some(TABLE.to_owned()),
             _ => writer.environment.get(name).cloned(),
         });
-        let queue = template.queue.ok_or(SimulationError::Template)?.queue;
-        let visibility = queue.attributes.get("VisibilityTimeout");
-        let visibility = visibility.and_then(|seconds| seconds.parse().ok());
-        let (max_receives, _) = queue.dead_letter_queue.ok_or(SimulationError::Template)?;
+        let document = yaml::parse(&text).map_err(|_| SimulationError::Template)?;
+        let queue = |property: &str| {
+            let value = document.pointer(&format!("/Resources/Updates/Properties/{property}"));
+            value.and_then(Value::as_u64).ok_or(SimulationError::Template)
+        };
         Ok(Self {
             config: config.map_err(|_| SimulationError::Template)?,
             writer_timeout: writer.timeout,
             stream_timeout: stream.timeout,
             mapping: template.mapping,
-            visibility_timeout: Duration::from_secs(visibility.ok_or(SimulationError::Template)?),
-            max_receives,
+            visibility_timeout: Duration::from_secs(queue("VisibilityTimeout")?),
+            max_receives: queue("RedrivePolicy/maxReceiveCount")?,
         })
     }
 

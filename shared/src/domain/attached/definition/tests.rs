@@ -50,7 +50,7 @@ fn a_definition_is_the_json_of_create_table() {
     assert_eq!(table.ignored().iter().collect::<Vec<_>>(), ["a,b", "lastSeen"]);
     // The filter knows that the attribute is a key.
     let pattern = r#"{"dynamodb":{"Keys":{"status":{"S":[{"prefix":"open"}]}}}}"#;
-    assert_eq!(table.filter().unwrap().patterns(), [pattern]);
+    assert_eq!(table.filter().unwrap().pattern(), pattern);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use shared::{
 use crate::{
     error::CliError,
     output::{self, Output},
-    plan::attached::{self as cost, HistoryClass},
+    plan::attached as cost,
 };
 use report::Report;
 
@@ -42,9 +42,6 @@ pub(crate) struct Attach {
     /// Name of the history table [default: TABLE-history]
     #[arg(long, value_name = "NAME")]
     history_table: Option<String>,
-    /// Table class of the history table [default: standard]
-    #[arg(long, value_enum, value_name = "CLASS", conflicts_with = "check")]
-    history_class: Option<HistoryClass>,
     /// Attribute in which the writers keep a version number of their own
     #[arg(long, value_name = "NAME", conflicts_with = "check")]
     version_attribute: Option<String>,
@@ -121,8 +118,7 @@ impl Attach {
             })
             .ok();
         let required = attach::required_changes(&table);
-        let class = self.history_class.map(class_name);
-        let deploy = attach::deploy::commands(&table, &attached, class).filter(|_| required.is_empty());
+        let deploy = attach::deploy::commands(&table, &attached).filter(|_| required.is_empty());
         if required.is_empty() && deploy.is_none() {
             notes.push(
                 "the SAM CLI cannot read a name with a backslash before a quote or at its end: deploy the template with other tools"
@@ -134,7 +130,7 @@ impl Attach {
             definition: &definition,
             attached: &attached,
             rate,
-            cost: rate.map(|rate| self.cost(&table, rate)),
+            cost: rate.map(|rate| cost_of(&table, rate)),
             required: &required,
             notes: &notes,
             readers: attach::readers_command(&table),
@@ -171,11 +167,6 @@ impl Attach {
         Ok(units / cost::write_units(item_bytes(table)))
     }
 
-    fn cost(&self, table: &AttachableTable, changes_per_second: f64) -> Value {
-        let class = self.history_class.unwrap_or(HistoryClass::Standard);
-        cost::monthly_cost(changes_per_second, item_bytes(table), class)
-    }
-
     async fn check(&self, connection: &Connection, table: &AttachedTable, output: &Output) -> Result<(), CliError> {
         let lag = Duration::from_secs(self.lag);
         let waiting = |different| {
@@ -206,12 +197,8 @@ impl Attach {
     }
 }
 
-/// Returns the name of the class in AWS.
-fn class_name(class: HistoryClass) -> &'static str {
-    match class {
-        HistoryClass::Standard => "STANDARD",
-        HistoryClass::InfrequentAccess => "STANDARD_INFREQUENT_ACCESS",
-    }
+fn cost_of(table: &AttachableTable, changes_per_second: f64) -> Value {
+    cost::monthly_cost(changes_per_second, item_bytes(table))
 }
 
 /// Returns the average size of an item.

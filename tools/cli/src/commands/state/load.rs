@@ -1,4 +1,4 @@
-//! `vzero state load`: parses the whole file, then stores its states.
+//! `vzero admin state load`: parses the whole file, then stores its states.
 
 use std::{fmt, path::PathBuf};
 
@@ -20,8 +20,8 @@ pub(crate) struct Load {
 }
 
 const HELP: &str = r#"Examples:
-  vzero state load states.jsonl
-  vzero state list Equipment#1 --output json | vzero --table Copy state load -
+  vzero admin state load states.jsonl
+  vzero admin state list Equipment#1 --output json | vzero --table Copy admin state load -
 Each object is a state: {"ID": "Equipment#1", "Time": "2023-10-03T12:32:00", "State": "NORMAL"},
 or an item with its keys: {"PK": "Equipment#1", "SK": "2023-10-03T12:32:00", "State": "NORMAL"}.
 The file is checked before the first write: one invalid object, or two objects with the same key, and nothing is stored.

@@ -6,7 +6,7 @@ class ReadError(Exception):
 
 
 class EntityNotFound(ReadError):
-    """The entity does not exist, or its tombstone has expired."""
+    """The entity does not exist."""
 
     def __init__(self, entity: str) -> None:
         super().__init__(f"{entity} does not exist")
@@ -52,21 +52,21 @@ class LimitReached(ReadError):
 
 
 class InvalidLatest(ReadError):
-    """The latest item has no valid `Latest`: another program wrote it. `vzero repair` adds one."""
+    """The latest item has no valid `Latest`: another program wrote it. `vzero admin repair` adds one."""
 
     def __init__(self, entity: str) -> None:
-        super().__init__(f"the latest item of {entity} has no valid Latest, which `vzero repair` adds")
+        super().__init__(f"the latest item of {entity} has no valid Latest, which `vzero admin repair` adds")
         self.entity = entity
 
 
 class CopiedTable(ReadError):
-    """The table has the layout of another one, which was copied with its items. `vzero table adopt` replaces it.
+    """The table has the layout of another one, which was copied with its items. `vzero admin table adopt` replaces it.
 
     `original` is the name of the other table, None if the layout has none.
     """
 
     def __init__(self, table: str, original: str | None) -> None:
-        super().__init__(f"the table {table} has the layout of another table ({original}): see `vzero table adopt --help`")
+        super().__init__(f"the table {table} has the layout of another table ({original}): see `vzero admin table adopt --help`")
         self.table = table
         self.original = original
 

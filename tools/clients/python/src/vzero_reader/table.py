@@ -61,7 +61,7 @@ class Table:
     def latest(self, entity: str) -> Version:
         """Reads the latest version, which can be a tombstone. Raises EntityNotFound, InvalidLatest."""
         item = self._get_from(self.name, entity, LATEST_KEY)
-        if item is None or is_expired(item):
+        if item is None:
             raise EntityNotFound(entity)
         return Version.of(entity, _counter(entity, item), item)
 

@@ -27,7 +27,7 @@ _OF_VERSION = {
     "Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId", "RequestPayload",
 }  # fmt: skip
 BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
-    "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "TombstoneExpires", "Pinned",
+    "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned",
 }  # fmt: skip
 # Attributes of a latest item that is a tombstone and are not state. Its state is in `TombstoneState`.
 _OF_TOMBSTONE = BOOKKEEPING | {"Time", "Timestamp"}

@@ -1,7 +1,6 @@
 //! Failure documents beside the deliveries, and request ids.
 
 use super::*;
-use crate::mapping::replay::{Scenario, replay};
 
 #[tokio::test(start_paused = true)]
 async fn records_whose_document_cannot_be_stored_are_dropped() {
@@ -71,34 +70,6 @@ async fn a_retry_has_the_request_id_of_its_set() {
     let context = &result.documents[0].body["requestContext"];
     assert_eq!(context["requestId"], "request-4");
     assert_eq!(result.result, LastProcessingResult::Ok);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_age_document_of_a_tried_set_has_its_tries_and_request() {
-    let scenario = r#"{
-        "settings": {"MaximumRecordAgeInSeconds": 60}, "destination": "s3", "function": "raise",
-        "records": [{"age": 100}, {"age": 58, "bad": true}, {}]
-    }"#;
-    let replayed = replay(&Scenario::parse(scenario).unwrap()).await.unwrap();
-    let [old, tried] = replayed.documents.as_slice() else {
-        panic!()
-    };
-    let tries = |request: &str| replayed.invocations.iter().filter(|one| one.request == request).count();
-    assert_eq!((old.records.as_slice(), old.approximate_invoke_count), (&[0][..], 1));
-    assert_eq!(tries(&old.request), 0, "a request id of no invocation");
-    assert_eq!(tried.records, [1]);
-    assert_eq!(
-        u64::try_from(tries(&tried.request)).unwrap(),
-        tried.approximate_invoke_count
-    );
-    assert!(tried.approximate_invoke_count > 1);
-    for document in &replayed.documents {
-        assert_eq!(document.condition, "RecordAgeExceeded");
-        assert!(document.body.get("responseContext").is_none());
-    }
-    // The rest is a new set.
-    let last = replayed.invocations.last().unwrap();
-    assert_eq!((last.records.as_slice(), tries(&last.request)), (&[2][..], 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,7 +83,10 @@ impl Source for FakeSource {
         let records = self.find(shard);
         let index = match position {
             Position::TrimHorizon => 0,
-            Position::Latest => records.len(),
+            Position::Latest => match self.in_time {
+                Some(began) => records.partition_point(|record| record.created() <= START + began.elapsed()),
+                None => records.len(),
+            },
             Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
         };
         Ok(format!("{shard} {index}"))

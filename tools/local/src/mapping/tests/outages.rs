@@ -16,6 +16,7 @@ use crate::template::{
         Monitoring, Values,
         faults::{FAILED, ITERATOR_AGE, Of, POLLED, VISIBLE, metric},
     },
+    yaml,
 };
 
 const TEMPLATE: &str = include_str!("../../../../../template.yaml");
@@ -135,7 +136,7 @@ impl Outage {
             add(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", moved, 1);
             (moved..=last).for_each(|minute| add(Of::StreamDeadLetterQueue, VISIBLE, minute, 1));
         }
-        let monitoring = Monitoring::parse(TEMPLATE, &[]).unwrap();
+        let monitoring = Monitoring::of(TEMPLATE, &[]);
         let mut fired = BTreeSet::new();
         let mut alarms = Vec::new();
         for minute in 0..=last {
@@ -201,9 +202,9 @@ async fn a_number_of_retries_is_used_up_by_a_short_outage() {
 /// The times of updates in `docs/reliability.md`.
 #[test]
 fn a_message_is_received_five_times_in_fifteen_minutes() {
-    let queue = Template::parse(TEMPLATE, &[]).unwrap().queue.unwrap().queue;
-    let visibility: u64 = queue.attributes["VisibilityTimeout"].parse().unwrap();
-    let (receives, _) = queue.dead_letter_queue.unwrap();
+    let queue = yaml::parse(TEMPLATE).unwrap()["Resources"]["Updates"]["Properties"].clone();
+    let visibility = queue["VisibilityTimeout"].as_u64().unwrap();
+    let receives = queue["RedrivePolicy"]["maxReceiveCount"].as_u64().unwrap();
     assert_eq!(receives * visibility, 15 * 60);
     assert!(RELIABILITY.contains("after 15 minutes, the message moves to the dead-letter queue"));
 }

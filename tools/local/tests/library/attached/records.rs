@@ -251,7 +251,7 @@ fn the_mapping_applies_the_patterns_of_a_filter() {
         "Filter": {"customer": [{"prefix": "c"}], "no": [0, 1.0], "state": [{"anything-but": 3}]},
     });
     let table = AttachedTable::parse(&definition.to_string()).unwrap();
-    let filters = Filters::parse(table.filter().unwrap().patterns().iter().map(String::as_str)).unwrap();
+    let filters = Filters::parse([table.filter().unwrap().pattern()]).unwrap();
     for (item, old, new, expected) in [
         (0, None, Some(1), true),
         (1, Some(1), Some(2), true),

@@ -71,7 +71,7 @@ fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
 fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
     let settings = &mut schedule.settings;
     (settings.by_time, settings.skip_unchanged) = (false, false);
-    (settings.startup, settings.tombstone_days) = (0, None);
+    settings.startup = 0;
     settings.maximum_retry_attempts = None;
     settings.maximum_record_age = None;
     let attributes = pick(rng, &[2, ATTRIBUTES]);

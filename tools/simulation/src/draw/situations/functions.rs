@@ -12,15 +12,12 @@ use crate::{
 };
 
 const SECOND: u64 = 1000;
-const DAY: u64 = 24 * 3600 * SECOND;
 /// Time after which an audit reads what it found again.
 const LAG: u64 = 60 * SECOND;
 
 pub(super) const SITUATIONS: &[Situation] = &[
     clocks_behind,
     greatest_version,
-    expired_tombstone,
-    restored_tombstone,
     unchanged,
     unresponsive_table,
     late_history,
@@ -98,39 +95,6 @@ fn greatest_version(rng: &mut Rng, schedule: &mut Schedule) {
         let update = schedule.update("e0", Origin::Client, json!({"A": number}));
         schedule.step(number * SECOND, 0, StepKind::Direct { update });
     }
-}
-
-/// An update follows a tombstone that has expired, and that DynamoDB has not deleted yet.
-fn expired_tombstone(rng: &mut Rng, schedule: &mut Schedule) {
-    write_by_update(rng, schedule, &[1, 10]);
-    schedule.settings.tombstone_days = Some(1);
-    let deletion = schedule.update("e0", Origin::Client, json!({"A": 1, "B": 1, "Deleted": true}));
-    schedule.step(0, 0, StepKind::Direct { update: deletion });
-    let update = schedule.update("e0", Origin::Client, json!({"A": rng.u8(..4)}));
-    schedule.step(2 * DAY, 0, StepKind::Direct { update });
-    schedule.step(2 * DAY + 5 * SECOND, 0, StepKind::Expire);
-}
-
-/// Two updates restore a tombstone that has expired at the same time. The put of one of them is sent again after the other one was
-/// applied.
-fn restored_tombstone(rng: &mut Rng, schedule: &mut Schedule) {
-    schedule.settings.tombstone_days = Some(1);
-    schedule.settings.skip_unchanged = false;
-    let deletion = schedule.update("e0", Origin::Client, json!({"A": 1, "Deleted": true}));
-    schedule.step(0, 0, StepKind::Direct { update: deletion });
-    schedule.step(2 * DAY, 0, StepKind::Expire);
-    for source in 0..2 {
-        let update = schedule.update("e0", Origin::Client, json!({"B": source}));
-        let at = 2 * DAY + SECOND + rng.u64(..20);
-        schedule.step(at, source, StepKind::Direct { update });
-    }
-    schedule.faults.push(Fault {
-        on: Point::InlinePut,
-        // The deletion puts its version item before.
-        nth: u32::from(schedule.settings.write_mode == "inline"),
-        times: 1,
-        kind: pick(rng, &[FaultKind::Hang, FaultKind::Hang, FaultKind::ErrorBefore]),
-    });
 }
 
 /// An update changes nothing.

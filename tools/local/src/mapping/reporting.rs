@@ -5,7 +5,7 @@ use std::{fmt, io};
 use shared::logging::chain;
 use tokio::sync::{Mutex, mpsc};
 
-use crate::mapping::{destination::Destination, failure::Document};
+use super::{destination::Destination, failure::Document};
 
 /// Maximum number of lines that are kept until they are printed. Later ones are only counted, by the mapping.
 const MAX_LINES: usize = 64;
