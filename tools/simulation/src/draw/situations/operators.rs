@@ -32,6 +32,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
     adoption_while_updating,
     update_while_purging,
     two_purges,
+    two_revives,
 ];
 
 /// The records of an entity are in failure documents. It is purged, counts from 1 again, and the documents are redriven before the new
@@ -189,6 +190,26 @@ fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     hang(schedule, 4);
     updates(rng, schedule, at + 200, 1..3);
     schedule.step(at + SECOND, 0, command(Command::Purge { entity: entity() }));
+}
+
+/// Latest items are restored twice at once. The first one writes some of them last, after updates have counted further.
+fn two_revives(rng: &mut Rng, schedule: &mut Schedule) {
+    let entities = ["e0", "e1", "e2"];
+    for entity in entities {
+        updates_of(entity, rng, schedule, 0, 1..3);
+        let entity = entity.to_owned();
+        schedule.step(3 * MINUTE, 0, StepKind::DeleteLatest { entity, create: false });
+    }
+    for at in [6 * MINUTE, 6 * MINUTE + rng.u64(..20)] {
+        schedule.step(at, 0, command(Command::Revive));
+    }
+    // The repairs wait a minute before they plan.
+    for entity in entities {
+        updates_of(entity, rng, schedule, 7 * MINUTE + SECOND, 15..20);
+    }
+    for _ in 0..3 {
+        hang(schedule, rng.u32(76..94));
+    }
 }
 
 /// Adds updates of the entity whose records end in failure documents, within 20 s, and returns their number.
