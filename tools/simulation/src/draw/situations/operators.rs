@@ -49,11 +49,7 @@ fn redrive_after_purge(rng: &mut Rng, schedule: &mut Schedule) {
 /// from 1 again.
 fn redrive_after_deletion(rng: &mut Rng, schedule: &mut Schedule) {
     let failed = discard(rng, schedule, 2..5);
-    let deletion = StepKind::DeleteLatest {
-        entity: entity(),
-        create: false,
-    };
-    schedule.step(30 * SECOND, 0, deletion);
+    schedule.step(30 * SECOND, 0, deletion(ENTITY));
     updates(rng, schedule, 40 * SECOND, 0..failed);
     schedule.step(5 * MINUTE, 1, command(Command::Redrive));
     updates(rng, schedule, 6 * MINUTE, 1..2);
@@ -67,13 +63,7 @@ fn duplicates_after_repair(rng: &mut Rng, schedule: &mut Schedule) {
     let delivered = updates(rng, schedule, 0, 2..5);
     // History has all versions.
     let (damage, repair) = match rng.bool() {
-        true => (
-            StepKind::DeleteLatest {
-                entity: entity(),
-                create: false,
-            },
-            Command::Revive,
-        ),
+        true => (deletion(ENTITY), Command::Revive),
         false => (
             StepKind::WriteVersion {
                 entity: entity(),
@@ -111,11 +101,7 @@ fn pin_while_pruning(rng: &mut Rng, schedule: &mut Schedule) {
     let keep = 1;
     schedule.step(3 * MINUTE, 0, command(Command::Prune { entity: entity(), keep }));
     for version in 1..=5 {
-        let pin = Command::Pin {
-            entity: entity(),
-            version,
-        };
-        schedule.step(3 * MINUTE + 5 + 7 * version + rng.u64(..7), 0, command(pin));
+        schedule.step(3 * MINUTE + 5 + 7 * version + rng.u64(..7), 0, pin(version));
     }
     if rng.bool() {
         schedule.step(3 * HOUR, 0, StepKind::Expire);
@@ -128,14 +114,11 @@ fn pin_of_missing_version(rng: &mut Rng, schedule: &mut Schedule) {
     let version = match rng.u8(..3) {
         0 => latest + rng.u64(1..4),
         1 => {
-            schedule.step(
-                3 * MINUTE,
-                0,
-                command(Command::Prune {
-                    entity: entity(),
-                    keep: 1,
-                }),
-            );
+            let prune = Command::Prune {
+                entity: entity(),
+                keep: 1,
+            };
+            schedule.step(3 * MINUTE, 0, command(prune));
             schedule.step(3 * HOUR, 0, StepKind::Expire);
             1
         }
@@ -144,14 +127,7 @@ fn pin_of_missing_version(rng: &mut Rng, schedule: &mut Schedule) {
             1
         }
     };
-    schedule.step(
-        4 * HOUR,
-        0,
-        command(Command::Pin {
-            entity: entity(),
-            version,
-        }),
-    );
+    schedule.step(4 * HOUR, 0, pin(version));
     updates(rng, schedule, 4 * HOUR + MINUTE, 0..4);
 }
 
@@ -197,8 +173,7 @@ fn two_revives(rng: &mut Rng, schedule: &mut Schedule) {
     let entities = ["e0", "e1", "e2"];
     for entity in entities {
         updates_of(entity, rng, schedule, 0, 1..3);
-        let entity = entity.to_owned();
-        schedule.step(3 * MINUTE, 0, StepKind::DeleteLatest { entity, create: false });
+        schedule.step(3 * MINUTE, 0, deletion(entity));
     }
     for at in [6 * MINUTE, 6 * MINUTE + rng.u64(..20)] {
         schedule.step(at, 0, command(Command::Revive));
@@ -250,6 +225,16 @@ fn hang(schedule: &mut Schedule, nth: u32) {
         times: 1,
         kind: FaultKind::Hang,
     });
+}
+
+fn pin(version: u64) -> StepKind {
+    let entity = entity();
+    command(Command::Pin { entity, version })
+}
+
+fn deletion(entity: &str) -> StepKind {
+    let entity = entity.to_owned();
+    StepKind::DeleteLatest { entity, create: false }
 }
 
 fn command(command: Command) -> StepKind {
