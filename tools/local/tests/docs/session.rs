@@ -297,7 +297,11 @@ exit 1
 
 /// `cargo run` calls the built program, in place of a build of minutes.
 const PARSE_RUN: &str = r#"#!/bin/bash
-case "${1-}" in run) exec "${BASH_SOURCE%/*}/../run/cargo" "$@" --help >/dev/null ;; esac
+run() { exec "${BASH_SOURCE%/*}/../run/cargo" "$@" --help >/dev/null; }
+case " $* " in
+    " run "*" -- "*) run "$@" ;;
+    " run "*) run "$@" -- ;;
+esac
 "#;
 
 const CARGO: &str = r#"#!/bin/bash
