@@ -12,7 +12,6 @@ use crate::{
         recent_requests::Window, update::Ordering,
     },
     dynamodb::{
-        HistoryTable,
         client::settings::ClientSettings,
         write::modes::{Idempotency, WriteOptions},
     },
@@ -23,9 +22,8 @@ use crate::{
 pub struct Config {
     /// `TABLE_NAME`: name of the versioned table.
     pub table: String,
-    /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table. It counts as
-    /// migrating until the function reads the layout of the versioned table.
-    pub history: Option<HistoryTable>,
+    /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table.
+    pub history: Option<String>,
     /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_STREAM_ARN` is not empty.
     /// `VERSION_ATTRIBUTE` and `IGNORE_ATTRIBUTES` (names with commas between them, or a JSON list) are optional. It requires
     /// `HISTORY_TABLE_NAME`.
@@ -63,12 +61,7 @@ impl Config {
             table: variable("TABLE_NAME")
                 .filter(|table| !table.is_empty())
                 .ok_or(ConfigError::NoTable)?,
-            history: variable("HISTORY_TABLE_NAME")
-                .filter(|name| !name.is_empty())
-                .map(|name| HistoryTable {
-                    name,
-                    is_migrating: true,
-                }),
+            history: variable("HISTORY_TABLE_NAME").filter(|name| !name.is_empty()),
             attached: attached::settings(&variable)?,
             digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
             compression: compression(&variable)?,

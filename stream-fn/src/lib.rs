@@ -27,7 +27,7 @@ use shared::{
     dynamodb::{
         Store, client,
         put::insert_versions::MAX_STATEMENTS,
-        read::table_config::{Checked, LayoutError, in_time},
+        read::table_config::{LayoutError, in_time},
     },
     event::Event,
     logging::{self, chain},
@@ -73,8 +73,8 @@ pub struct HistoryWriter {
     origin: Origin,
     /// `true` if records that can never become a version are put into quarantine.
     quarantines: bool,
-    /// `true` if history is being moved to its own table, once the stored layout was checked.
-    is_migrating: OnceLock<bool>,
+    /// Set once the stored layout was checked.
+    checked: OnceLock<()>,
 }
 
 impl HistoryWriter {
@@ -89,7 +89,7 @@ impl HistoryWriter {
             attached_table: OnceCell::new(),
             origin: Origin::Stream,
             quarantines: true,
-            is_migrating: OnceLock::new(),
+            checked: OnceLock::new(),
         }
     }
 
@@ -105,7 +105,7 @@ impl HistoryWriter {
     /// Skips the check of the layout, for a caller that has checked it.
     #[must_use]
     pub fn with_checked_layout(mut self) -> Self {
-        self.is_migrating = OnceLock::from(self.store.is_migrating());
+        self.checked = OnceLock::from(());
         self
     }
 
@@ -114,7 +114,7 @@ impl HistoryWriter {
     /// quarantine: the records are kept elsewhere.
     pub fn from_store(store: Store) -> Self {
         Self {
-            is_migrating: OnceLock::from(store.is_migrating()),
+            checked: OnceLock::from(()),
             store,
             attached: None,
             attached_table: OnceCell::new(),
@@ -132,34 +132,27 @@ impl HistoryWriter {
 
     /// Checks once that the table stores the layout of this function. With another one, versions would be written where nobody
     /// reads them. As long as none is stored, each invocation checks: a writer can store another one at any time. An attached
-    /// table has no layout, and its history is never moved; the names and types of its keys are read.
-    async fn check_layout(&self) -> Result<bool, LayoutError> {
+    /// table has no layout; the names and types of its keys are read.
+    async fn check_layout(&self) -> Result<(), LayoutError> {
         if let Some(settings) = &self.attached {
             let described = async || self.store.describe_attached(settings).await;
             self.attached_table.get_or_try_init(described).await?;
-            return Ok(false);
+            return Ok(());
         }
-        if self.store.attached_table().is_some() {
-            return Ok(false);
-        }
-        if let Some(is_migrating) = self.is_migrating.get() {
-            return Ok(*is_migrating);
-        }
-        let checked = self.store.check_layout().await?;
-        if checked != Checked::Default {
+        let is_checked = self.store.attached_table().is_some() || self.checked.get().is_some();
+        if !is_checked && self.store.check_layout().await? {
             // Several invocations at once, as in tests, find the same.
-            let _ = self.is_migrating.set(checked.is_migrating());
+            let _ = self.checked.set(());
         }
-        Ok(checked.is_migrating())
+        Ok(())
     }
 
     /// Returns the writer for an invocation, after the check of the layout.
     async fn checked(&self, deadline: Deadline) -> Result<Self, LayoutError> {
         // Boxed: it is awaited once, and would be a part of the future of every invocation.
         let checked = in_time(Box::pin(self.check_layout()), deadline).await;
-        let is_migrating = checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
+        checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
         let mut writer = self.clone();
-        writer.store.set_migrating(is_migrating);
         if let Some(table) = self.attached_table.get() {
             writer.store = writer.store.with_attached(table.clone());
             writer.attached = None;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, config::Config, domain::attached::settings::AttachedSettings, dynamodb::HistoryTable};
+use shared::{clock::Deadline, config::Config, domain::attached::settings::AttachedSettings};
 use stream_fn::{HistoryWriter, response::Outcome};
 use testkit::replay::{self, Replay};
 
@@ -26,10 +26,7 @@ fn described() -> Value {
 
 fn writer(replay: &Replay, history: Option<&str>) -> HistoryWriter {
     let mut settings = replay::settings();
-    settings.history = history.map(|name| HistoryTable {
-        name: name.to_owned(),
-        is_migrating: true,
-    });
+    settings.history = history.map(str::to_owned);
     HistoryWriter::new(replay.client(), &settings)
 }
 
@@ -110,7 +107,6 @@ async fn a_table_without_a_layout_is_checked_by_each_invocation() {
 async fn no_record_is_processed_without_a_successful_check() {
     let error = |code: &str| json!({"__type": code});
     let own = |name: &str| config(&json!({"HistoryTable": {"S": name}}));
-    let migrating = config(&json!({"HistoryTable": {"S": "History"}, "Migrating": {"BOOL": true}}));
     let wide = config(&json!({"VersionDigits": {"N": "10"}}));
     let copied = config(&json!({"TableId": {"S": "of-the-original"}}));
     for (stored, history, message) in [
@@ -118,7 +114,6 @@ async fn no_record_is_processed_without_a_successful_check() {
         (wide, None, "have 10 digits, not 1"),
         (own("History"), None, "in the table History, not in Table"),
         (own("History"), Some("Other"), "in the table History, not in Other"),
-        (migrating, Some("Other"), "in the table History, not in Other"),
         (
             config(&json!({})),
             Some("History"),

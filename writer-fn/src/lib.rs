@@ -42,7 +42,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let client = client::from_env(&config.client).await;
     let writer = Writer::new(client, &config);
     // Lambda gives the function a full CPU during initialization. If it fails, the first invocation repeats the check.
-    let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
+    let _ = timeout(CHECK_TIMEOUT, writer.claim_layout()).await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let carrier = Carrier {
@@ -84,8 +84,8 @@ impl Writer {
         let parsed = event.ok_or(InvalidEvent::NotJson).and_then(request::parse);
         let update = match parsed {
             Ok(Request::Batch(messages)) => {
-                let writer = self.checked(deadline).await?;
-                return Ok(Response::Batch(batch::write(&writer, messages, deadline, tally).await?));
+                self.check_layout(deadline).await?;
+                return Ok(Response::Batch(batch::write(self, messages, deadline, tally).await?));
             }
             Ok(Request::Update(envelope)) => self.open(envelope, invocation),
             Err(error) => Err(error),
@@ -93,7 +93,7 @@ impl Writer {
         let update = update
             .map_err(Error::from)
             .inspect_err(|error| writer::reject(None, error, tally))?;
-        let writer = self.checked(deadline).await?;
-        Ok(Response::Update(writer.write(&update, None, deadline, tally).await?))
+        self.check_layout(deadline).await?;
+        Ok(Response::Update(self.write(&update, None, deadline, tally).await?))
     }
 }

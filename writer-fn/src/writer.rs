@@ -31,8 +31,8 @@ pub struct Writer {
     store: Store,
     ordering: Ordering,
     options: WriteOptions,
-    /// `true` if history is being moved to its own table, once the layout of the table was checked.
-    is_migrating: OnceCell<bool>,
+    /// Set once the layout of the table was checked.
+    checked: OnceCell<()>,
 }
 
 impl Writer {
@@ -44,14 +44,14 @@ impl Writer {
                 .with_compression(config.compression),
             ordering: config.ordering,
             options: config.write,
-            is_migrating: OnceCell::new(),
+            checked: OnceCell::new(),
         }
     }
 
     /// Skips the check of the layout, for a caller that has checked it.
     #[must_use]
     pub fn with_checked_layout(mut self) -> Self {
-        self.is_migrating = OnceCell::new_with(Some(self.store.is_migrating()));
+        self.checked = OnceCell::new_with(Some(()));
         self
     }
 
@@ -73,21 +73,16 @@ impl Writer {
     }
 
     /// Checks once that the table has no other layout, and stores the layout before the first write.
-    pub(crate) async fn check_layout(&self) -> Result<bool, LayoutError> {
-        let is_migrating = self
-            .is_migrating
-            .get_or_try_init(async || self.store.claim_layout().await);
-        is_migrating.await.copied()
+    pub(crate) async fn claim_layout(&self) -> Result<(), LayoutError> {
+        let claimed = self.checked.get_or_try_init(async || self.store.claim_layout().await);
+        claimed.await.copied()
     }
 
-    /// Returns the writer for an invocation, after the check of the layout.
-    pub(crate) async fn checked(&self, deadline: Deadline) -> Result<Self, LayoutError> {
+    /// Checks the layout until the deadline of an invocation.
+    pub(crate) async fn check_layout(&self, deadline: Deadline) -> Result<(), LayoutError> {
         // Boxed: it is awaited once, and would be a part of the future of every update.
-        let checked = in_time(Box::pin(self.check_layout()), deadline).await;
-        let is_migrating = checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))?;
-        let mut writer = self.clone();
-        writer.store.set_migrating(is_migrating);
-        Ok(writer)
+        let checked = in_time(Box::pin(self.claim_layout()), deadline).await;
+        checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))
     }
 
     /// Applies one update, until the deadline. `message` is the id of the queue message that contained it, if any.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, dynamodb::HistoryTable};
+use shared::clock::Deadline;
 use testkit::replay::{self, Replay};
 use writer_fn::Writer;
 
@@ -80,10 +80,7 @@ async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
         (vec![taken, owner("id", "original")], true),
     ] {
         let mut settings = replay::settings();
-        settings.history = Some(HistoryTable {
-            name: "History".to_owned(),
-            is_migrating: true,
-        });
+        settings.history = Some("History".to_owned());
         let before = [json!({}), described("id"), json!({"Items": []}), described("history")];
         let after = [stored.clone(), written.clone()];
         let replay = Replay::new(before.into_iter().chain(responses.clone()).chain(after));

@@ -45,23 +45,14 @@ pub struct Store {
     /// Client without retries, for the update of the latest item: the counter is not idempotent.
     pub(crate) client_without_retries: Client,
     pub(crate) table: String,
-    /// Table of history, `None` if it is the same table.
-    pub(crate) history: Option<HistoryTable>,
+    /// Name or ARN of the table of history, `None` if it is the same table.
+    pub(crate) history: Option<String>,
     /// Definition of the table, if other programs write it and this project writes only its history.
     pub(crate) attached: Option<Arc<AttachedTable>>,
     /// Compression of new versions in a history table.
     pub(crate) compression: Compression,
     pub(crate) digits: VersionDigits,
     pub(crate) clock: Clock,
-}
-
-/// Table of history that is not the table of latest items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryTable {
-    /// Name or ARN of the table.
-    pub name: String,
-    /// `true` while history is being moved here from the table of latest items. Reads then use both.
-    pub is_migrating: bool,
 }
 
 impl Store {
@@ -88,10 +79,7 @@ impl Store {
     /// Stores the history of this table, which other programs write.
     #[must_use]
     pub fn with_attached(self, table: AttachedTable) -> Self {
-        let history = HistoryTable {
-            name: table.history_table().to_owned(),
-            is_migrating: false,
-        };
+        let history = table.history_table().to_owned();
         Self {
             table: table.table().to_owned(),
             digits: attached_digits(),
@@ -117,12 +105,9 @@ impl Store {
     /// Stores history in a table of its own, see [`layout`]. `None`, or the name of this table: history is in this table. If this
     /// table is given by its ARN, so is the other.
     #[must_use]
-    pub fn with_history(mut self, history: Option<HistoryTable>) -> Self {
-        let history = history.map(|history| HistoryTable {
-            name: layout::table_beside(&self.table, &history.name),
-            ..history
-        });
-        self.history = history.filter(|history| history.name != self.table);
+    pub fn with_history(mut self, history: Option<String>) -> Self {
+        let history = history.map(|history| layout::table_beside(&self.table, &history));
+        self.history = history.filter(|history| *history != self.table);
         self
     }
 
@@ -145,29 +130,17 @@ impl Store {
 
     /// Returns the name of the table of history, which can be the table of latest items.
     pub fn history_table(&self) -> &str {
-        self.history.as_ref().map_or(&self.table, |history| &history.name)
+        self.history.as_ref().unwrap_or(&self.table)
     }
 
     /// Returns the table of history if it is not the table of latest items.
-    pub fn own_history(&self) -> Option<&HistoryTable> {
-        self.history.as_ref()
+    pub fn own_history(&self) -> Option<&str> {
+        self.history.as_deref()
     }
 
     /// Returns `true` if history has a table of its own.
     pub fn has_own_history(&self) -> bool {
         self.history.is_some()
-    }
-
-    /// Returns `true` while history is being moved to its own table: a part of it can still be in the table of latest items.
-    pub fn is_migrating(&self) -> bool {
-        self.history.as_ref().is_some_and(|history| history.is_migrating)
-    }
-
-    /// Sets whether history is being moved to its own table. It has no effect without one.
-    pub fn set_migrating(&mut self, is_migrating: bool) {
-        if let Some(history) = &mut self.history {
-            history.is_migrating = is_migrating;
-        }
     }
 
     /// Checks that this project writes the latest items of the table.
@@ -189,8 +162,7 @@ impl Store {
     /// those of entities.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         let latest = self.attached.is_none().then_some(self.table.as_str());
-        let history = self.history.as_ref().map(|history| history.name.as_str());
-        latest.into_iter().chain(history)
+        latest.into_iter().chain(self.own_history())
     }
 
     /// Returns the name of the table that has the item with this sort key.
@@ -199,12 +171,6 @@ impl Store {
             true => self.history_table(),
             false => &self.table,
         }
-    }
-
-    /// Returns the table of latest items if it can still have the item with this sort key, although new items of its kind are in
-    /// the table of history.
-    pub(crate) fn earlier_table_of(&self, sort_key: &str) -> Option<&str> {
-        (self.is_migrating() && layout::is_history(sort_key, self.digits)).then_some(&self.table)
     }
 
     /// Converts an item of a table to one whose attributes are flat. Its parts are [joined](Self::flat_all).

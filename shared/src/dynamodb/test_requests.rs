@@ -23,7 +23,7 @@ use crate::{
         version_item::VersionItem,
     },
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         maintain::{
             backfill, create_table, move_latest, prune, purge, purge_marker,
             raise_latest::{self, Raised},
@@ -503,18 +503,15 @@ async fn tables_and_metadata() {
         id: id.to_owned(),
         name: "Table".to_owned(),
     };
-    let layout = |history: Option<&str>, is_migrating| StoredLayout {
+    let layout = |history: Option<&str>| StoredLayout {
         digits,
-        history: history.map(|name| HistoryTable {
-            name: name.to_owned(),
-            is_migrating,
-        }),
+        history: history.map(str::to_owned),
         table: Some(table("a-table-id")),
     };
-    let (mut original, mut incomplete) = (layout(Some("History"), false), layout(None, false));
+    let (mut original, mut incomplete) = (layout(Some("History")), layout(None));
     original.table = Some(table("an-earlier-id"));
     incomplete.table = None;
-    let (same, own) = (layout(None, false), layout(Some("History"), true));
+    let (same, own) = (layout(None), layout(Some("History")));
     let requests = [
         ("table_config", table_config::request(&same, None, "Table")),
         (
@@ -523,15 +520,11 @@ async fn tables_and_metadata() {
         ),
         (
             "table_config_adopted",
-            table_config::request(&layout(Some("Copy"), false), Some(&original), "Table"),
+            table_config::request(&layout(Some("Copy")), Some(&original), "Table"),
         ),
         (
             "table_config_completed",
             table_config::request(&same, Some(&incomplete), "Table"),
-        ),
-        (
-            "table_config_migrated",
-            table_config::finish_request("History", "Table"),
         ),
     ];
     for (name, request) in requests {

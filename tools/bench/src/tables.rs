@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use local::dynamodb::sdk_config;
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits},
-    dynamodb::{HistoryTable, Store, client::capacity::Meter},
+    dynamodb::{Store, client::capacity::Meter},
 };
 use testkit::{requests::RequestCounter, server::Server, table};
 
@@ -59,11 +59,8 @@ impl Tables {
 
     /// Creates a table whose history is in a table of its own.
     pub(crate) async fn create_with_history(&self, name: &str) -> Result<Store, BenchError> {
-        let history = HistoryTable {
-            name: format!("{name}-history"),
-            is_migrating: false,
-        };
-        table::create_history(&self.client, &history.name)
+        let history = format!("{name}-history");
+        table::create_history(&self.client, &history)
             .await
             .map_err(cannot("create the history table"))?;
         let store = self.create(name, VersionDigits::default()).await?;

@@ -5,9 +5,8 @@ use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 use crate::{
     commands::{
         attach::Attach, audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get,
-        history::History, items::Items, lag::Lag, metadata::Metadata, migrate::Migrate, pin::Pin, prune::Prune,
-        purge::Purge, put::Put, quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore,
-        state::State, table::Table,
+        history::History, items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put,
+        quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table,
     },
     connection::{Needs, Width},
     globals::{self, Globals},
@@ -73,8 +72,6 @@ pub(crate) enum Admin {
     Table(Table),
     /// Put existing items under versioning, as version 1
     Backfill(Backfill),
-    /// Move the history of a table to its own table, after the deployment with HistoryTable=own
-    Migrate(Migrate),
     /// Mark old versions for deletion, and let history begin after them
     Prune(Prune),
     /// Protect a version from prune
@@ -135,11 +132,6 @@ impl Command {
         }
     }
 
-    /// Returns `true` if the command deletes or marks items of history, which must be in one table for that.
-    pub(crate) fn deletes_history(&self) -> bool {
-        matches!(self.admin(), Some(Admin::Prune(_) | Admin::Pin(_) | Admin::Purge(_)))
-    }
-
     /// Returns the reason why the command is not for an attached table, `None` if it is.
     pub(crate) fn not_attached(&self) -> Option<&'static str> {
         match (self, self.admin()) {
@@ -150,9 +142,7 @@ impl Command {
                 "the history of an attached table follows from its stream alone, so there is nothing to repair it from: use \
                  `vzero admin redrive` for the records that failed",
             ),
-            (_, Some(Admin::State(_) | Admin::Table(_) | Admin::Migrate(_))) => {
-                Some("the command is not for an attached table")
-            }
+            (_, Some(Admin::State(_) | Admin::Table(_))) => Some("the command is not for an attached table"),
             _ => None,
         }
     }
@@ -171,7 +161,7 @@ impl Command {
             paced: matches!(self, Self::Audit(_) | Self::Console(_))
                 || matches!(
                     self.admin(),
-                    Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_) | Admin::Migrate(_))
+                    Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
                 ),
             width: match (self, self.admin()) {
                 (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,

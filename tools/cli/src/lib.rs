@@ -71,17 +71,8 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Ok(connection) => connection,
         Err(error) => return Err(place.explain(error)),
     };
-    let own_history = connection.store.own_history().map(|history| history.name.as_str());
+    let own_history = connection.store.own_history();
     let place = place.with_tables(&connection.table, own_history);
-    if command.deletes_history()
-        && connection.store.is_migrating()
-        && let Some(history) = connection.store.own_history()
-    {
-        let (table, history) = (&connection.table, &history.name);
-        return Err(CliError::Conflict(format!(
-            "the history of {table} is being moved to {history}: run `vzero admin migrate` first"
-        )));
-    }
     let done = match &command {
         Command::Put(put) => put.run(&connection, output).await,
         Command::Restore(restore) => restore.run(&connection, output).await,
@@ -100,7 +91,6 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Table(table) => table.run(&connection, globals.version_digits, output).await,
             Admin::State(state) => state.run(&connection, output).await,
             Admin::Backfill(backfill) => backfill.run(&connection, output).await,
-            Admin::Migrate(migrate) => migrate.run(&connection, output).await,
             Admin::Prune(prune) => prune.run(&connection, output).await,
             Admin::Pin(pin) => pin.run(&connection, output).await,
             Admin::Purge(purge) => purge.run(&connection, output).await,

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::VersionDigits, version::Version},
-    dynamodb::{HistoryTable, Store},
+    dynamodb::Store,
 };
 use testkit::{
     database,
@@ -45,7 +45,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
         "Prune",
         &["pin E 2", "prune E --keep 2", "prune --all --keep 1", "pin E 2 --unpin"],
     ),
-    ("Migrate", &["migrate --wait 0s"]),
+    ("Adopt", &["table adopt --history-table Versions"]),
     ("Purge", &["purge E --yes --wait 0s"]),
 ];
 
@@ -55,7 +55,7 @@ const EXTENDS: [(&str, &[&str]); 6] = [
     ("ReadHistory", &["ReadLatest"]),
     ("Audit", &["ReadLatest", "ReadHistory"]),
     ("Prune", &["ReadLatest", "ReadHistory", "Audit"]),
-    ("Migrate", &["ReadLatest"]),
+    ("Adopt", &["ReadLatest"]),
     ("Purge", &["ReadLatest", "ReadHistory", "Audit"]),
 ];
 
@@ -65,10 +65,7 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
     table::create(&client, LATEST).await.unwrap();
     table::create_history(&client, HISTORY).await.unwrap();
     let store = Store::new(client.clone(), LATEST, VersionDigits::new(digits).unwrap());
-    let store = store.with_history(Some(HistoryTable {
-        name: HISTORY.to_owned(),
-        is_migrating: false,
-    }));
+    let store = store.with_history(Some(HISTORY.to_owned()));
     store.claim_layout().await.unwrap();
     let metadata = json!({"PK": {"S": "E"}, "SK": {"S": "Metadata"}});
     database::put_item(&client, LATEST, metadata).await;
@@ -77,7 +74,7 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
     }
     let mut found = BTreeMap::new();
     for (sid, commands) in COMMANDS {
-        if sid == "Migrate" {
+        if sid == "Adopt" {
             leave_history_behind(&client, digits).await;
         }
         tap.clear();
@@ -95,29 +92,20 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
     found
 }
 
-/// Puts versions into the table of latest items, one of which is in the history table too, but without its mark.
+/// Makes the layout one with history beside the latest items, where a version is.
 async fn leave_history_behind(client: &Client, digits: u8) {
     client
         .update_item()
         .table_name(LATEST)
         .key("PK", AttributeValue::S("#vzero".to_owned()))
         .key("SK", AttributeValue::S("config".to_owned()))
-        .update_expression("SET Migrating = :true")
-        .expression_attribute_values(":true", AttributeValue::Bool(true))
+        .update_expression("REMOVE HistoryTable")
         .send()
         .await
         .unwrap();
-    for version in [1, 2] {
-        let key = VersionDigits::new(digits)
-            .unwrap()
-            .version_key(Version::new(version).unwrap());
-        let item = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Pinned": {"BOOL": true}});
-        database::put_item(client, LATEST, item).await;
-        if version == 2 {
-            let stored = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Image": {"M": {}}});
-            database::put_item(client, HISTORY, stored).await;
-        }
-    }
+    let key = VersionDigits::new(digits).unwrap().version_key(Version::FIRST);
+    let item = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Pinned": {"BOOL": true}});
+    database::put_item(client, LATEST, item).await;
 }
 
 /// Returns the actions of a documented policy.

@@ -14,10 +14,7 @@ use std::{
 use aws_sdk_dynamodb::Client;
 use axum::{Router, body::Bytes, http::HeaderMap};
 use serde_json::{Value, json};
-use shared::{
-    domain::keys::VersionDigits,
-    dynamodb::{HistoryTable, Store},
-};
+use shared::{domain::keys::VersionDigits, dynamodb::Store};
 use testkit::{
     endpoint::{is_skipped, sdk_config},
     table,
@@ -94,10 +91,7 @@ async fn reads_of_a_table_given_by_its_arn_find_its_history() {
         let mut store = Store::new(client.clone(), latest, VersionDigits::default());
         if let Some(name) = history {
             table::create_history(&client, name).await.unwrap();
-            store = store.with_history(Some(HistoryTable {
-                name: name.to_owned(),
-                is_migrating: false,
-            }));
+            store = store.with_history(Some(name.to_owned()));
         }
         store.claim_layout().await.unwrap();
         for number in 1..=3 {

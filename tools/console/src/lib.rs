@@ -52,7 +52,7 @@ use std::{
 use operations::connection::Connection;
 use shared::{
     domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::{HistoryTable, write::WriteOptions},
+    dynamodb::write::WriteOptions,
 };
 
 use self::{app::App, connections::Limits, guard::Guard, hosts::Hosts, secrets::Secrets};
@@ -110,7 +110,7 @@ pub struct Table<'a> {
     pub name: &'a str,
     pub digits: VersionDigits,
     /// Table of history if it is not the table itself.
-    pub history: Option<HistoryTable>,
+    pub history: Option<String>,
 }
 
 impl fmt::Debug for Console {

@@ -137,7 +137,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
             endpoint_url: stack.dynamodb_endpoint(),
             name: &stack.table,
             digits: stack.digits,
-            history: stack.store.own_history().cloned(),
+            history: stack.store.own_history().map(str::to_owned),
         },
     );
     console.map_err(RunError::Console)

@@ -12,7 +12,7 @@ use std::{
 use shared::{
     clock,
     domain::keys::{InvalidVersionDigits, VersionDigits},
-    dynamodb::{HistoryTable, Store, read::table_config::LayoutError},
+    dynamodb::{Store, read::table_config::LayoutError},
 };
 use tempfile::TempDir;
 use thiserror::Error;
@@ -229,14 +229,10 @@ async fn tables(
         return Ok((Store::attached(client, attachment.table.clone()), stream_arn));
     }
     let stream_arn = table::ensure_with_stream(&client, &template.table).await?;
-    let history = template.history.as_ref().map(|table| HistoryTable {
-        name: table.name.clone(),
-        is_migrating: false,
-    });
-    let mut store = Store::new(client, &template.table.name, digits).with_history(history);
+    let history = template.history.as_ref().map(|table| table.name.clone());
+    let store = Store::new(client, &template.table.name, digits).with_history(history);
     // writer-fn does the same at its start; here, the error is reported in one line.
-    let is_migrating = store.claim_layout().await?;
-    store.set_migrating(is_migrating);
+    store.claim_layout().await?;
     Ok((store, stream_arn))
 }
 

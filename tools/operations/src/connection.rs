@@ -9,7 +9,7 @@ use shared::{
         entity::EntityId,
         keys::VersionDigits,
     },
-    dynamodb::{HistoryTable, Store, client::capacity::Meter},
+    dynamodb::{Store, client::capacity::Meter},
 };
 
 use crate::error::OperationError;
@@ -58,7 +58,7 @@ impl Connection {
 
     /// Uses the history table of this layout, if any.
     #[must_use]
-    pub fn with_history(mut self, history: Option<HistoryTable>) -> Self {
+    pub fn with_history(mut self, history: Option<String>) -> Self {
         self.store = self.store.with_history(history);
         self
     }

@@ -1,7 +1,7 @@
-//! Operations on a versioned table: audit, backfill, migrate, prune, purge, redrive and repair.
+//! Operations on a versioned table: audit, backfill, prune, purge, redrive and repair.
 //!
 //! This is the library under the command `vzero` and the history console. It has no command line and prints nothing: a
-//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`migrate`], [`prune`]), or reports to a
+//! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`prune`]), or reports to a
 //! [`Progress`](progress::Progress). A run that was interrupted resumes from its `checkpoint`. Every error is an
 //! [`OperationError`](error::OperationError), whose kind decides the exit code or the HTTP status.
 #![allow(
@@ -18,7 +18,6 @@ pub mod connection;
 pub mod error;
 #[cfg(feature = "recovery")]
 pub mod failures;
-pub mod migrate;
 pub mod progress;
 pub mod prune;
 pub mod purge;

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use operations::{migrate, prune, redrive::Dropped, repair::Scope};
+use operations::{prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
-use shared::{
-    domain::version::Version,
-    dynamodb::{HistoryTable, maintain::purge::DEFAULT_WAIT},
-};
+use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
 use writer_fn::request::Carrier;
 
 use crate::{
@@ -55,7 +52,6 @@ impl Upstream<'_> {
             Command::Purge { entity } => {
                 lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
             }
-            Command::Migrate => self.deployment.advance(),
             Command::Pin { entity, version } => {
                 lock(&self.pins).push((entity.clone(), *version));
             }
@@ -78,12 +74,6 @@ impl Upstream<'_> {
                 self.connector.count("purge");
                 operators
                     .purge_with(entity, self.mutated(DEFAULT_WAIT, Mutation::purge_wait))
-                    .await
-            }
-            Command::Migrate => {
-                self.connector.count("migrate");
-                operators
-                    .migrate(self.mutated(migrate::DEFAULT_WAIT, Mutation::migration_wait))
                     .await
             }
             Command::Repair => {
@@ -144,44 +134,19 @@ impl Upstream<'_> {
 
     /// Stores the layout of the first deployment, as writer-fn does at its start.
     pub(crate) async fn claim_layout(&self) -> Result<(), SimulationError> {
-        let (rolled_back, migrates) = (self.schedule.settings.rolled_back, self.schedule.settings.migrates);
+        let rolled_back = self.schedule.settings.rolled_back;
         if rolled_back {
             create_table(&self.connector, ROLLED_BACK)?;
         }
-        let history = match (rolled_back, migrates) {
-            (true, _) => Some(HistoryTable {
-                name: ROLLED_BACK.to_owned(),
-                is_migrating: false,
-            }),
-            (false, true) => None,
-            (false, false) => self.new_layout.own_history().cloned(),
+        let history = match rolled_back {
+            true => Some(ROLLED_BACK.to_owned()),
+            false => self.layout.own_history().map(str::to_owned),
         };
-        let _ = self.new_layout.clone().with_history(history).claim_layout().await;
+        let _ = self.layout.clone().with_history(history).claim_layout().await;
         if rolled_back {
             self.connector.send("DeleteTable", json!({"TableName": ROLLED_BACK}))?;
         }
         Ok(())
-    }
-
-    /// Deploys the functions with the history table. The first of them stores that history is being moved.
-    pub(crate) async fn deploy(&self) {
-        self.connector.count("deployment");
-        let before = self.new_layout.clone().with_history(None);
-        for attempt in 0..MAX_ATTEMPTS {
-            self.connector.back_off(attempt).await;
-            // The writers before the deployment have stored theirs.
-            if before.claim_layout().await.is_ok() && self.new_layout.claim_layout().await.is_ok() {
-                break;
-            }
-        }
-        self.deployment.advance();
-    }
-
-    /// Moves history to its own table, if a fault has prevented it.
-    pub(crate) async fn finish_migration(&self) {
-        if self.deployment.is_migrating() {
-            self.command(&Command::Migrate).await;
-        }
     }
 
     /// Returns the findings of an audit of the table.

@@ -77,7 +77,7 @@ impl Upstream<'_> {
         if let Some(mutation) = self.connector.mutation() {
             mutation.event(&mut event);
         }
-        let writers = self.writers.current();
+        let writers = &self.writers;
         let writer = self.connector.draw(|rng| rng.usize(..writers.len()));
         if self.schedule.settings.clock_offsets[writer] != 0 {
             self.connector.count("clock-offset");

@@ -191,7 +191,6 @@ impl Settings {
             starts_early: false,
             stale_reads: false,
             new_images: false,
-            migrates: false,
         }
     }
 }

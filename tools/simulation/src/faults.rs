@@ -1,7 +1,7 @@
 //! Names of all faults and other events that a schedule can contain, as the result counts them.
 
 /// The names, sorted.
-pub(crate) const NAMES: [&str; 70] = [
+pub(crate) const NAMES: [&str; 68] = [
     "action-denied",
     "asynchronous-discarded",
     "backfill",
@@ -9,7 +9,6 @@ pub(crate) const NAMES: [&str; 70] = [
     "clock-jump",
     "clock-offset",
     "delayed",
-    "deployment",
     "destination-denied",
     "duplicate-delivery",
     "error-after",
@@ -29,7 +28,6 @@ pub(crate) const NAMES: [&str; 70] = [
     "malformed-record",
     "mapping-stopped",
     "message-not-deleted",
-    "migrate",
     "missing-map",
     "moved-to-dead-letter-queue",
     "not-invoked",

@@ -24,7 +24,7 @@ use writer_fn::{Writer, request::Carrier};
 use crate::{
     caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
-    deployment::{Deployed, Misdeployed},
+    deployment::Misdeployed,
     mutation::Mutation,
     schedule::{FaultKind, Point},
 };
@@ -136,7 +136,7 @@ impl WriterProcess<'_> {
 pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
 pub(crate) struct StreamFunction {
-    writer: Deployed<HistoryWriter>,
+    writer: HistoryWriter,
     misdeployed: Misdeployed<HistoryWriter>,
     connector: Connector,
     invocations: AtomicU64,
@@ -151,7 +151,7 @@ pub(crate) struct StreamFunction {
 
 impl StreamFunction {
     pub(crate) fn new(
-        writer: Deployed<HistoryWriter>,
+        writer: HistoryWriter,
         misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
@@ -161,7 +161,7 @@ impl StreamFunction {
 
     /// Creates the function of an attached table.
     pub(crate) fn attached(
-        writer: Deployed<HistoryWriter>,
+        writer: HistoryWriter,
         misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
@@ -170,7 +170,7 @@ impl StreamFunction {
     }
 
     fn create(
-        writer: Deployed<HistoryWriter>,
+        writer: HistoryWriter,
         misdeployed: Misdeployed<HistoryWriter>,
         connector: Connector,
         digits: VersionDigits,
@@ -199,7 +199,7 @@ impl StreamFunction {
 
     /// Runs one invocation and returns its response. `None` if the function failed.
     async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
-        self.run_as(self.writer.current(), payload, caller, limit).await
+        self.run_as(&self.writer, payload, caller, limit).await
     }
 
     async fn run_as(

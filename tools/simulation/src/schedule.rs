@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use shared::dynamodb::HistoryTable;
 
 use crate::{clock::Jump, windows::Scope};
 
@@ -67,9 +66,6 @@ pub(crate) struct Settings {
     /// `true` if versions in a history table are compressed.
     #[serde(default)]
     pub(crate) compresses: bool,
-    /// `true` if history is in the table of latest items until [`StepKind::Deploy`].
-    #[serde(default)]
-    pub(crate) migrates: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
     /// `true` if eventually consistent reads of stream-fn show an earlier state.
@@ -91,11 +87,8 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the table of history if it is not the table of latest items.
-    pub(crate) fn history(&self) -> Option<HistoryTable> {
-        self.own_history.then(|| HistoryTable {
-            name: HISTORY.to_owned(),
-            is_migrating: false,
-        })
+    pub(crate) fn history(&self) -> Option<String> {
+        self.own_history.then(|| HISTORY.to_owned())
     }
 
     /// Returns the smallest window of all processes, `None` for `ledger`.
@@ -225,8 +218,6 @@ pub(crate) enum StepKind {
     SplitShard,
     /// DynamoDB deletes the items that have expired.
     Expire,
-    /// The functions are deployed with a history table, to which history is to be moved.
-    Deploy,
     /// An operator runs a command.
     Command(Command),
 }
@@ -268,8 +259,6 @@ pub(crate) enum Command {
     Backfill {
         number: usize,
     },
-    /// Moves history to its own table.
-    Migrate,
     /// Gives the latest items without a number one.
     Adopt,
     /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.

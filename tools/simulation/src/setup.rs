@@ -9,7 +9,6 @@ use shared::{
         compression::Compression, keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering,
     },
     dynamodb::{
-        HistoryTable,
         client::ClientSettings,
         write::{Idempotency, WriteMode, WriteOptions},
     },
@@ -21,7 +20,7 @@ use crate::{
 };
 
 /// Returns the configuration of the functions, with this table of history.
-pub(crate) fn config(settings: &Settings, history: Option<HistoryTable>) -> Result<Config, SimulationError> {
+pub(crate) fn config(settings: &Settings, history: Option<String>) -> Result<Config, SimulationError> {
     let digits = VersionDigits::new(settings.digits).ok_or(SimulationError::InvalidSetting("digits"))?;
     let mode = settings.write_mode.parse();
     let mode: WriteMode = mode.map_err(|_| SimulationError::InvalidSetting("write_mode"))?;

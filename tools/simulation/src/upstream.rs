@@ -28,7 +28,7 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
-    deployment::{Deployed, Deployment, Misdeployed},
+    deployment::Misdeployed,
     evidence::{Answer, UpstreamResponse},
     mapping::Bucket,
     operators::desk::Desk,
@@ -47,10 +47,9 @@ pub(crate) struct Upstream<'a> {
     pub(crate) schedule: &'a Schedule,
     pub(crate) digits: VersionDigits,
     pub(crate) connector: Connector,
-    pub(crate) deployment: Deployment,
-    /// The table with its history table, as functions see it after the deployment.
-    pub(crate) new_layout: Store,
-    pub(crate) writers: Deployed<Vec<Writer>>,
+    /// The table, as functions see it.
+    pub(crate) layout: Store,
+    pub(crate) writers: Vec<Writer>,
     pub(crate) misdeployed: Misdeployed<Writer>,
     pub(crate) clock: Clock,
     pub(crate) bucket: Bucket,
@@ -202,7 +201,6 @@ impl Upstream<'_> {
                 let after = self.version_keys();
                 lock(&self.pruned).extend(before.difference(&after).cloned());
             }
-            StepKind::Deploy => self.deploy().await,
             StepKind::Command(command) => self.command(command).await,
         }
     }

@@ -23,7 +23,7 @@ use shared::{
         recorded_at::RecordedAt,
     },
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         read::{history::HistoryQuery, versions::ReadError},
     },
 };
@@ -36,7 +36,7 @@ use crate::{
     clock::{Clock, ProcessClock},
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
-    deployment::{Deployed, Deployment, Misdeployed},
+    deployment::Misdeployed,
     error::SimulationError,
     evidence::{AsOf, Evidence, Recovery},
     functions::{StreamFunction, StreamInvoker},
@@ -78,7 +78,7 @@ struct World<'a> {
     upstream: Upstream<'a>,
     clock: Clock,
     stream_arn: String,
-    reader: Deployed<Store>,
+    reader: Store,
     function: Arc<StreamFunction>,
     source: FaultySource,
 }
@@ -98,23 +98,21 @@ impl<'a> World<'a> {
         let settings = &schedule.settings;
         let digits = config(settings, None)?.digits;
         let client = dynamodb_client(&connector);
-        let deployment = Deployment::new(mutation);
+        let processes = (0..settings.clock_offsets.len()).map(|process| {
+            let config = config(&settings.of_process(process), settings.history())?;
+            let clock = clock.of_process(ProcessClock::of(settings, process));
+            Ok(writer(&client, &config, mutation).with_clock(clock))
+        });
+        let writers = processes.collect::<Result<Vec<_>, SimulationError>>()?;
+        let store = Store::new(client.clone(), TABLE, digits).with_history(settings.history());
+        let function_config = config(settings, settings.history())?;
         Ok(Self {
             upstream: Upstream {
                 schedule,
                 digits,
                 connector: connector.clone(),
-                deployment: deployment.clone(),
-                new_layout: Store::new(client.clone(), TABLE, digits).with_history(settings.history()),
-                writers: deployment.of(settings, |history| {
-                    let processes = 0..settings.clock_offsets.len();
-                    let writers = processes.map(|process| {
-                        let config = config(&settings.of_process(process), history.clone())?;
-                        let clock = clock.of_process(ProcessClock::of(settings, process));
-                        Ok(writer(&client, &config, mutation).with_clock(clock))
-                    });
-                    writers.collect::<Result<Vec<_>, SimulationError>>()
-                })?,
+                layout: store.clone(),
+                writers,
                 misdeployed: misdeployed(settings, |config| {
                     writer(&client, config, mutation).with_clock(clock.shifted(0))
                 })?,
@@ -131,7 +129,7 @@ impl<'a> World<'a> {
                 deliveries: Mutex::default(),
                 overlapping: Mutex::default(),
                 manual_versions: Mutex::default(),
-                desk: Desk::new(&connector, clock, digits, &deployment, settings),
+                desk: Desk::new(&connector, clock, digits, settings),
                 purges: Mutex::default(),
                 pruned: Mutex::default(),
                 pins: Mutex::default(),
@@ -140,10 +138,7 @@ impl<'a> World<'a> {
             },
             clock,
             function: StreamFunction::new(
-                deployment.of(settings, |history| {
-                    let config = config(settings, history)?;
-                    Ok::<_, SimulationError>(history_writer(&client, &config, mutation).with_clock(clock.shifted(0)))
-                })?,
+                history_writer(&client, &function_config, mutation).with_clock(clock.shifted(0)),
                 misdeployed(settings, |config| {
                     history_writer(&client, config, mutation).with_clock(clock.shifted(0))
                 })?,
@@ -152,10 +147,7 @@ impl<'a> World<'a> {
             ),
             source: FaultySource { connector, clock },
             stream_arn,
-            reader: deployment.of(settings, |history| {
-                let reader = Store::new(client.clone(), TABLE, digits).with_history(history);
-                Ok::<_, SimulationError>(reader.with_clock(clock.shifted(0)))
-            })?,
+            reader: store.with_clock(clock.shifted(0)),
         })
     }
 
@@ -168,7 +160,6 @@ impl<'a> World<'a> {
             self.upstream.run().await;
             self.upstream.drain().await;
             self.stop_faults().await;
-            self.upstream.finish_migration().await;
             let mut evidence = self.evidence().await?;
             evidence.recovery = self.recover().await?;
             // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
@@ -353,7 +344,7 @@ impl<'a> World<'a> {
             };
             let other = self.source.connector.draw(|rng| near(rng, time));
             for time in [time, other] {
-                let view = self.reader.current().as_of(&entity, time, true).await;
+                let view = self.reader.as_of(&entity, time, true).await;
                 read.push(AsOf {
                     entity: text("PK").to_owned(),
                     time: time.to_string(),
@@ -365,7 +356,7 @@ impl<'a> World<'a> {
     }
 
     async fn history(&self, entity: &EntityId) -> Result<Vec<(u64, Item)>, ReadError> {
-        let history = self.reader.current().history(entity, HistoryQuery::default()).await?;
+        let history = self.reader.history(entity, HistoryQuery::default()).await?;
         let views = match history {
             Some(history) => history.collect().await?,
             None => Vec::new(),
@@ -394,12 +385,12 @@ fn near(rng: &mut Rng, time: RecordedAt) -> RecordedAt {
     }
 }
 
-/// Returns `true` if a function checks the layout. Without the reads of both tables, it does not know that history is being moved.
+/// Returns `true` if a function checks the layout, unless this mutation removes the check.
 fn checks_layout(mutation: Option<Mutation>, unchecked: Mutation) -> bool {
-    mutation.is_none_or(|mutation| mutation.reads_both_tables() && mutation.checks_layout(unchecked))
+    mutation.is_none_or(|mutation| mutation.checks_layout(unchecked))
 }
 
-/// Creates a writer of a deployment.
+/// Creates a writer.
 fn writer(client: &Client, config: &Config, mutation: Option<Mutation>) -> Writer {
     let writer = Writer::new(client.clone(), config);
     match checks_layout(mutation, Mutation::WriterLayout) {
@@ -421,10 +412,7 @@ fn history_writer(client: &Client, config: &Config, mutation: Option<Mutation>) 
 fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<Misdeployed<T>, SimulationError> {
     let history = match settings.own_history {
         true => None,
-        false => Some(HistoryTable {
-            name: HISTORY.to_owned(),
-            is_migrating: false,
-        }),
+        false => Some(HISTORY.to_owned()),
     };
     let mut config_of_width = config(settings, settings.history())?;
     let digits = VersionDigits::new(settings.digits + 1);

@@ -26,7 +26,7 @@ use shared::{
         version_item::VersionItem,
     },
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         client::capacity::Meter,
         put::put_version::PutOutcome,
         write::{WriteMode, WriteOptions, WriteOutcome},
@@ -89,10 +89,7 @@ impl Database {
         let history = history_of(name);
         self.table(&history, &keys).await;
         self.with_history.lock().unwrap().insert(name.to_owned());
-        store.with_history(Some(HistoryTable {
-            name: self.table_name(&history),
-            is_migrating: false,
-        }))
+        store.with_history(Some(self.table_name(&history)))
     }
 
     /// Puts an item into a table, or into its history table.

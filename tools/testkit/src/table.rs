@@ -29,7 +29,7 @@ use shared::{
         recorded_at::RecordedAt, sequence::SequenceNumber, version::Version,
     },
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         maintain::table_settings::TableSettings,
         put::put_version::PutOutcome,
         write::{WriteError, WriteMode, WriteOutcome},
@@ -75,10 +75,7 @@ impl Table {
         if has_own_history() {
             let history = endpoint.table("VersionControl-history");
             runtime.block_on(create_history(&client, &history)).unwrap();
-            store = store.with_history(Some(HistoryTable {
-                name: history,
-                is_migrating: false,
-            }));
+            store = store.with_history(Some(history));
         }
         Self {
             store,
@@ -95,7 +92,7 @@ impl Table {
     /// Creates a table, and claims this width of version keys for it.
     pub fn with_digits(vzero: &'static str, digits: u8) -> Self {
         let mut table = Self::without_layout(vzero);
-        let history = table.store.own_history().cloned();
+        let history = table.store.own_history().map(str::to_owned);
         let store = Store::new(table.client.clone(), &table.name, VersionDigits::new(digits).unwrap());
         table.store = store.with_history(history);
         table.claim();

@@ -11,17 +11,18 @@
 //! | that of another history table, of which it is a copy | yes |
 //! | none | unless the table that stored the layout, or another one with its name, has a layout with this history table |
 //!
-//! If the layout belongs to this table, the items of its earlier history table are [copied](super::copy_history) first.
+//! If the layout belongs to this table, the items of its earlier history table are [copied](super::copy_history) first. So is history
+//! beside the latest items, which is deleted after the layout was changed.
 
 use thiserror::Error;
 
 use crate::{
     domain::{Item, entity::EntityId, keys::VersionDigits, layout::table_name},
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         client::error::ServiceError,
         maintain::{
-            copy_history::CopyError,
+            copy_history::{CopyError, Source},
             create_table::{CreateOutcome, CreateTableError},
             table_settings::{Misfit, TableSettings},
         },
@@ -43,7 +44,7 @@ pub struct Adopted {
     pub before: Option<StoredLayout>,
     /// `true` if the history table was created.
     pub has_new_history: bool,
-    /// Number of items in the earlier history table, which were copied.
+    /// Number of items of history that were copied from the earlier history table, or from beside the latest items.
     pub copied: u64,
 }
 
@@ -64,7 +65,7 @@ impl Store {
         let history = match (history.map(table_name), stored) {
             (Some(name), _) => Some(name).filter(|name| *name != table.name),
             (None, None) => None,
-            (None, Some(stored)) => return Err(AdoptError::NotNamed(stored.name.clone())),
+            (None, Some(stored)) => return Err(AdoptError::NotNamed(stored.clone())),
         };
         let digits = match (before.as_ref().map(|before| before.digits), digits) {
             (Some(stored), Some(requested)) if stored != requested => {
@@ -73,12 +74,14 @@ impl Store {
             (stored, requested) => stored.or(requested).unwrap_or_default(),
         };
         let is_own = before.as_ref().is_some_and(|before| before.is_of(&table));
-        let left = stored.filter(|stored| is_own && history != Some(stored.name.as_str()));
-        let left = left.map(|stored| self.beside(&stored.name));
+        let left = stored.filter(|stored| is_own && history != Some(stored.as_str()));
+        let left = left.map(|stored| self.beside(stored));
         let has_items = match &left {
             Some(left) => left.has_items().await?,
             None => false,
         };
+        // History is beside the latest items, or was until another run of this command.
+        let latest = Self::new(self.client.clone(), &self.table, digits);
         let mut has_new_history = false;
         let mut copied = 0;
         match (history, left.as_ref().filter(|_| has_items)) {
@@ -86,24 +89,18 @@ impl Store {
                 has_new_history = self.create_history(history).await?;
                 let history = self.beside(history);
                 self.take_history(&table, &history, before.as_ref()).await?;
-                if let Some(left) = left {
-                    copied = left.copy_history(&history).await?;
-                }
+                copied = match (left, stored) {
+                    (Some(left), _) => left.copy_history(&history, Source::History).await?,
+                    (None, None) => latest.copy_history(&history, Source::BesideLatest).await?,
+                    (None, Some(_)) => 0,
+                };
             }
             (None, Some(left)) => return Err(AdoptError::HasVersions(table_name(&left.table).to_owned())),
             (None, None) => {}
         }
-        let is_migrating = match stored {
-            Some(stored) => stored.is_migrating,
-            // Functions that have read the earlier layout can still write to the table itself.
-            None => is_own || !self.has_no_entities().await?,
-        };
         let layout = StoredLayout {
             digits,
-            history: history.map(|name| HistoryTable {
-                name: name.to_owned(),
-                is_migrating,
-            }),
+            history: history.map(str::to_owned),
             table: Some(table.clone()),
         };
         if !self.store_layout(&layout, before.as_ref()).await? {
@@ -111,6 +108,11 @@ impl Store {
         }
         if let Some(left) = left {
             left.delete_owner(&table).await?;
+        }
+        if let Some(history) = history
+            && (stored.is_none() || is_own)
+        {
+            latest.delete_copied(&self.beside(history)).await?;
         }
         Ok(Adopted {
             layout,
@@ -167,7 +169,7 @@ impl Store {
         }
         let (_, stored) = self.identity_and_layout().await?;
         let named = stored.and_then(|stored| stored.history);
-        Ok(named.is_some_and(|named| named.name == history))
+        Ok(named.as_deref() == Some(history))
     }
 
     /// Creates a history table if it does not exist. Returns `true` if it did not.

@@ -1,53 +1,148 @@
-//! Copies the items of a history table into another one, as they are stored: conditional `PutItem` requests, in passes.
+//! Copies the history of a table into another history table: conditional `PutItem` requests, in passes.
 //!
 //! An item that is there already must be equal, so a copy can be interrupted and repeated. Passes follow until one finds all
-//! items of the first table in the other one. That pass proves that the copy is complete.
+//! items of the first table in the other one. That pass proves that the copy is complete. Then the layout is changed. Items beside
+//! the latest items are deleted after that.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
 
 use crate::{
-    domain::Item,
+    domain::{
+        Item,
+        compression::Compression,
+        keys::{ItemKind, partition_key_of, sort_key_of},
+        layout, names,
+    },
     dynamodb::{
         Store,
-        client::error::ServiceError,
+        client::error::{ErrorKind, ServiceError},
         put::put_version::{self, PutError},
-        read::{history_owner::is_owner, scan_items},
+        read::{get_item, history_owner::is_owner, scan_items},
+        s,
     },
 };
+
+/// Place of the history that is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A history table.
+    History,
+    /// The table of latest items.
+    BesideLatest,
+}
+
+#[derive(Debug, Default)]
+struct Pass {
+    /// Number of items of history.
+    items: u64,
+    /// Number of those that were put or deleted.
+    changed: u64,
+}
 
 /// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
 impl Store {
-    /// Copies the items of this store's table, a history table, into that of another store. Returns their number.
-    pub(crate) async fn copy_history(&self, to: &Self) -> Result<u64, CopyError> {
+    /// Copies the items of history of this store's table into that of another store. Returns their number.
+    pub(crate) async fn copy_history(&self, to: &Self, from: Source) -> Result<u64, CopyError> {
         loop {
-            let (items, copied) = self.copy_pass(to).await?;
-            if copied == 0 {
-                return Ok(items);
+            let pass = match from {
+                Source::History => self.pass(async |item| to.copy_item(item).await.map(Some)).await?,
+                Source::BesideLatest => self.pass(async |item| self.copy_from_beside(item, to).await).await?,
+            };
+            if pass.changed == 0 {
+                return Ok(pass.items);
             }
         }
     }
 
-    /// Returns the number of items, and how many of them were put into the other table.
-    async fn copy_pass(&self, to: &Self) -> Result<(u64, u64), CopyError> {
-        let (mut items, mut copied) = (0, 0);
+    /// Deletes the items of history of this store's table, that of the latest items, once another table has them.
+    pub(crate) async fn delete_copied(&self, to: &Self) -> Result<(), CopyError> {
+        while self.pass(async |item| self.delete_item(item, to).await).await?.changed > 0 {}
+        Ok(())
+    }
+
+    /// Handles each item. `handle` returns `None` if it is not part of history, and `true` if it changed a table.
+    async fn pass(&self, handle: impl AsyncFn(Item) -> Result<Option<bool>, CopyError>) -> Result<Pass, CopyError> {
+        let mut pass = Pass::default();
         let mut start = None;
         loop {
             let output = scan_items::request(&self.table, start).send_with(&self.client).await;
             let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
             let found = page.items.unwrap_or_default().into_iter().map(Item::from);
-            let mut puts = stream::iter(found.filter(|item| !is_owner(item)))
-                .map(|item| to.copy_item(item))
+            let mut handled = stream::iter(found.filter(|item| !is_owner(item)))
+                .map(|item| handle(item))
                 .buffer_unordered(CONCURRENCY);
-            while let Some(is_new) = puts.try_next().await? {
-                (items, copied) = (items + 1, copied + u64::from(is_new));
+            while let Some(is_changed) = handled.try_next().await? {
+                pass.items += u64::from(is_changed.is_some());
+                pass.changed += u64::from(is_changed == Some(true));
             }
             start = page.last_evaluated_key.filter(|key| !key.is_empty());
             if start.is_none() {
-                return Ok((items, copied));
+                return Ok(pass);
             }
+        }
+    }
+
+    /// Copies an item that is beside the latest items, if it is part of history. A version brings its further parts.
+    async fn copy_from_beside(&self, item: Item, to: &Self) -> Result<Option<bool>, CopyError> {
+        let Some(sort_key) = sort_key_of(&item).filter(|key| layout::is_history(key, self.digits)) else {
+            return Ok(None);
+        };
+        match self.digits.kind_of(sort_key) {
+            ItemKind::Part => Ok(None),
+            ItemKind::Version => {
+                let versions = self.flat_all(std::iter::once(item.into()), &self.table).await?;
+                let mut is_new = false;
+                for version in versions {
+                    is_new |= to.copy_version(&version).await?;
+                }
+                Ok(Some(is_new))
+            }
+            _ => to.copy_item(item).await.map(Some),
+        }
+    }
+
+    /// Deletes an item that is beside the latest items, if it is part of history. A part is deleted after its version.
+    async fn delete_item(&self, item: Item, to: &Self) -> Result<Option<bool>, CopyError> {
+        let keys = partition_key_of(&item).zip(sort_key_of(&item));
+        let keys = keys.filter(|(_, sort_key)| layout::is_history(sort_key, self.digits));
+        let Some((partition_key, sort_key)) = keys.map(|(pk, sk)| (pk.to_owned(), sk.to_owned())) else {
+            return Ok(None);
+        };
+        if let Some(version) = self.digits.version_of_part(&sort_key) {
+            let request = get_item::request(&partition_key, &self.digits.version_key(version), true, &self.table);
+            let output = request.send_with(&self.client).await;
+            let version = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+            if version.item.is_some() {
+                return Ok(None);
+            }
+        } else {
+            self.copy_from_beside(item, to).await?;
+        }
+        let delete = self.client.delete_item().table_name(&self.table);
+        let delete = delete.key(names::PK, s(&partition_key)).key(names::SK, s(&sort_key));
+        let deleted = delete.send().await;
+        deleted.map_err(|error| ServiceError::new("DeleteItem", &error))?;
+        Ok(Some(true))
+    }
+
+    /// Puts a version in the form of a history table, its further parts first. Returns `false` if the table has it already.
+    async fn copy_version(&self, version: &Item) -> Result<bool, CopyError> {
+        let put = async |items: Vec<Item>| {
+            let mut is_new = false;
+            for item in items.into_iter().rev() {
+                is_new |= self.copy_item(item).await?;
+            }
+            Ok(is_new)
+        };
+        match put(layout::stored(version, Compression::None)).await {
+            // DynamoDB counts a value differently.
+            Err(CopyError::Put(PutError(error))) if error.kind == ErrorKind::Rejected => {
+                put(layout::compact(version)).await
+            }
+            outcome => outcome,
         }
     }
 

@@ -7,7 +7,6 @@ pub mod backfill;
 pub mod copy_history;
 pub mod create_table;
 pub mod enable_stream;
-pub mod move_history;
 pub mod move_latest;
 pub mod prune;
 pub mod purge;

@@ -6,7 +6,6 @@
 //! | one | the table | |
 //! | history in its own table | 1. history | latest items |
 //! | | 2. latest items | their version; entities with a version in history were part of the first scan |
-//! | history that is being moved to its own table | 1. history | all items, of entities without a latest item |
 //! | | 2. latest items | all items, of entities with a latest item, and of those that have nothing in history |
 //! | history of an attached table | history | |
 //!
@@ -31,11 +30,7 @@ use crate::{
         Store,
         client::error::ServiceError,
         maintain::rate_limit::RateLimiter,
-        read::{
-            batch_get_items::MAX_KEYS,
-            query_items::{Cursor, Range},
-            scan_segment::Segment,
-        },
+        read::{batch_get_items::MAX_KEYS, query_items::Cursor, scan_segment::Segment},
         s,
     },
 };
@@ -219,7 +214,6 @@ impl<S: Summary> SegmentEntities<S> {
             for entities in complete.chunks_mut(MAX_KEYS) {
                 // Boxed: only one layout needs these large futures.
                 match self.is_latest {
-                    _ if self.store.is_migrating() => Box::pin(self.read_again(entities)).await?,
                     true => Box::pin(self.add_history(entities)).await?,
                     false => Box::pin(self.add_latest_items(entities)).await?,
                 }
@@ -303,43 +297,6 @@ impl<S: Summary> SegmentEntities<S> {
     async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
         let found = self.limiter.run(async || self.store.is_in_history_table(entity).await);
         found.await
-    }
-
-    /// Reads the items of each entity from both tables, while a migration moves them from one to the other. The latest item is never moved:
-    /// an entity that has one is part of the second scan, and its summary is empty in the first.
-    async fn read_again(&self, entities: &mut [SeenEntity<S>]) -> Result<(), ServiceError> {
-        let (store, limiter) = (&self.store, &self.limiter);
-        for SeenEntity { entity, summary, .. } in entities {
-            if !std::mem::take(summary).is_entity() {
-                continue;
-            }
-            let latest = limiter.run(async || store.get(entity, LATEST_KEY, true).await).await?;
-            let is_of_this_scan = match (&latest, self.is_latest) {
-                (Some(_), is_latest) => is_latest,
-                (None, true) => !self.is_in_history_table(entity).await?,
-                (None, false) => true,
-            };
-            if !is_of_this_scan {
-                continue;
-            }
-            // The latest item first, because it determines which version is compared.
-            if let Some(latest) = latest {
-                summary.add(latest, store.digits());
-            }
-            let (range, mut cursor) = (Range::from_floor(None), None);
-            loop {
-                let page = limiter.run(async || store.query_page(entity, &range, cursor.clone()).await);
-                let (items, next) = page.await?;
-                for item in items {
-                    summary.add(item, store.digits());
-                }
-                cursor = next;
-                if cursor.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

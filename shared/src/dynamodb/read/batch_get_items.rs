@@ -75,7 +75,7 @@ impl Store {
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
-        let (mut tables, mut earlier): (Tables, Tables) = Default::default();
+        let mut tables = Tables::default();
         let mut latest = Vec::new();
         for (entity, sort_key) in keys {
             // The latest item of an attached table is its newest version.
@@ -84,19 +84,9 @@ impl Store {
                 continue;
             }
             let (sort_key, key) = (sort_key.as_ref(), key(entity, sort_key.as_ref()));
-            if let Some(table) = self.earlier_table_of(sort_key) {
-                earlier.entry(table.to_owned()).or_default().push(key.clone());
-            }
             tables.entry(self.table_of(sort_key).to_owned()).or_default().push(key);
         }
         let mut items = self.read_all(only, tables, consistent).await?;
-        if !earlier.is_empty() {
-            let of = |item: &Item| Some((item.get(names::PK)?.clone(), item.get(names::SK)?.clone()));
-            let found: Vec<_> = items.iter().filter_map(of).collect();
-            let mut moved = self.read_all(only, earlier, consistent).await?;
-            moved.retain(|item| of(item).is_none_or(|key| !found.contains(&key)));
-            items.extend(moved);
-        }
         items.extend(latest);
         Ok(items)
     }

@@ -20,13 +20,8 @@ impl Store {
             // Boxed, to keep the future of a read small.
             return Box::pin(self.attached_latest(entity, consistent)).await;
         }
-        let partition_key = entity.as_str();
-        let table = self.table_of(sort_key);
-        let item = self.get_from(table, partition_key, sort_key, consistent).await?;
-        match (item, self.earlier_table_of(sort_key)) {
-            (None, Some(table)) => self.get_from(table, partition_key, sort_key, consistent).await,
-            (item, _) => Ok(item),
-        }
+        self.get_from(self.table_of(sort_key), entity.as_str(), sort_key, consistent)
+            .await
     }
 
     /// Reads an item of one of the store's tables.

@@ -10,7 +10,7 @@
 //!
 //! The order of the sort keys is another one: `v10` sorts before `v9`.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::query::builders::QueryInputBuilder;
 
@@ -18,7 +18,7 @@ use crate::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
+        keys::{ItemKind, VersionDigits},
         marks::is_expired,
         names,
         time::timestamp,
@@ -75,18 +75,7 @@ impl Store {
                 }
             }
         }
-        Ok(collect(self.without_copies(items), self.digits, self.clock.now()))
-    }
-
-    /// Leaves one copy of each item that was moved to the history table while both tables were read, in this order.
-    pub(crate) fn without_copies(&self, mut items: Vec<Item>) -> Vec<Item> {
-        if self.is_migrating() {
-            items.reverse();
-            let key = |item: &Item| Some((partition_key_of(item)?.to_owned(), sort_key_of(item)?.to_owned()));
-            let mut seen = HashSet::new();
-            items.retain(|item| seen.insert(key(item)));
-        }
-        items
+        Ok(collect(items, self.digits, self.clock.now()))
     }
 }
 

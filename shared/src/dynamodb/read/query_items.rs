@@ -1,16 +1,11 @@
 //! Range of an entity's items: `Query`, page by page.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::{operation::query::builders::QueryInputBuilder, types::AttributeValue};
 
 use crate::{
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{FLOOR_KEY, sort_key_of},
-        layout, names, quarantine,
-    },
+    domain::{Item, entity::EntityId, keys::FLOOR_KEY, names, quarantine},
     dynamodb::{Store, client::error::ServiceError, s},
 };
 
@@ -78,15 +73,7 @@ impl Store {
         if self.attached.is_none() && !range.is_of_history() {
             return self.query_table(&self.table, entity, range, start).await;
         }
-        let page = self
-            .query_table(self.history_table(), entity, range, start.clone())
-            .await?;
-        if !self.is_migrating() {
-            return Ok(page);
-        }
-        let (mut earlier, next) = self.query_table(&self.table, entity, range, start).await?;
-        earlier.retain(|item| sort_key_of(item).is_some_and(|key| layout::is_history(key, self.digits)));
-        Ok(merge(page, (earlier, next), range.reversed))
+        self.query_table(self.history_table(), entity, range, start).await
     }
 
     /// Returns `true` if the history table has a floor, a version, or a record in quarantine of an entity, whatever the table of latest items
@@ -117,38 +104,6 @@ impl Store {
 
 /// Items of a page, and the cursor of the next one.
 type Page = (Vec<Item>, Option<Cursor>);
-
-/// Merges the pages that two tables return for one range: up to the key at which the first of them ends. If both have an item, the
-/// one of the first page is returned.
-fn merge((items, next): Page, (others, other_next): Page, reversed: bool) -> Page {
-    let key = |cursor: &Cursor| cursor.get(names::SK).and_then(|key| key.as_s().ok().cloned());
-    let ends = [next, other_next].into_iter().flatten();
-    let next = match reversed {
-        true => ends.max_by_key(key),
-        false => ends.min_by_key(key),
-    };
-    let end = next.as_ref().and_then(key);
-    let mut merged = BTreeMap::new();
-    for item in others.into_iter().chain(items) {
-        if let Some(key) = sort_key_of(&item).map(str::to_owned) {
-            merged.insert(key, item);
-        }
-    }
-    let is_in = |key: &String| match &end {
-        Some(end) if reversed => key >= end,
-        Some(end) => key <= end,
-        None => true,
-    };
-    let mut items: Vec<_> = merged
-        .into_iter()
-        .filter(|(key, _)| is_in(key))
-        .map(|(_, item)| item)
-        .collect();
-    if reversed {
-        items.reverse();
-    }
-    (items, next)
-}
 
 /// Builds the request for one page.
 pub fn request(entity: &EntityId, range: &Range, start: Option<Cursor>, table: &str) -> QueryInputBuilder {

@@ -35,7 +35,7 @@ impl Store {
                 }
             }
         }
-        Ok(self.without_copies(items))
+        Ok(items)
     }
 
     /// Returns `true` if the table is empty.

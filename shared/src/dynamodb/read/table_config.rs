@@ -2,9 +2,8 @@
 //! `config`.
 //!
 //! The writer claims its layout before its first write, so that two writers with different layouts cannot write to one table. A
-//! table without a stored layout has width 1 and its own history, or is empty. A writer with a history table that finds items
-//! but no such layout declares that history is being moved: until [`Store::finish_migration`], reads use both tables, and
-//! writers of both layouts start.
+//! table without a stored layout has width 1 and its history in the table itself, or is empty. Only
+//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) changes the layout of a table with items.
 //!
 //! A layout names its table by [`TableIdentity`]. A backup, an export or a script copies the layout with the other items: the
 //! layout of a copy names the history table of the original, and is refused until
@@ -32,7 +31,7 @@ use crate::{
         layout, names,
     },
     dynamodb::{
-        HistoryTable, Store,
+        Store,
         client::error::ServiceError,
         n,
         read::{scan_items, table_identity::TableIdentity},
@@ -52,8 +51,6 @@ pub const TABLE_ID: &str = "TableId";
 pub const TABLE_NAME: &str = "TableName";
 /// Attribute with the name of the history table, absent if history is in the table itself.
 pub const HISTORY_TABLE: &str = "HistoryTable";
-/// Attribute that exists while history is being moved to its own table.
-pub const MIGRATING: &str = "Migrating";
 
 const OPERATION: &str = "UpdateItem";
 
@@ -63,19 +60,7 @@ pub struct Layout {
     /// Width of version keys, `None` if it is not stored.
     pub digits: Option<VersionDigits>,
     /// Table of history, `None` if history is in the table itself.
-    pub history: Option<HistoryTable>,
-}
-
-/// Layout that a check found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Checked {
-    /// The table stores the layout. A width and a history table that are stored stay as they are.
-    Stored {
-        /// `true` while history is being moved to its own table.
-        is_migrating: bool,
-    },
-    /// The table stores no layout, and the store has the default. A writer can still store another one.
-    Default,
+    pub history: Option<String>,
 }
 
 /// Stored layout, and the table that it belongs to.
@@ -84,7 +69,7 @@ pub struct StoredLayout {
     /// Width of version keys.
     pub digits: VersionDigits,
     /// Table of history, `None` if history is in the table itself.
-    pub history: Option<HistoryTable>,
+    pub history: Option<String>,
     /// Table that stored the layout. The layout of a copy has the original. `None` if another program removed it.
     pub table: Option<TableIdentity>,
 }
@@ -101,89 +86,59 @@ impl Store {
         stored.map_or_else(|| Ok(Layout::default()), |stored| stored.of(&table))
     }
 
-    /// Checks that the table stores the layout of this store.
+    /// Checks that the table stores the layout of this store. Returns `false` if it stores none and this one is the default: a
+    /// writer can still store another one.
     ///
     /// # Errors
     ///
     /// As [`Self::stored_layout`], and returns [`LayoutError::Absent`] if no layout is stored and this one is not the default,
     /// [`LayoutError::Width`] or [`LayoutError::History`] if another one is stored.
-    pub async fn check_layout(&self) -> Result<Checked, LayoutError> {
+    pub async fn check_layout(&self) -> Result<bool, LayoutError> {
         let stored = self.stored_layout().await?;
         if stored.digits.is_none() {
             // Only other programs may write the latest items, so that no writer claims a layout.
             return match self.has_default_layout() {
-                true => Ok(Checked::Default),
+                true => Ok(false),
                 false => Err(LayoutError::Absent {
                     table: self.table.clone(),
                 }),
             };
         }
-        self.check(&stored)?;
-        match stored.history.is_none() && self.has_own_history() {
-            true => Err(self.other_history(&self.table)),
-            false => Ok(Checked::Stored {
-                is_migrating: stored.is_migrating(),
-            }),
-        }
+        self.check(&stored).map(|()| true)
     }
 
-    /// Checks that the table has no other layout, and stores this one if none is stored. Returns `true` if history is being
-    /// moved to its own table. It sends two reads, and before the layout is stored a few requests more: a history table gets
+    /// Checks that the table has no other layout, and stores this one if none is stored. It sends two reads, and before the layout is stored a few requests more: a history table gets
     /// its [owner](crate::dynamodb::read::history_owner) first.
     ///
     /// # Errors
     ///
     /// As [`Self::stored_layout`], and returns [`LayoutError::Width`] or [`LayoutError::History`] if the table has another
     /// layout, [`LayoutError::Owned`] if the history table belongs to another table.
-    pub async fn claim_layout(&self) -> Result<bool, LayoutError> {
+    pub async fn claim_layout(&self) -> Result<(), LayoutError> {
         let (table, stored) = self.identity_and_layout().await?;
-        if let Some(stored) = &stored {
-            let stored = stored.clone().of(&table)?;
-            self.check(&stored)?;
-            if stored.history.is_some() || !self.has_own_history() {
-                return Ok(stored.is_migrating());
-            }
+        if let Some(stored) = stored {
+            return self.check(&stored.of(&table)?);
         }
-        let default = VersionDigits::default();
-        let is_empty = self.has_default_layout() || self.has_no_entities().await?;
-        if !is_empty && stored.is_none() && self.digits != default {
-            // A table with items but without a stored width has the default.
-            return Err(LayoutError::Width {
-                stored: default,
-                requested: self.digits,
-            });
+        if !self.has_default_layout() && !self.has_no_entities().await? {
+            // A table with items but without a stored layout has the default.
+            self.check(&Layout {
+                digits: Some(VersionDigits::default()),
+                history: None,
+            })?;
         }
         if self.has_own_history() {
             self.claim_history(&table).await?;
         }
         let claimed = StoredLayout {
             digits: self.digits,
-            history: self.own_history().map(|history| HistoryTable {
-                name: layout::table_name(&history.name).to_owned(),
-                // Functions that have read a stored layout without a history table can still write to the table itself.
-                is_migrating: !is_empty || stored.is_some(),
-            }),
+            history: self.own_history().map(|history| layout::table_name(history).to_owned()),
             table: Some(table),
         };
-        match self.store_layout(&claimed, stored.as_ref()).await? {
-            true => Ok(claimed.is_migrating()),
+        match self.store_layout(&claimed, None).await? {
+            true => Ok(()),
             // Another client has stored one just now, or an earlier attempt of the request had no response.
-            false => self.check_layout().await.map(Checked::is_migrating),
+            false => self.check_layout().await.map(drop),
         }
-    }
-
-    /// Declares that all of history is in its own table.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::History`] if the table has another layout.
-    pub async fn finish_migration(&self) -> Result<(), LayoutError> {
-        let request = finish_request(layout::table_name(self.history_table()), &self.table);
-        if is_stored(request.send_with(&self.client).await)? {
-            return Ok(());
-        }
-        self.check_layout().await?;
-        Err(LayoutError::Unreadable)
     }
 
     /// Reads the identity of the table and its stored layout, which a copy has of its original.
@@ -204,7 +159,7 @@ impl Store {
         is_stored(request.send_with(&self.client).await)
     }
 
-    /// Compares this store's layout with the stored one. A layout without a history table can still become one with it.
+    /// Compares this store's layout with the stored one.
     fn check(&self, stored: &Layout) -> Result<(), LayoutError> {
         if let Some(digits) = stored.digits.filter(|digits| *digits != self.digits) {
             return Err(LayoutError::Width {
@@ -212,20 +167,15 @@ impl Store {
                 requested: self.digits,
             });
         }
-        match &stored.history {
-            Some(history) if history.name == layout::table_name(self.history_table()) => Ok(()),
-            // Functions of the earlier layout can still end their work.
-            Some(history) if history.is_migrating && !self.has_own_history() => Ok(()),
-            Some(history) => Err(self.other_history(&history.name)),
-            None => Ok(()),
-        }
-    }
-
-    fn other_history(&self, stored: &str) -> LayoutError {
-        LayoutError::History {
-            table: self.table.clone(),
-            stored: layout::table_name(stored).to_owned(),
-            requested: layout::table_name(self.history_table()).to_owned(),
+        let stored = stored.history.as_deref().unwrap_or(layout::table_name(&self.table));
+        let requested = layout::table_name(self.history_table());
+        match stored == requested {
+            true => Ok(()),
+            false => Err(LayoutError::History {
+                table: layout::table_name(&self.table).to_owned(),
+                stored: stored.to_owned(),
+                requested: requested.to_owned(),
+            }),
         }
     }
 
@@ -257,26 +207,7 @@ pub async fn in_time<T>(
     checked.unwrap_or(Err(LayoutError::NotInTime))
 }
 
-impl Checked {
-    /// Returns `true` while history is being moved to its own table.
-    pub fn is_migrating(self) -> bool {
-        self == Self::Stored { is_migrating: true }
-    }
-}
-
-impl Layout {
-    /// Returns `true` while history is being moved to its own table.
-    pub fn is_migrating(&self) -> bool {
-        self.history.as_ref().is_some_and(|history| history.is_migrating)
-    }
-}
-
 impl StoredLayout {
-    /// Returns `true` while history is being moved to its own table.
-    pub fn is_migrating(&self) -> bool {
-        self.history.as_ref().is_some_and(|history| history.is_migrating)
-    }
-
     /// Returns `true` if the layout belongs to this table.
     pub(crate) fn is_of(&self, table: &TableIdentity) -> bool {
         self.table.as_ref().is_some_and(|owner| owner.id == table.id)
@@ -298,7 +229,7 @@ impl StoredLayout {
                 original: original.name,
             },
             None => LayoutError::NoTable {
-                adopt: adopt_command(&name, self.history.as_ref().map(|history| history.name.as_str())),
+                adopt: adopt_command(&name, self.history.as_deref()),
                 table: name,
             },
         })
@@ -307,7 +238,7 @@ impl StoredLayout {
 
 /// Builds the request that stores a layout if the stored one is still what was read.
 pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) -> UpdateItemInputBuilder {
-    let (mut set, mut remove) = ("SET #digits = :digits".to_owned(), Vec::new());
+    let mut set = "SET #digits = :digits".to_owned();
     let mut request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(PARTITION_KEY))
@@ -316,7 +247,6 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
         .expression_attribute_names("#id", TABLE_ID)
         .expression_attribute_names("#name", TABLE_NAME)
         .expression_attribute_names("#history", HISTORY_TABLE)
-        .expression_attribute_names("#migrating", MIGRATING)
         .expression_attribute_values(":digits", n(layout.digits));
     if let Some(table) = &layout.table {
         set.push_str(", #id = :id, #name = :name");
@@ -327,19 +257,9 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
     match &layout.history {
         Some(history) => {
             set.push_str(", #history = :history");
-            request = request.expression_attribute_values(":history", s(&history.name));
+            request = request.expression_attribute_values(":history", s(history));
         }
-        None => remove.push("#history"),
-    }
-    match layout.is_migrating() {
-        true => {
-            set.push_str(", #migrating = :true");
-            request = request.expression_attribute_values(":true", AttributeValue::Bool(true).into());
-        }
-        false => remove.push("#migrating"),
-    }
-    if !remove.is_empty() {
-        set = format!("{set} REMOVE {}", remove.join(", "));
+        None => set.push_str(" REMOVE #history"),
     }
     let Some(read) = read else {
         return request
@@ -348,7 +268,7 @@ pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) 
     };
     let history = match &read.history {
         Some(history) => {
-            request = request.expression_attribute_values(":readHistory", s(&history.name));
+            request = request.expression_attribute_values(":readHistory", s(history));
             "#history = :readHistory"
         }
         None => "attribute_not_exists(#history)",
@@ -372,19 +292,6 @@ pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     format!("vzero --table {table} admin table adopt{history}")
 }
 
-/// Builds the request that ends a migration.
-pub fn finish_request(history: &str, table: &str) -> UpdateItemInputBuilder {
-    UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(PARTITION_KEY))
-        .key(names::SK, s(SORT_KEY))
-        .update_expression("REMOVE #migrating")
-        .condition_expression("#history = :history")
-        .expression_attribute_names("#migrating", MIGRATING)
-        .expression_attribute_names("#history", HISTORY_TABLE)
-        .expression_attribute_values(":history", s(history))
-}
-
 /// Returns `false` if the condition of the request was not met.
 fn is_stored<R>(output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>) -> Result<bool, LayoutError>
 where
@@ -404,10 +311,7 @@ fn layout_of(config: &Item) -> Result<StoredLayout, LayoutError> {
         _ => return Err(LayoutError::Unreadable),
     };
     let history = match config.get(HISTORY_TABLE) {
-        Some(AttributeValue::S(name)) => Some(HistoryTable {
-            name: name.clone(),
-            is_migrating: config.contains_key(MIGRATING),
-        }),
+        Some(AttributeValue::S(name)) => Some(name.clone()),
         None => None,
         Some(_) => return Err(LayoutError::Unreadable),
     };
@@ -441,7 +345,7 @@ pub enum LayoutError {
     /// History is in another table.
     #[error(
         "the history of the table {table} is in the table {stored}, not in {requested}: use the settings of the earlier \
-         deployment. If it was rolled back, `vzero --table {table} admin table adopt --history-table {requested}` selects {requested}"
+         deployment, or move it: `vzero --table {table} admin table adopt --history-table {requested}`"
     )]
     History {
         /// Table of latest items.

@@ -11,7 +11,6 @@ pub(crate) mod history;
 pub(crate) mod items;
 pub(crate) mod lag;
 pub(crate) mod metadata;
-pub(crate) mod migrate;
 pub(crate) mod pin;
 pub(crate) mod prune;
 pub(crate) mod purge;

@@ -29,7 +29,7 @@ pub(crate) enum Table {
     /// Create the table if it does not exist, with the settings of template.yaml
     #[command(after_help = HELP)]
     Create,
-    /// Give a restored or copied table a layout of its own, or replace the history table of a rolled-back deployment
+    /// Give a restored or copied table a layout of its own, or move its history to another table
     #[command(after_help = ADOPT_HELP)]
     Adopt {
         /// History table, created if it does not exist. The name of the table itself: history is beside the latest items
@@ -43,7 +43,8 @@ Examples:
   vzero --table Restored admin table adopt
   vzero --table Restored admin table adopt --history-table Restored-history
 The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
-table. If the layout is the table's own, the items of its history table are copied into the new one. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero admin repair` restores what it can.";
+table. History is copied from the earlier history table of this table, or moved from beside the latest items, while no function
+writes. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero admin repair` restores what it can.";
 
 const HELP: &str = "\
 Examples:
@@ -71,7 +72,7 @@ impl Table {
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {
-            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|_| digits),
+            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|()| digits),
             (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
             _ => Ok(None),
         };
@@ -114,7 +115,7 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
 }
 
 fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
-    let history = |layout: &StoredLayout| layout.history.as_ref().map(|history| history.name.clone());
+    let history = |layout: &StoredLayout| layout.history.clone();
     let before = adopted.before.as_ref();
     let members = [
         ("Table", Some(json!(name))),
@@ -126,7 +127,6 @@ fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
             "Copied",
             Some(adopted.copied).filter(|copied| *copied > 0).map(Value::from),
         ),
-        ("Migrating", adopted.layout.is_migrating().then(|| json!(true))),
         (
             "CopyOf",
             before

@@ -25,7 +25,6 @@ fn commands_that_are_not_for_an_attached_table_are_refused() {
         (&["undelete", &key], "other programs write the items"),
         (&["repair", &key, "--yes"], "vzero admin redrive"),
         (&["repair", "--all", "--dry-run"], "vzero admin redrive"),
-        (&["migrate"], "not for an attached table"),
         (&["table", "create"], "not for an attached table"),
     ] {
         let refused = orders.run(arguments);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::{
     domain::compression::Compression,
-    dynamodb::{HistoryTable, put::put_version::PutOutcome, write::WriteMode},
+    dynamodb::{put::put_version::PutOutcome, write::WriteMode},
 };
 use testkit::{
     database::{self, mode, put_version, update, write},
@@ -23,10 +23,7 @@ fn table() -> Table {
             .runtime
             .block_on(table::create_history(&table.client, &name))
             .unwrap();
-        let history = HistoryTable {
-            name,
-            is_migrating: false,
-        };
+        let history = name;
         table.store = table.store.clone().with_history(Some(history));
         table.runtime.block_on(table.store.claim_layout()).unwrap();
     }

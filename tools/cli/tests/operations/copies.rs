@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{HistoryTable, Store, read::table_config::LayoutError},
+    dynamodb::{Store, read::table_config::LayoutError},
 };
 use testkit::{database, table::Table};
 
@@ -14,14 +14,11 @@ fn new_table() -> Table {
 }
 
 fn of(table: &Table, name: &str, history: Option<&str>) -> Store {
-    let history = history.map(|name| HistoryTable {
-        name: name.to_owned(),
-        is_migrating: false,
-    });
+    let history = history.map(str::to_owned);
     Store::new(table.client.clone(), name, VersionDigits::default()).with_history(history)
 }
 
-fn claim(table: &Table, store: &Store) -> Result<bool, LayoutError> {
+fn claim(table: &Table, store: &Store) -> Result<(), LayoutError> {
     table.runtime.block_on(store.claim_layout())
 }
 
@@ -34,7 +31,7 @@ fn with_history(table: &Table, name: &str) -> Store {
         table.runtime.block_on(create).unwrap();
         of(table, &table.name, Some(name))
     };
-    assert_eq!(claim(table, &store), Ok(false));
+    assert_eq!(claim(table, &store), Ok(()));
     store
 }
 
@@ -117,7 +114,6 @@ fn a_copy_leaves_the_history_of_the_original_alone() {
         &["prune", "E", "--keep", "1"],
         &["audit", "--all"],
         &["repair", "E", "--yes"],
-        &["migrate"],
     ] {
         let (code, lines, stderr) = run(&table, &restored, arguments);
         assert_eq!((code, lines), (2, vec![]), "{arguments:?}: {stderr}");
@@ -160,7 +156,7 @@ fn a_copy_leaves_the_history_of_the_original_alone() {
     assert_eq!(run(&table, &restored, &adopt).0, 0);
     let written = run(&table, &restored, &["put", "E", "--set", "A=1", "--mode", "inline"]);
     assert_eq!((written.0, &written.1[0]["Version"]), (0, &json!(6)), "{}", written.2);
-    assert_eq!(claim(&table, &of(&table, &restored, Some(&own))), Ok(false));
+    assert_eq!(claim(&table, &of(&table, &restored, Some(&own))), Ok(()));
     let purged = run(&table, &restored, &["purge", "E", "--yes", "--wait", "0s"]);
     assert_eq!(purged.0, 0, "{}", purged.2);
     assert_eq!((items(&table, &table.name), versions_in(&table, &history)), untouched);
@@ -287,7 +283,7 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
     let (code, stderr) = adopt(&table, &table.name, &occupied);
     assert_eq!(code, 4, "{stderr}");
     assert!(stderr.contains("a different item"), "{stderr}");
-    assert_eq!(claim(&table, &store), Ok(false), "the layout did not change");
+    assert_eq!(claim(&table, &store), Ok(()), "the layout did not change");
 
     let next_store = of(&table, &table.name, Some(&next));
     let refused = claim(&table, &next_store).unwrap_err();
@@ -297,7 +293,7 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
     let (code, lines, stderr) = run(&table, &table.name, &arguments);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(lines[0]["Copied"], json!(stored.len()));
-    assert_eq!(claim(&table, &next_store), Ok(false));
+    assert_eq!(claim(&table, &next_store), Ok(()));
     assert_eq!(versions(&table, &table.name), [3, 2, 1]);
     let key = |item: &Value| item["PK"]["S"].to_string() + &item["SK"]["S"].to_string();
     let sorted = |mut items: Vec<Value>| {
@@ -318,7 +314,7 @@ fn a_copy_with_history_beside_the_latest_items_is_adopted_without_a_name() {
         return;
     }
     let table = new_table();
-    assert_eq!(claim(&table, &table.store), Ok(false));
+    assert_eq!(claim(&table, &table.store), Ok(()));
     table.write(json!({"ID": "E"}));
     let restored = copy(&table, "Restored");
     assert_eq!(run(&table, &restored, &["get", "E"]).0, 2);
@@ -335,81 +331,52 @@ fn a_copy_with_history_beside_the_latest_items_is_adopted_without_a_name() {
 }
 
 /// Deploys the functions of this table with a history table.
-fn deployed(table: &Table, history: &str, is_migrating: bool) -> Store {
+fn deployed(table: &Table, history: &str) -> Store {
     let history = table.endpoint.table(history);
     let create = testkit::table::create_history(&table.client, &history);
     table.runtime.block_on(create).unwrap();
     let store = of(table, &table.name, Some(&history));
-    assert_eq!(claim(table, &store), Ok(is_migrating));
+    assert_eq!(claim(table, &store), Ok(()));
     store
-}
-
-/// Functions with the stored layout have checked it, and can write to the table itself until their processes end.
-#[test]
-fn a_history_table_after_a_stored_layout_without_one_is_read_with_the_table_itself() {
-    let table = new_table();
-    if table.store.has_own_history() {
-        return;
-    }
-    assert_eq!(claim(&table, &table.store), Ok(false));
-    let store = deployed(&table, "Later-history", true);
-    assert_eq!(table.write(json!({"ID": "E"})), 1);
-    assert_eq!(versions(&table, &table.name), [1]);
-    let moved = run(&table, &table.name, &["migrate", "--wait", "0s"]);
-    assert_eq!(moved.0, 0, "{}", moved.2);
-    assert_eq!(versions(&table, &table.name), [1]);
-    assert_eq!(claim(&table, &store), Ok(false));
 }
 
 /// CloudFormation rolls a first deployment of a history table back after the writer has declared it.
 #[test]
 fn a_layout_that_names_a_missing_history_table_is_replaced() {
-    for has_items in [false, true] {
-        let table = new_table();
-        if table.store.has_own_history() {
-            return;
-        }
-        if has_items {
-            table.write(json!({"ID": "E"}));
-        }
-        let rolled_back = deployed(&table, "Rolled-back", has_items);
-        let missing = rolled_back.history_table().to_owned();
-        delete(&table, &missing);
-        // The functions before the deployment only run if history is being moved.
-        let same = claim(&table, &table.store);
-        assert_eq!(same.is_ok(), has_items, "{same:?}");
-        let next = table.endpoint.table("Next-history");
-        let next_store = of(&table, &table.name, Some(&next));
-        let refused = claim(&table, &next_store).unwrap_err();
-        assert!(matches!(refused, LayoutError::History { .. }), "{refused}");
-        let command = format!("vzero --table {} admin table adopt --history-table {next}", table.name);
-        assert!(refused.to_string().contains(&command), "{refused}");
-
-        let (code, lines, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &next]);
-        assert_eq!(code, 0, "{stderr}");
-        assert_eq!(lines[0]["HistoryTableBefore"], json!(missing));
-        assert_eq!(claim(&table, &next_store), Ok(has_items));
-        let mut writer = next_store.clone();
-        writer.set_migrating(has_items);
-        table
-            .runtime
-            .block_on(testkit::table::write(&writer, json!({"ID": "E", "N": 1})));
-        let expected = if has_items { vec![2, 1] } else { vec![1] };
-        let moved = run(&table, &table.name, &["migrate", "--wait", "0s"]);
-        assert_eq!(moved.0, 0, "{}", moved.2);
-        assert_eq!(versions(&table, &table.name), expected);
-        // Its versions would be lost.
-        let (code, _, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &table.name]);
-        assert_eq!(code, 4, "{stderr}");
-        assert!(stderr.contains("has items"), "{stderr}");
+    let table = new_table();
+    if table.store.has_own_history() {
+        return;
     }
+    let rolled_back = deployed(&table, "Rolled-back");
+    let missing = rolled_back.history_table().to_owned();
+    delete(&table, &missing);
+    assert!(claim(&table, &table.store).is_err());
+    let next = table.endpoint.table("Next-history");
+    let next_store = of(&table, &table.name, Some(&next));
+    let refused = claim(&table, &next_store).unwrap_err();
+    assert!(matches!(refused, LayoutError::History { .. }), "{refused}");
+    let command = format!("vzero --table {} admin table adopt --history-table {next}", table.name);
+    assert!(refused.to_string().contains(&command), "{refused}");
+
+    let (code, lines, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &next]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(lines[0]["HistoryTableBefore"], json!(missing));
+    assert_eq!(claim(&table, &next_store), Ok(()));
+    table
+        .runtime
+        .block_on(testkit::table::write(&next_store, json!({"ID": "E", "N": 1})));
+    assert_eq!(versions(&table, &table.name), [1]);
+    // Its versions would be lost.
+    let (code, _, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &table.name]);
+    assert_eq!(code, 4, "{stderr}");
+    assert!(stderr.contains("has items"), "{stderr}");
     // Back to the layout before the deployment.
     let table = new_table();
-    let rolled_back = deployed(&table, "Rolled-back-again", false);
+    let rolled_back = deployed(&table, "Rolled-back-again");
     delete(&table, rolled_back.history_table());
     assert!(claim(&table, &table.store).is_err());
     let (code, _, stderr) = run(&table, &table.name, &["table", "adopt", "--history-table", &table.name]);
     assert_eq!(code, 0, "{stderr}");
-    assert_eq!(claim(&table, &table.store), Ok(false));
+    assert_eq!(claim(&table, &table.store), Ok(()));
     assert_eq!(table.write(json!({"ID": "E"})), 1);
 }

@@ -1,4 +1,4 @@
-//! `vzero audit`, `backfill`, `migrate`, `prune`, `purge` and `repair` on a table.
+//! `vzero audit`, `backfill`, `prune`, `purge` and `repair` on a table.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -7,8 +7,8 @@ mod backfill;
 mod backfill_conflicts;
 mod behind;
 mod copies;
+mod history_table;
 mod hostile;
-mod migrate;
 mod prune;
 mod purge;
 

@@ -17,8 +17,6 @@ export class Layout {
     readonly digits = 1,
     /** Table of history, null if history is beside the latest items. */
     readonly history: string | null = null,
-    /** True while history is being moved: versions can be in either table. */
-    readonly migrating = false,
   ) {}
 
   /**
@@ -31,7 +29,7 @@ export class Layout {
     const [digits, history] = [whole(config, "VersionDigits"), config.HistoryTable];
     if (digits === undefined || digits < 1 || digits > 20) throw new InvalidLayout();
     if (history !== undefined && history.S === undefined) throw new InvalidLayout();
-    return new Layout(digits, history?.S ?? null, history !== undefined && config.Migrating !== undefined);
+    return new Layout(digits, history?.S ?? null);
   }
 
   /** Returns the sort key of a version item. */

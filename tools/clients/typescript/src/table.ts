@@ -239,8 +239,7 @@ export class Table {
     size: number,
   ): AsyncGenerator<Version[]> {
     const layout = await this.layout();
-    // While history is being moved, it is in two tables, and read by its keys.
-    const fits = layout.migrating ? 0 : Math.min(last, layout.widest);
+    const fits = Math.min(last, layout.widest);
     const beyond = Math.max(first, fits + 1);
     const parts: AsyncGenerator<Version[]>[] = [];
     if (first <= fits) parts.push(this.#query(entity, first, fits, oldestFirst, size));
@@ -302,13 +301,9 @@ export class Table {
     if (versions.length === 0) return [];
     const layout = await this.layout();
     const keys = versions.map((version) => ({ PK: { S: entity }, SK: { S: layout.key(version) } }));
-    const found = new Map<number, Version>();
-    for (const table of tablesOf(layout, this.name)) {
-      for (const one of await this.#views(layout, entity, await this.#batchGet(table, keys), table)) {
-        if (!found.has(one.number)) found.set(one.number, one);
-      }
-    }
-    return [...found.values()].sort((a, b) => a.number - b.number);
+    const table = layout.history ?? this.name;
+    const found = await this.#views(layout, entity, await this.#batchGet(table, keys), table);
+    return found.sort((a, b) => a.number - b.number);
   }
 
   async #batchGet(table: string, keys: Item[]): Promise<Item[]> {
@@ -333,14 +328,12 @@ export class Table {
   async #stored(entity: string): Promise<number[]> {
     const layout = await this.layout();
     const versions = new Set<number>();
-    for (const table of tablesOf(layout, this.name)) {
-      const input = { ...keysBetween(table, entity, "v", "w"), ProjectionExpression: "SK" };
-      const pages = paginateQuery({ client: this.client }, { ...input, ConsistentRead: this.#consistent });
-      for await (const page of pages) {
-        for (const item of page.Items ?? []) {
-          const version = layout.versionOf(text(item, "SK") ?? "");
-          if (version !== undefined) versions.add(version);
-        }
+    const input = { ...keysBetween(layout.history ?? this.name, entity, "v", "w"), ProjectionExpression: "SK" };
+    const pages = paginateQuery({ client: this.client }, { ...input, ConsistentRead: this.#consistent });
+    for await (const page of pages) {
+      for (const item of page.Items ?? []) {
+        const version = layout.versionOf(text(item, "SK") ?? "");
+        if (version !== undefined) versions.add(version);
       }
     }
     return [...versions].sort((a, b) => a - b);
@@ -428,12 +421,9 @@ export class Table {
   /** Reads an item of history. */
   async #get(entity: string, sortKey: string): Promise<Item | undefined> {
     const layout = await this.layout();
-    for (const table of tablesOf(layout, this.name)) {
-      const item = await this.#getFrom(table, entity, sortKey);
-      if (item === undefined) continue;
-      return sortKey === FLOOR_KEY ? item : await this.#flat(item, table);
-    }
-    return undefined;
+    const table = layout.history ?? this.name;
+    const item = await this.#getFrom(table, entity, sortKey);
+    return item === undefined || sortKey === FLOOR_KEY ? item : await this.#flat(item, table);
   }
 
   async #getFrom(table: string, entity: string, sortKey: string): Promise<Item | undefined> {
@@ -445,12 +435,6 @@ export class Table {
     const input = { TableName: table, Key: key, ConsistentRead: consistent };
     return (await this.client.send(new GetItemCommand(input))).Item;
   }
-}
-
-/** Returns the tables that can have a version, the one of new versions first. */
-function tablesOf(layout: Layout, latest: string): string[] {
-  if (layout.history === null) return [latest];
-  return layout.migrating ? [layout.history, latest] : [layout.history];
 }
 
 function keysBetween(table: string, entity: string, from: string, to: string): QueryCommandInput {

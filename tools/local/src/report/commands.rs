@@ -7,7 +7,7 @@ use crate::stack::Stack;
 /// Returns the addresses and folders of the stack, one in each line.
 pub fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
     let tables = match stack.store.own_history() {
-        Some(history) => format!("tables {}, {}", stack.table, history.name),
+        Some(history) => format!("tables {}, {history}", stack.table),
         None => format!("table {}", stack.table),
     };
     let functions = match stack.store.attached_table() {

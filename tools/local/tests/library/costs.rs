@@ -19,10 +19,7 @@ use shared::{
         ledger::Retention,
         update::{Ordering, Update},
     },
-    dynamodb::{
-        HistoryTable,
-        write::{Idempotency, WriteMode, WriteOptions},
-    },
+    dynamodb::write::{Idempotency, WriteMode, WriteOptions},
     time_series::{StateTime, TimeSeries},
 };
 
@@ -172,10 +169,7 @@ async fn measured(database: &Database, own: bool, mode: WriteMode) -> Row {
             .await;
         let config = database.client.config().to_builder().interceptor(units_of.clone());
         let store = store.with_client(Client::from_conf(config.build()));
-        let history = HistoryTable {
-            name: units_of.table.clone(),
-            is_migrating: false,
-        };
+        let history = units_of.table.clone();
         (format!("{name}, own"), store.with_history(Some(history)))
     } else {
         (name, store)

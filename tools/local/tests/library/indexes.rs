@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::{
     Projection, ProjectionType, ScalarAttributeType,
 };
 use serde_json::json;
-use shared::dynamodb::{HistoryTable, Store, write::WriteMode};
+use shared::dynamodb::{Store, write::WriteMode};
 use testkit::{
     database::{Database, entity, mode, put_version, update},
     endpoint::is_skipped,
@@ -49,10 +49,7 @@ async fn measured(database: &Database, layout: &str, index: (&str, &[(&str, Scal
         let history = format!("{table}-versions");
         let keys = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
         database.table(&history, &keys).await;
-        store = store.with_history(Some(HistoryTable {
-            name: database.table_name(&history),
-            is_migrating: false,
-        }));
+        store = store.with_history(Some(database.table_name(&history)));
     }
     for number in 1..=3 {
         write(&store, number).await;

@@ -61,7 +61,7 @@ async fn purge(store: &Store, second: u64) -> ItemCounts {
 fn writers(database: &Database, store: &Store, second: u64) -> [HistoryWriter; 2] {
     let settings = Config {
         table: database.table_name("Table"),
-        history: store.own_history().cloned(),
+        history: store.own_history().map(str::to_owned),
         attached: None,
         digits: VersionDigits::default(),
         compression: store.compression(),

@@ -154,12 +154,12 @@ async fn of_table(mut layout: Value, database: &Database, table: &str) -> Value 
 }
 
 fn layout_json(layout: &Layout, history: &str) -> Value {
-    let name = layout.history.as_ref().map(|table| match table.name == history {
-        true => "History",
-        false => &table.name,
-    });
+    let name = layout
+        .history
+        .as_deref()
+        .map(|name| if name == history { "History" } else { name });
     let digits = layout.digits.unwrap_or_default().get();
-    json!({"digits": digits, "history": name, "migrating": layout.is_migrating()})
+    json!({"digits": digits, "history": name})
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn each_role_is_allowed_exactly_the_actions_it_needs() {
                 ("WriteMode", mode),
                 ("Idempotency", idempotency),
             ];
-            check(&own, &[Layout::None, Layout::Migrating]).await;
+            check(&own).await;
             for skip_unchanged in ["false", "true"] {
                 for digits in ["1", "10"] {
                     let same = [
@@ -75,29 +75,16 @@ async fn each_role_is_allowed_exactly_the_actions_it_needs() {
                         ("SkipUnchanged", skip_unchanged),
                         ("VersionDigits", digits),
                     ];
-                    check(&same, &[Layout::None]).await;
+                    check(&same).await;
                 }
             }
         }
     }
 }
 
-/// Layout that the table stores when the functions start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    None,
-    /// History is being moved to its own table: reads use both.
-    Migrating,
-}
-
-/// Compares what the requests need in these layouts with what the template allows.
-async fn check(parameters: &[(&str, &str)], layouts: &[Layout]) {
-    let mut asked = BTreeMap::<_, BTreeSet<_>>::new();
-    for layout in layouts {
-        for (role, actions) in needed(parameters, *layout).await {
-            asked.entry(role).or_default().extend(actions);
-        }
-    }
+/// Compares what the requests need with what the template allows.
+async fn check(parameters: &[(&str, &str)]) {
+    let mut asked = needed(parameters).await;
     for (role, actions) in BY_LAMBDA {
         for action in actions {
             let new = asked.entry(role.to_owned()).or_default().insert((*action).to_owned());
@@ -118,27 +105,15 @@ async fn check(parameters: &[(&str, &str)], layouts: &[Layout]) {
 }
 
 /// Returns the actions that the requests of a stack need, with their tables, by role.
-async fn needed(parameters: &[(&str, &str)], layout: Layout) -> BTreeMap<String, BTreeSet<String>> {
+async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let tap = Tap::embedded();
     let stack = start(&tap, parameters).await;
     // The stack has stored the layout already. On AWS, writer-fn does so.
     let key = |name: &str| aws_sdk_dynamodb::types::AttributeValue::S(name.to_owned());
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
-    match layout {
-        Layout::None => {
-            let forget = client.delete_item().table_name(&stack.table);
-            let forget = forget.key("PK", key("#vzero")).key("SK", key("config"));
-            forget.send().await.unwrap();
-        }
-        Layout::Migrating => {
-            let migrate = client.update_item().table_name(&stack.table);
-            let migrate = migrate.key("PK", key("#vzero")).key("SK", key("config"));
-            let migrate = migrate.update_expression("SET Migrating = :true");
-            let migrating = aws_sdk_dynamodb::types::AttributeValue::Bool(true);
-            let migrate = migrate.expression_attribute_values(":true", migrating);
-            migrate.send().await.unwrap();
-        }
-    }
+    let forget = client.delete_item().table_name(&stack.table);
+    let forget = forget.key("PK", key("#vzero")).key("SK", key("config"));
+    forget.send().await.unwrap();
     work(&stack).await;
     // If the writer puts the version items, histories are complete before stream-fn reads the stream.
     eventually("put by stream-fn", async || {

@@ -83,7 +83,7 @@ async fn latest_items_or_version_items_become_events() {
 #[tokio::test]
 async fn a_history_table_has_version_items_only() {
     let stack = Box::pin(filled(&[("HistoryTable", "own")])).await;
-    let history = stack.store.own_history().unwrap().name.clone();
+    let history = stack.store.own_history().unwrap().to_owned();
     assert_eq!(
         selected(&stack, "INSERT", &stack.table).await,
         [vec!["v0".to_owned()], Vec::new()]

@@ -26,7 +26,7 @@ use crate::{
     check::Violation,
     clock::Clock,
     connector::Connector,
-    deployment::{Deployed, Misdeployed},
+    deployment::Misdeployed,
     error::SimulationError,
     functions::{StreamFunction, StreamInvoker, process},
     mapping::{Bucket, FaultySource, KeptPositions, records_of, settings},
@@ -97,7 +97,7 @@ impl<'a> World<'a> {
         Ok(Self {
             schedule,
             function: StreamFunction::attached(
-                Deployed::constant(writer.clone()),
+                writer.clone(),
                 // It has no layout.
                 Misdeployed {
                     width: writer.clone(),

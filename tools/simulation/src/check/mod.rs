@@ -229,7 +229,7 @@ impl Check<'_> {
             };
             let is_latest = || latest.get(entity).is_some_and(|latest| *latest == version.to_string());
             let is_known = match author {
-                Author::Operator => !self.schedule.settings.migrates && !is_latest(),
+                Author::Operator => !is_latest(),
                 Author::Other => false,
                 _ => true,
             };

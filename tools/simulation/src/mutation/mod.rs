@@ -137,14 +137,10 @@ pub(crate) enum Mutation {
     Deadline,
     /// The wait of a purge
     PurgeWait,
-    /// The reads of both tables while history is being moved
-    MigrationReads,
     /// The check of the layout by stream-fn
     StreamLayout,
     /// The check of the layout by writer-fn, which also stores it
     WriterLayout,
-    /// The wait of a migration before its last pass
-    MigrationWait,
     /// The wait of a repair for versions that are not in history yet
     Lag,
     // Stream records.
@@ -279,25 +275,12 @@ impl Mutation {
         self.time(Self::PurgeWait, wait, Duration::ZERO)
     }
 
-    /// Returns `true` if functions and operators read both tables while history is being moved.
-    pub(crate) fn reads_both_tables(self) -> bool {
-        if self == Self::MigrationReads {
-            self.count();
-        }
-        self != Self::MigrationReads
-    }
-
     /// Returns `true` if a function checks the layout of the table, unless this mutation removes the check.
     pub(crate) fn checks_layout(self, unchecked: Self) -> bool {
         if self == unchecked {
             self.count();
         }
         self != unchecked
-    }
-
-    /// Returns the wait of a migration before its last pass.
-    pub(crate) fn migration_wait(self, wait: Duration) -> Duration {
-        self.time(Self::MigrationWait, wait, Duration::ZERO)
     }
 
     /// Returns the time that a repair waits for versions that can still be in the stream.

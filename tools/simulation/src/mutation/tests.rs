@@ -79,15 +79,9 @@ fn each_mutation_changes_the_requests_of_the_product() {
                 Example::Batch(payload) => assert!(!mutation.accepts_batch(&payload), "{name}"),
                 Example::Time => {
                     let time = Duration::from_secs(60);
-                    let times = [
-                        mutation.deadline(time),
-                        mutation.purge_wait(time),
-                        mutation.migration_wait(time),
-                        mutation.lag(time),
-                    ];
+                    let times = [mutation.deadline(time), mutation.purge_wait(time), mutation.lag(time)];
                     let changed = times.iter().filter(|changed| **changed != time).count();
                     let switches = [
-                        mutation.reads_both_tables(),
                         mutation.checks_layout(Mutation::StreamLayout),
                         mutation.checks_layout(Mutation::WriterLayout),
                     ];

@@ -3,7 +3,7 @@
 use shared::domain::keys::VersionDigits;
 
 use super::{Operators, queues::MemoryQueues, services::ExternalServices};
-use crate::{clock::Clock, connector::Connector, deployment::Deployment, schedule::Settings};
+use crate::{clock::Clock, connector::Connector, schedule::Settings};
 
 pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
 pub(crate) const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
@@ -15,17 +15,10 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(
-        connector: &Connector,
-        clock: Clock,
-        digits: VersionDigits,
-        deployment: &Deployment,
-        settings: &Settings,
-    ) -> Self {
+    pub(crate) fn new(connector: &Connector, clock: Clock, digits: VersionDigits, settings: &Settings) -> Self {
         let queues = MemoryQueues::new(clock, [(DEAD_LETTERS.to_owned(), vec![UPDATES.to_owned()])]);
         let services = ExternalServices::new(queues.clone());
-        let operators =
-            Operators::new(connector, clock.shifted(0), digits, services).with_deployment(deployment, settings);
+        let operators = Operators::new(connector, clock.shifted(0), digits, services).with_history(settings.history());
         Self { operators, queues }
     }
 }

@@ -9,11 +9,11 @@
 //!                                                 └─ S3, SQS ─▶ documents and queues in memory
 //! ```
 
+mod adopt;
 mod audit;
 pub(crate) mod backfill;
 pub(crate) mod copy;
 pub(crate) mod desk;
-mod migrate;
 mod pin;
 mod prune;
 mod purge;
@@ -26,7 +26,7 @@ pub(crate) mod services;
 #[cfg(test)]
 mod tests;
 
-use std::{convert::Infallible, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{
@@ -49,9 +49,8 @@ use self::{
 use crate::{
     caller::{Author, Caller},
     connector::Connector,
-    deployment::{Deployed, Deployment},
     functions::process,
-    schedule::{Settings, TABLE},
+    schedule::TABLE,
     setup::{dynamodb_client, partition},
 };
 
@@ -60,7 +59,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The operators of a table.
 pub(crate) struct Operators {
-    connection: Deployed<Connection>,
+    connection: Connection,
     services: ExternalServices,
     /// Folder of the states from which an interrupted command resumes. `None` if each command starts again.
     checkpoints: Option<PathBuf>,
@@ -87,10 +86,10 @@ impl Operators {
             .build();
         let connection = Connection::new(&client, sdk, "", TABLE, digits).with_clock(clock);
         Self {
-            connection: Deployed::constant(Connection {
+            connection: Connection {
                 endpoint_url: None,
                 ..connection
-            }),
+            },
             services,
             checkpoints: None,
         }
@@ -104,17 +103,15 @@ impl Operators {
         self
     }
 
-    /// Uses the tables of history of a run.
+    /// Uses the history table of a run.
     #[must_use]
-    pub(crate) fn with_deployment(mut self, deployment: &Deployment, settings: &Settings) -> Self {
-        let connection = self.connection.current().clone();
-        let connections = deployment.of(settings, |history| Ok(connection.clone().with_history(history)));
-        self.connection = connections.unwrap_or_else(|never: Infallible| match never {});
+    pub(crate) fn with_history(mut self, history: Option<String>) -> Self {
+        self.connection = self.connection.with_history(history);
         self
     }
 
     fn connection(&self) -> &Connection {
-        self.connection.current()
+        &self.connection
     }
 
     fn checkpoint(&self, command: &str) -> Option<PathBuf> {

@@ -30,8 +30,6 @@ class Layout:
     """Minimum number of digits in a version's sort key."""
     history: str | None = None
     """Table of history, None if history is beside the latest items."""
-    migrating: bool = False
-    """True while history is being moved: versions can be in either table."""
 
     @classmethod
     def of(cls, config: Item | None) -> Layout:
@@ -43,7 +41,7 @@ class Layout:
             raise InvalidLayout
         if history is not None and "S" not in history:
             raise InvalidLayout
-        return cls(int(digits), history and history["S"], history is not None and "Migrating" in config)
+        return cls(int(digits), history and history["S"])
 
     def key(self, version: int) -> str:
         """Returns the sort key of a version item."""

@@ -208,8 +208,7 @@ class Table:
     def _pages(
         self, entity: str, first: int, last: int, oldest_first: bool, size: int
     ) -> Iterator[list[Version]]:
-        # While history is being moved, it is in two tables, and read by its keys.
-        fits = 0 if self.layout.migrating else min(last, self.layout.widest)
+        fits = min(last, self.layout.widest)
         parts = [self._query(entity, first, fits, oldest_first, size)] if first <= fits else []
         beyond = max(first, fits + 1)
         if beyond <= last:
@@ -266,12 +265,8 @@ class Table:
         keys: list[Any] = [{"PK": {"S": entity}, "SK": {"S": self.layout.key(version)}} for version in versions]
         if not keys:
             return []
-        tables = [self._history, self.name] if self.layout.migrating else [self._history]
-        found: dict[int, Version] = {}
-        for table in tables:
-            for view in self._views(entity, self._batch_get(table, keys), table):
-                found.setdefault(view.number, view)
-        return [found[version] for version in sorted(found)]
+        found = self._views(entity, self._batch_get(self._history, keys), self._history)
+        return sorted(found, key=lambda version: version.number)
 
     def _batch_get(self, table: str, keys: list[Any]) -> list[Any]:
         items: list[Any] = []
@@ -292,16 +287,15 @@ class Table:
     def _stored(self, entity: str) -> list[int]:
         """Returns the versions that have an item, in ascending order. It reads the keys of the entity."""
         versions = set()
-        for table in {self._history, self.name} if self.layout.migrating else {self._history}:
-            pages = self._client.get_paginator("query").paginate(
-                TableName=table,
-                KeyConditionExpression="PK = :pk AND SK BETWEEN :from AND :to",
-                ExpressionAttributeValues={":pk": {"S": entity}, ":from": {"S": "v"}, ":to": {"S": "w"}},
-                ProjectionExpression="SK",
-                ConsistentRead=self._consistent,
-            )
-            for page in pages:
-                versions |= {self.layout.version_of(item["SK"]["S"]) for item in page["Items"]}
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._history,
+            KeyConditionExpression="PK = :pk AND SK BETWEEN :from AND :to",
+            ExpressionAttributeValues={":pk": {"S": entity}, ":from": {"S": "v"}, ":to": {"S": "w"}},
+            ProjectionExpression="SK",
+            ConsistentRead=self._consistent,
+        )
+        for page in pages:
+            versions |= {self.layout.version_of(item["SK"]["S"]) for item in page["Items"]}
         return sorted(version for version in versions if version is not None)
 
     def _views(self, entity: str, items: list[Any], table: str) -> list[Version]:
@@ -380,10 +374,7 @@ class Table:
 
     def _get(self, entity: str, sort_key: str) -> Item | None:
         """Reads an item of history."""
-        item = self._get_from(self._history, entity, sort_key)
-        if item is None and self.layout.migrating:
-            item = self._get_from(self.name, entity, sort_key)
-        return item
+        return self._get_from(self._history, entity, sort_key)
 
     def _get_from(self, table: str, entity: str, sort_key: str) -> Item | None:
         item = self._stored_item(table, entity, sort_key, self._consistent)

@@ -3,7 +3,6 @@
 mod deletions;
 mod functions;
 mod layouts;
-mod migration;
 mod operators;
 mod pruned;
 mod writers;
@@ -29,7 +28,6 @@ pub(super) fn pick(rng: &mut Rng) -> Situation {
             functions::SITUATIONS,
             deletions::SITUATIONS,
             operators::SITUATIONS,
-            migration::SITUATIONS,
             layouts::SITUATIONS,
             pruned::SITUATIONS,
             writers::SITUATIONS,

@@ -65,7 +65,7 @@ mod tests {
     fn a_pruned_version_is_not_stored_again_and_is_found_without_the_floor() {
         for own_history in [false, true] {
             let mut settings = Schedule::draw(1).settings;
-            (settings.own_history, settings.migrates) = (own_history, false);
+            settings.own_history = own_history;
             let draw = |seed| {
                 let mut rng = Rng::with_seed(seed);
                 super::super::draw(&mut rng, redrive_after_prune, seed, settings.clone())

@@ -251,13 +251,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::PartialFailures => vec![Failures(Mutation::stream_response)],
         M::MessageFailures => vec![Failures(Mutation::writer_response)],
-        M::Deadline
-        | M::PurgeWait
-        | M::Lag
-        | M::MigrationWait
-        | M::MigrationReads
-        | M::StreamLayout
-        | M::WriterLayout => {
+        M::Deadline | M::PurgeWait | M::Lag | M::StreamLayout | M::WriterLayout => {
             vec![Time]
         }
         M::Filter => vec![Record(json!({"dynamodb": {"Keys": {"SK": {"S": "v1"}}}}))],
