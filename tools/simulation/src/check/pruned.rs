@@ -16,7 +16,9 @@ impl Check<'_> {
     /// 1: While the latest version is a tombstone, a prune keeps the version that an undelete restores.
     pub(super) fn check_tombstones(&mut self, name: &str, entity: &Entity) {
         let is_repair = |step: &Step| matches!(step.kind, StepKind::Command(Command::Repair | Command::Revive));
-        if entity.era > 0 || self.schedule.steps.iter().any(is_repair) {
+        // An undelete restores such a version, which is not among the images.
+        let is_manual = self.evidence.manual_versions.iter().any(|(entity, _)| entity == name);
+        if entity.era > 0 || is_manual || self.schedule.steps.iter().any(is_repair) {
             return;
         }
         let is_deleted = |image: &&Image| image.item["Deleted"]["BOOL"] == true;
