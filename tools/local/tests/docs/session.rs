@@ -256,7 +256,8 @@ const CALL_HELP: &str = "exec PROGRAM \"$@\" --help >/dev/null\n";
 const CALL_CLOSED_PORT: &str = r#"
 export AWS_MAX_ATTEMPTS=1
 output=$(PROGRAM "$@" --endpoint-url http://127.0.0.1:9 --no-sign-request 2>&1) && exit 1
-case "$output" in *"Could not connect to the endpoint URL"*) exit 0 ;; esac
+# A value, for commands that use the output.
+case "$output" in *"Could not connect to the endpoint URL"*) echo Name=value; exit 0 ;; esac
 echo "$output" >&2
 exit 1
 "#;
