@@ -367,6 +367,10 @@ async fn a_table_keeps_the_width_it_was_created_with() {
         requested: wide.digits(),
     });
     assert_eq!(wide.claim_layout().await.map(drop), mismatch);
+    // So has a table without a stored history table.
+    let own = narrow.clone().with_history(Some("Other".to_owned()));
+    let refused = own.claim_layout().await;
+    assert!(matches!(refused, Err(LayoutError::History { .. })), "{refused:?}");
     narrow.claim_layout().await.unwrap();
     let stored = narrow.stored_layout().await.unwrap();
     assert_eq!(

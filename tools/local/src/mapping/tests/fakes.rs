@@ -160,6 +160,13 @@ pub(super) fn payload(document: &Document) -> Value {
     serde_json::from_str(document.body["payload"].as_str().unwrap()).unwrap()
 }
 
+/// Returns the sequence numbers of the records in a failure document.
+pub(super) fn numbers_of(document: &Document) -> Vec<String> {
+    let payload = payload(document);
+    let records = payload["Records"].as_array().unwrap();
+    records.iter().map(number_of).collect()
+}
+
 pub(super) fn response(json: &Value) -> InvocationOutcome {
     InvocationOutcome::Response(json.to_string().into_bytes())
 }

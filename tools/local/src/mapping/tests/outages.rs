@@ -80,12 +80,7 @@ async fn outage(lasts: Duration) -> Outage {
     let moved = result.documents.iter().flat_map(|document| {
         let time: Timestamp = document.body["timestamp"].as_str().unwrap().parse().unwrap();
         let time = Duration::from_millis(time.as_millisecond().try_into().unwrap()).saturating_sub(START);
-        let numbers: Vec<_> = payload(document)["Records"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(number_of)
-            .collect();
+        let numbers = numbers_of(document);
         numbers.into_iter().map(move |number| (number.parse().unwrap(), time))
     });
     Outage {

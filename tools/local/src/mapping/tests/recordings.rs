@@ -120,12 +120,7 @@ async fn run(scenario: &Scenario) -> (RunResult, Value) {
         json!({"records": indices(numbers), "request": letter(request), "outcome": outcome})
     });
     let documents = result.documents.iter().map(|document| {
-        let numbers: Vec<_> = payload(document)["Records"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(number_of)
-            .collect();
+        let numbers = numbers_of(document);
         let context = &document.body["requestContext"];
         json!({
             "records": indices(&numbers),
