@@ -7,13 +7,8 @@ use shared::{
     domain::update::Ordering,
     dynamodb::{Store, write::WriteOptions},
 };
-use tokio::sync::Mutex;
 
-use crate::{
-    error::PageError,
-    health::{audit::Audit, sampler::Samples},
-    secrets::Secrets,
-};
+use crate::{error::PageError, health::audit::Audit, secrets::Secrets};
 
 pub(super) struct App {
     pub(super) connection: Connection,
@@ -26,7 +21,6 @@ pub(super) struct App {
     pub(super) max_read_units: Option<NonZeroU32>,
     pub(super) ordering: Ordering,
     pub(super) audit: Audit,
-    pub(super) samples: Mutex<Samples>,
 }
 
 impl App {

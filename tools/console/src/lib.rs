@@ -150,7 +150,6 @@ impl Console {
             max_read_units: options.max_read_units,
             ordering: options.ordering,
             audit: health::audit::Audit::default(),
-            samples: tokio::sync::Mutex::default(),
         };
         let router = server::router(app, guard);
         let task = tokio::spawn(connections::serve(listener, router, Limits::default()));

@@ -195,26 +195,3 @@ fn versions_are_found_by_request_id() {
     }
     assert_eq!(console.get("/?by=x").status, 400);
 }
-
-#[test]
-fn the_health_page_reads_only_what_it_shows() {
-    let table = new_table();
-    for number in 0..60 {
-        put(&table, &format!("E#{number}"), 10, &[json!({"N": 1})]);
-    }
-    let console = Console::of(&table);
-    let sampled = |path: &str| console.json(path)["Sampled"].clone();
-    // An update of the audit takes no sample.
-    assert_eq!(sampled("/health?part=audit")["Samples"], json!([]));
-    let first = sampled("/health");
-    // The selection, and for each entity its latest item and its version item.
-    let units = first["ReadUnits"].as_f64().unwrap();
-    assert!(first["Entities"] == 25 && units <= 40.0, "{first}");
-    let second = async || Some(sampled("/health")).filter(|next| next["Samples"].as_array().unwrap().len() > 1);
-    let next = table
-        .runtime
-        .block_on(testkit::wait::eventually("a second sample", second));
-    // Half a read unit for each latest item.
-    assert_eq!(next["ReadUnits"], 12.5, "{next}");
-    assert_eq!(console.get("/health?part=x").status, 400);
-}

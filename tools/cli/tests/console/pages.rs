@@ -48,7 +48,7 @@ const PAGES: [(&str, &str); 11] = [
     ("/as-of?id=E&version=1", "/Version"),
     ("/restore?id=E&version=1", "/Changed/0/To"),
     ("/undelete?id=D", "/Deleted/From"),
-    ("/health", "/Sampled/Samples"),
+    ("/health", "/csrf"),
 ];
 
 #[test]

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) const PHONE: (u32, u32) = (390, 844);
 const MAX_HEIGHT: u32 = 1000;
 /// Pages with a screenshot in the documentation.
-const DOCUMENTED: [&str; 4] = ["entities", "entity", "compare", "health"];
+const DOCUMENTED: [&str; 3] = ["entities", "entity", "compare"];
 
 /// Checks the current page, and saves screenshots of it under this name.
 pub(crate) async fn page(browser: &Browser, name: &str) {

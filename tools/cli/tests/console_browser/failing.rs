@@ -29,7 +29,6 @@ pub(crate) async fn an_audit_reports_findings(world: &World, browser: &Browser) 
     browser.enter(&world.reading).await;
     browser.press('h').await;
     browser.is_at("/health").await;
-    browser.reads("Write rate and lag").await;
     browser.choose("Start audit").await;
     let ended = async || {
         let text = browser.texts("#audit-state").await;

@@ -99,7 +99,7 @@ function refresh(id) {
   setTimeout(async () => {
     try {
       const response = document.hidden ? null
-        : await fetch(region.dataset.refreshFrom || location.href, { headers: { Accept: "text/html" } });
+        : await fetch(location.href, { headers: { Accept: "text/html" } });
       if (response?.ok) {
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         const fresh = page.getElementById(id);

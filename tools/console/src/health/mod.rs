@@ -1,60 +1,35 @@
-//! Health of the table: an audit, and plots of the write rate and the lag of history.
+//! Health of the table: an audit.
 
 pub(super) mod audit;
-mod plot;
-pub(super) mod sampler;
 
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Number, Value, json};
+use serde_json::json;
 use shared::{
     domain::{audit::Finding, entity::EntityId, time::EpochMillis},
     logging::chain,
 };
 
-use self::{
-    audit::{End, Report},
-    plot::{Plot, thousandths},
-    sampler::{Point, Snapshot},
-};
+use self::audit::{End, Report};
 use super::{
     app::App,
     page::{self, FormResponse, Section, View},
-    query::Param,
     time,
 };
 use crate::error::PageError;
 
 /// Interval at which the page updates a running audit, in milliseconds.
 const AUDIT_REFRESH: u32 = 1000;
-/// Interval at which the page updates the plots, in milliseconds.
-const PLOTS_REFRESH: u32 = 4000;
-const MAX_ROWS: usize = 20;
 /// Maximum number of displayed findings. JSON contains all that are kept.
 const MAX_FINDINGS: usize = 200;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    /// Part of the page that is updated: `audit` takes no sample.
-    part: Param,
-}
+#[derive(Debug, Deserialize)]
+pub(super) struct Query {}
 
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let snapshot = match query.part.as_deref() {
-        None => app.samples.lock().await.snapshot(&app.connection).await,
-        Some("audit") => app.samples.lock().await.last(),
-        Some(_) => {
-            return Err(PageError::Unexpected {
-                field: "part",
-                expected: "audit",
-            });
-        }
-    };
+pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
     let report = app.audit.report();
     let json = json!({
         "Audit": report.as_ref().map(Report::to_json),
-        "Sampled": samples_json(&snapshot),
         "csrf": app.secrets.csrf(),
     });
     Ok(View {
@@ -63,7 +38,6 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         body: html! {
             h1 { "Health" }
             p { a href="/health" { "Refresh" } }
-            (plots(&snapshot))
             (audit(app, report.as_ref()))
         },
         json,
@@ -100,7 +74,7 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
                 @if let Some(units) = app.max_read_units { ", at most " (units) " read units per second" }
                 "."
             }
-            div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] data-refresh-from="/health?part=audit" {
+            div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
                 @if let Some(report) = report { (progress(app, report)) }
                 @if is_running {
                     form.inline method="post" action="/health/audit/stop" { (page::csrf(app)) button #audit-button { "Stop" } }
@@ -176,117 +150,6 @@ fn finding(entity: &EntityId, finding: &Finding) -> Markup {
             td { (page::members(&finding.to_json(entity), "Finding")) }
         }
     }
-}
-
-fn plots(snapshot: &Snapshot) -> Markup {
-    let now = snapshot.points.last().map_or_else(time::now, |last| last.at);
-    let before = |point: &Point| u64::try_from(now.get().saturating_sub(point.at.get())).unwrap_or(0);
-    let rates: Vec<_> = snapshot
-        .points
-        .iter()
-        .filter_map(|point| Some((before(point), point.rate?)))
-        .collect();
-    let lags: Vec<_> = snapshot
-        .points
-        .iter()
-        .map(|point| (before(point), point.lag.saturating_mul(1000)))
-        .collect();
-    let last = snapshot.points.last();
-    let rate = last
-        .and_then(|last| last.rate)
-        .map_or_else(|| "unknown".to_owned(), thousandths);
-    let lag = last.map_or_else(|| "unknown".to_owned(), |last| last.lag.to_string());
-    html! {
-        section aria-labelledby="rate-heading" {
-            h2 #rate-heading { "Write rate and lag" }
-            div #plots data-refresh=(PLOTS_REFRESH) {
-                @if let Some(why) = &snapshot.error { p.note.bad { "Cannot take a sample: " (why) } }
-                div.columns {
-                    div {
-                        h3 { "Versions per second: " (rate) }
-                        (Plot {
-                            id: "rate",
-                            title: "Versions per second",
-                            description: &format!("Last sample: {rate}"),
-                            points: &rates,
-                        }.svg())
-                    }
-                    div {
-                        h3 { "Versions not in history yet: " (lag) }
-                        (Plot {
-                            id: "lag",
-                            title: "Versions not in history yet",
-                            description: &format!("Last sample: {lag}"),
-                            points: &lags,
-                        }.svg())
-                    }
-                }
-                (coverage(snapshot))
-                (sampled(snapshot))
-                (values(&snapshot.points))
-            }
-        }
-    }
-}
-
-fn coverage(snapshot: &Snapshot) -> Markup {
-    html! {
-        p.muted {
-            @if snapshot.is_all { "Based on all " (snapshot.entities.len()) " entities" } @else { "Based on " (snapshot.entities.len()) " of the entities" }
-            ". While this page is open, a sample is taken at most every 2 seconds, and kept for 30 minutes. The last sample consumed "
-            (format!("{:.1}", snapshot.units)) " read units."
-        }
-    }
-}
-
-fn sampled(snapshot: &Snapshot) -> Markup {
-    html! {
-        details #sampled {
-            summary #sampled-summary { "Show the sampled entities" }
-            div #sampled-table .scroll role="region" aria-label="Sampled entities" tabindex="0" {
-                table {
-                    caption { "Sampled entities" }
-                    thead { tr { th scope="col" { "Entity" } th.right scope="col" { "Latest version" } th scope="col" { "Not in history yet" } } }
-                    tbody { @for (entity, version, behind) in &snapshot.entities {
-                        tr { th scope="row" { (page::entity_link(entity.as_str())) } td.right { (version) } td { (behind) } }
-                    } }
-                }
-            }
-        }
-    }
-}
-
-fn values(points: &[Point]) -> Markup {
-    html! {
-        details #samples {
-            summary #samples-summary { "Show the last samples as a table" }
-            div #samples-table .scroll role="region" aria-label="Last samples" tabindex="0" {
-                table {
-                    caption { "Last samples" }
-                    thead { tr {
-                        th scope="col" { "Time (UTC)" } th scope="col" { "Versions per second" } th scope="col" { "Not in history yet" }
-                    } }
-                    tbody { @for point in points.iter().rev().take(MAX_ROWS) {
-                        tr {
-                            th scope="row" { (time::iso(point.at)) }
-                            td { @if let Some(rate) = point.rate { (thousandths(rate)) } @else { "Unknown" } }
-                            td { (point.lag) }
-                        }
-                    } }
-                }
-            }
-        }
-    }
-}
-
-fn samples_json(snapshot: &Snapshot) -> Value {
-    let rate = |rate: u64| thousandths(rate).parse::<Number>().ok();
-    json!({
-        "Entities": snapshot.entities.len(), "All": snapshot.is_all, "ReadUnits": snapshot.units, "Error": snapshot.error,
-        "Samples": snapshot.points.iter().map(|point| json!({
-            "Time": time::iso(point.at), "VersionsPerSecond": point.rate.and_then(rate), "Lag": point.lag,
-        })).collect::<Vec<_>>(),
-    })
 }
 
 fn duration(from: EpochMillis, to: EpochMillis) -> String {
