@@ -1,6 +1,5 @@
 //! Errors of single stream records and of a whole batch.
 
-use lambda_runtime::Diagnostic;
 use shared::{
     domain::{
         attached::key::InvalidKey, attributes::InvalidAttributeValue, version::Version, version_item::InvalidImage,
@@ -28,20 +27,6 @@ pub enum Error {
     /// A failed record has no sequence number, so the response cannot name it. The other records were written.
     #[error("a record without a sequence number failed")]
     Unnamed(#[source] RecordFailure),
-}
-
-impl From<Error> for Diagnostic {
-    fn from(error: Error) -> Self {
-        let error_type = match &error {
-            Error::InvalidEvent => "InvalidEvent",
-            Error::Layout(_) => "Layout",
-            Error::Unnamed(failure) => failure.name(),
-        };
-        Self {
-            error_type: error_type.to_owned(),
-            error_message: chain(&error),
-        }
-    }
 }
 
 /// Error of one stream record. No message contains an attribute value.

@@ -14,53 +14,34 @@ mod purged;
 mod quarantine;
 pub mod record;
 pub mod response;
+#[cfg(feature = "runtime")]
+mod runtime;
 
-use std::{sync::OnceLock, time::Duration};
+use std::sync::OnceLock;
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use futures::{StreamExt as _, stream};
-use lambda_runtime::{LambdaEvent, service_fn};
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
     domain::attached::{AttachedTable, settings::AttachedSettings},
     dynamodb::{
-        Store, client,
+        Store,
         put::insert_versions::MAX_STATEMENTS,
         read::table_config::{LayoutError, in_time},
     },
-    event::Event,
-    logging::{self, chain},
+    logging::chain,
     metrics::Tally,
     panics,
 };
-use tokio::{sync::OnceCell, time::timeout};
+use tokio::sync::OnceCell;
 
+#[cfg(feature = "runtime")]
+pub use crate::runtime::run;
 use crate::{error::Error, purged::Origin, response::ProcessedRecord};
 
-/// Maximum time that initialization waits for the check of the layout.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
 const MAX_CONCURRENT_CHUNKS: usize = 8;
-
-/// Configures the function from the environment and serves invocations until the process ends.
-pub async fn run() -> Result<(), lambda_runtime::Error> {
-    logging::init();
-    metrics::init();
-    let config = Config::from_env();
-    let config = config.inspect_err(|error| tracing::error!(error = chain(error), "not started"))?;
-    let client = client::from_env(&config.client).await;
-    let writer = HistoryWriter::new(client, &config);
-    // The first request also sets up the connection. During initialization, Lambda gives the function a full CPU, so this is
-    // faster there than in the first invocation, which repeats a check that failed.
-    let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
-        let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
-        let event = event.payload.json().ok_or(Error::InvalidEvent)?;
-        writer.handle(event, &context.request_id, deadline).await
-    }))
-    .await
-}
 
 /// Writes the versions that stream records contain to the history of a table.
 #[derive(Debug, Clone)]

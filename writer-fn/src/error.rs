@@ -1,6 +1,5 @@
 //! Errors of updates, and the function errors that callers receive for them.
 
-use lambda_runtime::Diagnostic;
 use shared::{
     domain::update::InvalidUpdate,
     dynamodb::{client::error::ErrorKind, read::table_config::LayoutError, write::WriteError},
@@ -97,15 +96,6 @@ impl From<WriteError> for Error {
     }
 }
 
-impl From<Error> for Diagnostic {
-    fn from(error: Error) -> Self {
-        Self {
-            error_type: error.error_type().to_owned(),
-            error_message: error.chain(),
-        }
-    }
-}
-
 /// Reason why an event contains no valid update.
 #[derive(Debug, Error)]
 pub enum InvalidEvent {
@@ -150,14 +140,12 @@ mod tests {
 
     #[test]
     fn the_error_type_is_fixed_and_the_message_names_both_versions() {
-        let diagnostic = Diagnostic::from(Error::VersionConflict { expected: 3, latest: 5 });
-        assert_eq!(diagnostic.error_type, "VersionConflict");
-        assert_eq!(diagnostic.error_message, "expected version 3, but the latest is 5");
-        let diagnostic = Diagnostic::from(Error::from(InvalidEvent::from(InvalidUpdate::Reserved {
-            name: "Latest",
-        })));
-        assert_eq!(diagnostic.error_type, "InvalidEvent");
-        assert_eq!(diagnostic.error_message, "the event is invalid: Latest is reserved");
+        let error = Error::VersionConflict { expected: 3, latest: 5 };
+        assert_eq!(error.error_type(), "VersionConflict");
+        assert_eq!(error.chain(), "expected version 3, but the latest is 5");
+        let error = Error::from(InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }));
+        assert_eq!(error.error_type(), "InvalidEvent");
+        assert_eq!(error.chain(), "the event is invalid: Latest is reserved");
         assert_eq!(Error::from(WriteError::Unexplained).error_type(), "Internal");
         assert_eq!(Error::NotInTime.error_type(), "Internal");
     }

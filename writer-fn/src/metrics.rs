@@ -1,5 +1,10 @@
 //! The metrics of an invocation.
 
+#![cfg_attr(
+    not(feature = "runtime"),
+    allow(dead_code, reason = "the program initializes metrics")
+)]
+
 use std::time::Duration;
 
 use shared::metrics::{self, Tally, Unit};
