@@ -11,8 +11,7 @@
 //! Equipment#1   Metadata  Name, FactoryID, LineID: facts about the entity itself
 //! ```
 //!
-//! [`domain`] has the pure values and rules, [`dynamodb`] the requests, [`patterns`] other patterns of versioning, and
-//! [`config`] the settings.
+//! [`domain`] has the pure values and rules, [`dynamodb`] the requests, and [`config`] the settings.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -26,12 +25,4 @@ pub mod json;
 pub mod logging;
 pub mod metrics;
 pub mod panics;
-pub mod patterns;
 pub mod printable;
-
-pub use patterns::{hedge, optimistic_lock, ratchet, time_series, two_tables};
-
-/// Compiles the examples of the library's user page as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/library.md")]
-struct LibraryPage;

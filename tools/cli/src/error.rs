@@ -1,6 +1,7 @@
 //! Errors, with their exit codes.
 
 use operations::error::{Kind, OperationError};
+use patterns::time_series::LoadError;
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
@@ -9,7 +10,6 @@ use shared::{
         read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },
-    patterns::time_series::LoadError,
 };
 use thiserror::Error;
 

@@ -57,7 +57,8 @@ pub enum ErrorKind {
 }
 
 impl ServiceError {
-    pub(crate) fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
+    /// Creates the error of a request of this operation.
+    pub fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
         R: std::fmt::Debug,
@@ -131,7 +132,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 impl ServiceError {
     /// Creates the error of a request that could not be built.
-    pub(crate) fn not_built(operation: &'static str) -> Self {
+    pub fn not_built(operation: &'static str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Rejected,
@@ -170,7 +171,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
-    pub(crate) fn unprocessed(operation: &'static str) -> Self {
+    pub fn unprocessed(operation: &'static str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Throttled,

@@ -51,11 +51,11 @@ fn is_unknown(response: &HttpResponse) -> bool {
 
 /// Interceptor of one operation that detects attempts without a response.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct UnansweredAttempts(Arc<AtomicBool>);
+pub struct UnansweredAttempts(Arc<AtomicBool>);
 
 impl UnansweredAttempts {
     /// Returns `true` if DynamoDB can have applied an attempt without a response.
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod capacity;
 pub mod error;
-pub(crate) mod failure;
+pub mod failure;
 pub mod request_log;
 pub mod settings;
 

@@ -3,11 +3,9 @@
 mod load;
 
 use operations::connection::Connection;
+use patterns::time_series::{PutOutcome, StateQuery, StateTime, TimePrefix, TimeSeries};
 use serde_json::json;
-use shared::{
-    domain::entity::EntityId,
-    patterns::time_series::{PutOutcome, StateQuery, StateTime, TimePrefix, TimeSeries},
-};
+use shared::domain::entity::EntityId;
 
 use self::load::Load;
 use crate::{

@@ -1,10 +1,10 @@
 //! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
+use patterns::time_series::State;
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, keys::ItemKind, names, plain},
     dynamodb::read::item_collection::{CollectedItem, ItemCollection},
-    patterns::time_series::State,
 };
 
 use super::{Output, cell, print, print_json, visible};

@@ -231,7 +231,7 @@ fn build_missing_programs(bin: &Path) {
     ONCE.call_once(|| {
         for (file, arguments) in [
             ("vzero", ["-p", "vzero", "--bins"]),
-            ("examples/time_series", ["-p", "local", "--examples"]),
+            ("examples/time_series", ["-p", "patterns", "--examples"]),
         ] {
             if !bin.join(file).exists() {
                 let mut cargo = Command::new(env!("CARGO"));

@@ -14,11 +14,9 @@ use local::{
     stack::{Options, Stack},
     template::Template,
 };
+use patterns::time_series::{PutOutcome, StateTime, TimeSeries};
 use serde_json::{Value, json};
-use shared::{
-    domain::{AttributeValue, entity::EntityId, update::Change},
-    time_series::{PutOutcome, StateTime, TimeSeries},
-};
+use shared::domain::{AttributeValue, entity::EntityId, update::Change};
 
 use crate::root;
 

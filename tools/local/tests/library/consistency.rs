@@ -2,6 +2,10 @@
 
 #![allow(clippy::float_cmp, reason = "f64 represents the halves of capacity units exactly")]
 
+use patterns::{
+    ratchet::{Key, Ratchet},
+    time_series::{StateQuery, StateTime, TimeSeries},
+};
 use serde_json::json;
 use shared::{
     domain::{AttributeValue, Item, recorded_at::RecordedAt, update::Change, version::Version},
@@ -10,8 +14,6 @@ use shared::{
         read::history::HistoryQuery,
         write::{WriteMode, metadata},
     },
-    ratchet::{Key, Ratchet},
-    time_series::{StateQuery, StateTime, TimeSeries},
 };
 
 use testkit::database::{Database, entity, mode, update};

@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::{
     },
     types::{ConsumedCapacity, ScalarAttributeType},
 };
+use patterns::time_series::{StateTime, TimeSeries};
 use serde_json::json;
 use shared::{
     domain::{
@@ -20,7 +21,6 @@ use shared::{
         update::{Ordering, Update},
     },
     dynamodb::write::{Idempotency, WriteMode, WriteOptions},
-    time_series::{StateTime, TimeSeries},
 };
 
 use testkit::database::{Database, entity, update};

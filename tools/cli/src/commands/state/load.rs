@@ -3,11 +3,11 @@
 use std::{fmt, path::PathBuf};
 
 use operations::progress::Progress as _;
+use patterns::time_series::{LoadError, State, StateTime, TimeSeries};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, names, update::ID},
     json::{self, InvalidJson, Reader},
-    patterns::time_series::{LoadError, State, StateTime, TimeSeries},
 };
 
 use crate::{changes, error::CliError, output::Output, progress::Counter};

@@ -1,0 +1,248 @@
+//! Timestamp writes: an older write never overwrites a newer item, in any order of arrival. Therefore a write can be
+//! [hedged](crate::hedge).
+//!
+//! ```text
+//! PK      SK       Rating  Timestamp      Deleted  TTL
+//! User#1  Movie#A  5       1721770090000
+//! User#2  Movie#Z          1721757900000  true     1722362700    <- a tombstone, kept for 7 days
+//! ```
+//!
+//! ```no_run
+//! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use patterns::ratchet::{Key, Outcome, Ratchet};
+//!
+//! let ratings = Ratchet::new(client, "Ratings");
+//! let key = Key::new("User#2", "Movie#Z");
+//! ratings.delete(&key, 1_721_757_900_000).await?;
+//! // A late put with an older timestamp changes nothing.
+//! let late = ratings.put(&key, 1_721_757_100_000, serde_dynamo::Item::from(std::collections::HashMap::<String, serde_dynamo::AttributeValue>::new())).await?;
+//! assert!(matches!(late, Outcome::Stale { .. }));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::{collections::HashMap, time::Duration};
+
+use aws_sdk_dynamodb::{
+    Client,
+    operation::{
+        put_item::{PutItemError, builders::PutItemInputBuilder},
+        query::builders::QueryInputBuilder,
+    },
+    types::ReturnValuesOnConditionCheckFailure,
+};
+
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        entity::{EntityId, InvalidEntityId},
+        keys::VersionDigits,
+        names,
+        number::Decimal,
+        tombstone::is_deleted,
+    },
+    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
+};
+
+use crate::{n, s};
+
+/// Default retention of a tombstone. No older write may arrive after it.
+pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Table in which an item is only replaced by one with the same or a later timestamp.
+///
+/// The timestamp can be any increasing number. If it is not a time, delete with [`delete_until`](Ratchet::delete_until).
+#[derive(Debug, Clone)]
+pub struct Ratchet {
+    client: Client,
+    store: Store,
+    retention: Duration,
+}
+
+/// Key of an item.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Partition key.
+    pub pk: String,
+    /// Sort key.
+    pub sk: String,
+}
+
+impl Key {
+    /// Creates a key.
+    pub fn new(pk: impl Into<String>, sk: impl Into<String>) -> Self {
+        Self {
+            pk: pk.into(),
+            sk: sk.into(),
+        }
+    }
+}
+
+/// Outcome of a put or a delete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The write was applied.
+    Applied,
+    /// The write is older than the stored item; nothing changed.
+    Stale {
+        /// Stored timestamp, if it is valid.
+        stored: Option<i64>,
+    },
+}
+
+impl Ratchet {
+    /// Creates the ratchet of a table, with [`RETENTION`] for tombstones.
+    pub fn new(client: Client, table: impl Into<String>) -> Self {
+        Self {
+            store: Store::new(client.clone(), table, VersionDigits::default()),
+            client,
+            retention: RETENTION,
+        }
+    }
+
+    /// Sets the retention of tombstones.
+    #[must_use]
+    pub fn with_retention(self, retention: Duration) -> Self {
+        Self { retention, ..self }
+    }
+
+    /// Stores an item, unless a newer one exists. `timestamp` is in epoch milliseconds. An equal timestamp is accepted, because
+    /// a retry has the timestamp of its first attempt.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn put(&self, key: &Key, timestamp: i64, mut item: Item) -> Result<Outcome, ServiceError> {
+        item.remove(names::DELETED);
+        item.remove(names::TTL);
+        self.write(key, timestamp, item).await
+    }
+
+    /// Replaces an item with a tombstone, unless a newer item exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn delete(&self, key: &Key, timestamp: i64) -> Result<Outcome, ServiceError> {
+        let retention = i64::try_from(self.retention.as_secs()).unwrap_or(i64::MAX);
+        self.delete_until(key, timestamp, (timestamp / 1000).saturating_add(retention))
+            .await
+    }
+
+    /// Replaces an item with a tombstone that expires at a time in epoch seconds.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn delete_until(&self, key: &Key, timestamp: i64, expires: i64) -> Result<Outcome, ServiceError> {
+        let tombstone = HashMap::from([
+            (names::DELETED.to_owned(), AttributeValue::Bool(true)),
+            (names::TTL.to_owned(), AttributeValue::N(expires.to_string())),
+        ]);
+        self.write(key, timestamp, Item::from(tombstone)).await
+    }
+
+    async fn write(&self, key: &Key, timestamp: i64, item: Item) -> Result<Outcome, ServiceError> {
+        let output = request(key, timestamp, item, self.store.latest_table())
+            .send_with(&self.client)
+            .await;
+        let Err(error) = output else {
+            return Ok(Outcome::Applied);
+        };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(failure)) => {
+                let stored = failure
+                    .item()
+                    .and_then(|item| item.get(names::TIMESTAMP))
+                    .and_then(|stored| stored.as_n().ok());
+                let stored = stored
+                    .and_then(|stored| Decimal::parse(stored).ok())
+                    .and_then(|stored| stored.to_i64());
+                Ok(Outcome::Stale { stored })
+            }
+            _ => Err(ServiceError::new("PutItem", &error)),
+        }
+    }
+
+    /// Reads an item. A tombstone is not returned.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GetError`] if the partition key is invalid or a request fails.
+    pub async fn get(&self, key: &Key, consistent: bool) -> Result<Option<Item>, GetError> {
+        let entity = EntityId::new(key.pk.clone())?;
+        let item = self.store.get(&entity, &key.sk, consistent).await?;
+        Ok(item.filter(|item| !is_deleted(item)))
+    }
+
+    /// Reads the items of a partition key with these sort keys, without tombstones, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`GetError`] if the partition key is invalid or a request fails.
+    pub async fn batch_get(&self, pk: &str, sks: &[String], consistent: bool) -> Result<Vec<Item>, GetError> {
+        let entity = EntityId::new(pk)?;
+        let mut items = Vec::new();
+        for sks in sks.chunks(MAX_KEYS) {
+            items.extend(self.store.batch_get(&entity, sks, consistent).await?);
+        }
+        items.retain(|item| !is_deleted(item));
+        Ok(items)
+    }
+
+    /// Reads all items of a partition key, without tombstones.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn query(&self, pk: &str, consistent: bool) -> Result<Vec<Item>, ServiceError> {
+        let (mut items, mut start) = (Vec::new(), None);
+        loop {
+            let request = query_request(pk, consistent, self.store.latest_table()).set_exclusive_start_key(start);
+            let output = request.send_with(&self.client).await;
+            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
+            items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
+            start = page.last_evaluated_key.filter(|key| !key.is_empty());
+            if start.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+}
+
+/// Builds the request of a put or a delete.
+pub fn request(key: &Key, timestamp: i64, mut item: Item, table: &str) -> PutItemInputBuilder {
+    item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
+    item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
+    item.insert(names::TIMESTAMP.to_owned(), AttributeValue::N(timestamp.to_string()));
+    PutItemInputBuilder::default()
+        .table_name(table)
+        .set_item(Some(item.into()))
+        .condition_expression("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
+        .expression_attribute_names("#timestamp", names::TIMESTAMP)
+        .expression_attribute_values(":timestamp", n(timestamp))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+}
+
+/// Builds the request for one page of a partition key.
+pub fn query_request(pk: &str, consistent: bool, table: &str) -> QueryInputBuilder {
+    QueryInputBuilder::default()
+        .table_name(table)
+        .key_condition_expression("#pk = :pk")
+        .filter_expression("attribute_not_exists(#deleted)")
+        .expression_attribute_names("#pk", names::PK)
+        .expression_attribute_names("#deleted", names::DELETED)
+        .expression_attribute_values(":pk", s(pk))
+        .consistent_read(consistent)
+}
+
+/// Reason why an item could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GetError {
+    /// The partition key is invalid.
+    #[error(transparent)]
+    Key(#[from] InvalidEntityId),
+    /// A request failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}

@@ -1,0 +1,239 @@
+//! Load of many states: `BatchWriteItem`, 25 states in a request.
+//!
+//! `BatchWriteItem` has no conditions, so a loaded state replaces an existing state of the same time. For the same reason a
+//! load can be repeated after an error. All states are checked before the first request: two states of one entity and time
+//! are an error, because only one of them would be kept, and so is a state that DynamoDB would reject together with the
+//! others of its request. States that DynamoDB leaves unprocessed are sent again together with the next ones.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::batch_write_item::builders::BatchWriteItemInputBuilder,
+    types::{PutRequest, WriteRequest},
+};
+use shared::{
+    domain::{
+        AttributeValue,
+        entity::EntityId,
+        names,
+        number::Decimal,
+        size::{self, MAX_ITEM_BYTES, OverLimit},
+    },
+    dynamodb::client::error::{ErrorKind, ServiceError},
+};
+use thiserror::Error;
+
+use super::{State, TimeSeries, item};
+
+const OPERATION: &str = "BatchWriteItem";
+/// Maximum number of puts in a request, see
+/// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
+pub const MAX_PUTS: usize = 25;
+/// Maximum number of consecutive requests that store no state, because of throttling.
+const MAX_IDLE_REQUESTS: u32 = 12;
+/// Maximum wait before unprocessed states are sent again; it doubles with each consecutive request that stores no state.
+const INITIAL_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+impl TimeSeries {
+    /// Stores many states, and returns their number. An existing state of the same entity and time is replaced.
+    /// `progress` is called with the number of states that are stored so far.
+    ///
+    /// ```no_run
+    /// # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use patterns::time_series::{State, StateTime, TimeSeries};
+    /// use shared::domain::{attributes, entity::EntityId};
+    ///
+    /// let state = |time: &str, json: &str| -> Result<_, Box<dyn std::error::Error>> {
+    ///     let state = State { time: StateTime::parse(time)?, attributes: attributes::item_from_dynamodb_json(json)? };
+    ///     Ok((EntityId::new("Equipment#1")?, state))
+    /// };
+    /// let states = [
+    ///     state("2023-10-03T12:32:00", r#"{"State": {"S": "NORMAL"}}"#)?,
+    ///     state("2023-11-05T12:12:00", r#"{"State": {"S": "WARNING1"}}"#)?,
+    /// ];
+    /// let stored = TimeSeries::new(client, "VersionControl").load(&states, |_| ()).await?;
+    /// assert_eq!(stored, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LoadError::Twice`] or [`LoadError::Invalid`] before the first request, and [`LoadError::Service`] if a
+    /// request fails, or if DynamoDB throttles all requests for about half a minute.
+    pub async fn load(&self, states: &[(EntityId, State)], mut progress: impl FnMut(u64)) -> Result<u64, LoadError> {
+        check(states)?;
+        let mut left = states.iter();
+        let (mut batch, mut stored, mut idle_requests) = (Vec::new(), 0, 0);
+        loop {
+            let failed = |stored, source| LoadError::Service {
+                stored,
+                states: states.len() as u64,
+                source,
+            };
+            for (entity, state) in left.by_ref().take(MAX_PUTS - batch.len()) {
+                let put = put_request(entity, state).map_err(|_| failed(stored, ServiceError::not_built(OPERATION)))?;
+                batch.push(put);
+            }
+            if batch.is_empty() {
+                return Ok(stored);
+            }
+            let sent = batch.len();
+            let mut error = ServiceError::unprocessed(OPERATION);
+            match batch_request(batch.clone(), self.store.latest_table())
+                .send_with(&self.client)
+                .await
+            {
+                Ok(output) => {
+                    let unprocessed = output
+                        .unprocessed_items
+                        .unwrap_or_default()
+                        .remove(self.store.latest_table());
+                    batch = unprocessed.unwrap_or_default();
+                }
+                Err(found) => {
+                    error = ServiceError::new(OPERATION, &found);
+                    if error.kind != ErrorKind::Throttled {
+                        return Err(failed(stored, error));
+                    }
+                }
+            }
+            let done = sent.saturating_sub(batch.len());
+            if done > 0 {
+                stored += done as u64;
+                progress(stored);
+            }
+            idle_requests = if done == 0 { idle_requests + 1 } else { 0 };
+            if idle_requests == MAX_IDLE_REQUESTS {
+                return Err(failed(stored, error));
+            }
+            if !batch.is_empty() {
+                let wait = (INITIAL_WAIT * (1 << idle_requests)).min(MAX_WAIT);
+                tokio::time::sleep(wait.mul_f64(fastrand::f64())).await;
+            }
+        }
+    }
+}
+
+/// Builds the put of a state.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the state.
+pub fn put_request(entity: &EntityId, state: &State) -> Result<WriteRequest, BuildError> {
+    let item = item(entity, &state.time, state.attributes.clone());
+    let put = PutRequest::builder().set_item(Some(item.into())).build()?;
+    Ok(WriteRequest::builder().put_request(put).build())
+}
+
+/// Builds the request with at most [`MAX_PUTS`] puts.
+pub fn batch_request(puts: Vec<WriteRequest>, table: &str) -> BatchWriteItemInputBuilder {
+    BatchWriteItemInputBuilder::default().request_items(table, puts)
+}
+
+fn check(states: &[(EntityId, State)]) -> Result<(), LoadError> {
+    let mut keys = HashMap::with_capacity(states.len());
+    for (index, (entity, state)) in states.iter().enumerate() {
+        check_state(entity, state).map_err(|source| LoadError::Invalid { index, source })?;
+        if let Some(first) = keys.insert((entity, &state.time), index) {
+            return Err(LoadError::Twice { first, second: index });
+        }
+    }
+    Ok(())
+}
+
+fn check_state(entity: &EntityId, state: &State) -> Result<(), InvalidState> {
+    for (name, value) in state.attributes.iter() {
+        size::check_attribute(name, value)?;
+        check_value(value)?;
+    }
+    let keys = names::PK.len() + entity.as_str().len() + names::SK.len() + state.time.as_str().len();
+    match keys + size::of_item(&state.attributes) {
+        bytes if bytes > MAX_ITEM_BYTES => Err(InvalidState::TooLarge),
+        _ => Ok(()),
+    }
+}
+
+/// Checks numbers and sets. The nesting is limited before.
+fn check_value(value: &AttributeValue) -> Result<(), InvalidState> {
+    use AttributeValue::{Bs, L, M, N, Ns, Ss};
+    match value {
+        N(number) => Decimal::parse(number).map(drop).map_err(|_| InvalidState::Number),
+        Ss(texts) => check_set(texts.iter()),
+        Bs(values) => check_set(values.iter()),
+        Ns(numbers) => {
+            let parsed: Result<Vec<_>, _> = numbers.iter().map(|number| Decimal::parse(number)).collect();
+            let parsed = parsed.map_err(|_| InvalidState::Number)?;
+            check_set(parsed.iter())
+        }
+        L(values) => values.iter().try_for_each(check_value),
+        M(members) => members.values().try_for_each(check_value),
+        _ => Ok(()),
+    }
+}
+
+fn check_set<T: Eq + std::hash::Hash>(values: impl ExactSizeIterator<Item = T>) -> Result<(), InvalidState> {
+    let count = values.len();
+    let unique: HashSet<_> = values.collect();
+    match unique.len() {
+        0 => Err(InvalidState::EmptySet),
+        unique if unique < count => Err(InvalidState::RepeatedValue),
+        _ => Ok(()),
+    }
+}
+
+/// Reason why states were not loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// Two states have the same entity and time. No state was stored.
+    #[error("states {first} and {second} have the same entity and time")]
+    Twice {
+        /// Position of the first one, from 0.
+        first: usize,
+        /// Position of the second one.
+        second: usize,
+    },
+    /// DynamoDB cannot store a state. No state was stored.
+    #[error("state {index} cannot be stored")]
+    Invalid {
+        /// Position of the state, from 0.
+        index: usize,
+        /// Reason.
+        source: InvalidState,
+    },
+    /// A request failed. Loading all states again replaces those that are stored.
+    #[error("{stored} of {states} states are stored; load all of them again")]
+    Service {
+        /// Number of states that are stored.
+        stored: u64,
+        /// Number of all states.
+        states: u64,
+        /// Reason.
+        source: ServiceError,
+    },
+}
+
+/// Reason why DynamoDB cannot store a state.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidState {
+    /// A name is too long, or the nesting too deep.
+    #[error(transparent)]
+    OverLimit(#[from] OverLimit),
+    /// The item is larger than [`MAX_ITEM_BYTES`].
+    #[error("the item would be larger than 400 KB")]
+    TooLarge,
+    /// DynamoDB cannot store a number exactly.
+    #[error("a number cannot be stored")]
+    Number,
+    /// A set is empty.
+    #[error("a set is empty")]
+    EmptySet,
+    /// A set has a value twice.
+    #[error("a set contains a value twice")]
+    RepeatedValue,
+}
