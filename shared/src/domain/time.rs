@@ -79,7 +79,11 @@ impl fmt::Display for ClientTime {
 }
 
 /// Parses an ISO 8601 date and time. A time without an offset is UTC.
-pub(crate) fn timestamp(text: &str) -> Result<Timestamp, InvalidTime> {
+///
+/// # Errors
+///
+/// Returns [`InvalidTime`] if the text is no time.
+pub fn timestamp(text: &str) -> Result<Timestamp, InvalidTime> {
     // A time zone in brackets would be ignored if the text has no offset.
     if text.contains('[') {
         return Err(InvalidTime);

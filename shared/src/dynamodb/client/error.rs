@@ -57,7 +57,8 @@ pub enum ErrorKind {
 }
 
 impl ServiceError {
-    pub(crate) fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
+    /// Returns the error of a failed request.
+    pub fn new<E, R>(operation: &'static str, error: &SdkError<E, R>) -> Self
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
         R: std::fmt::Debug,
@@ -131,7 +132,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 impl ServiceError {
     /// Creates the error of a request that could not be built.
-    pub(crate) fn not_built(operation: &'static str) -> Self {
+    pub fn not_built(operation: &'static str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Rejected,
@@ -144,7 +145,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a request whose result is not usable. `detail` follows the name of the operation.
-    pub(crate) fn unusable(operation: &'static str, detail: &str) -> Self {
+    pub fn unusable(operation: &'static str, detail: &str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Unavailable,
@@ -157,7 +158,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a request that is not sent.
-    pub(crate) fn refused(operation: &'static str, reason: &str) -> Self {
+    pub fn refused(operation: &'static str, reason: &str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Rejected,
@@ -170,7 +171,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
-    pub(crate) fn unprocessed(operation: &'static str) -> Self {
+    pub fn unprocessed(operation: &'static str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Throttled,
@@ -196,7 +197,7 @@ impl ServiceError {
     }
 
     /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
-    pub(crate) fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
+    pub fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {
             detail: format!("{} because of {code}{why}", self.detail),

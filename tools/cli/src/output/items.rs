@@ -1,9 +1,9 @@
 //! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
+use operations::read::item_collection::{CollectedItem, ItemCollection};
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, keys::ItemKind, names, plain},
-    dynamodb::read::item_collection::{CollectedItem, ItemCollection},
     patterns::time_series::State,
 };
 
