@@ -34,7 +34,7 @@ use crate::{
     dynamodb::client::{ClientSettings, error::ServiceError},
 };
 
-/// Versioned table. All requests are methods of it.
+/// Versioned table. The requests of the functions are methods of it.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) client: Client,

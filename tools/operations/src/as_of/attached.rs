@@ -34,7 +34,7 @@ struct Found {
     item: Option<Item>,
 }
 
-/// As [`Self::as_of`], for an attached table: log2 N + 4 reads, with any number of late versions.
+/// As [`as_of`](super::as_of), for an attached table: log2 N + 4 reads, with any number of late versions.
 pub(crate) async fn attached_as_of(
     store: &Store,
     entity: &EntityId,

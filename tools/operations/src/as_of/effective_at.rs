@@ -27,7 +27,7 @@ const FIRST_PAGE: u64 = 10;
 ///
 /// Returns [`ReadError`]: `Limit` if none of the first `limit` versions is old enough, `Pruned` if older versions were
 /// pruned, `Missing` or `NoTime` if a version is missing or has a time that cannot be read, `Service` or `Latest` as
-/// [`Self::latest`] does.
+/// [`Store::latest`] does.
 pub async fn effective_at(
     store: &Store,
     entity: &EntityId,

@@ -47,7 +47,7 @@ enum Probe {
 /// # Errors
 ///
 /// Returns [`ReadError`]: `Pruned` if the version was pruned, `Missing` or `NotRecordedAt` if a version that decides is
-/// missing or has no time, `Service` or `Latest` as [`Self::latest`] does.
+/// missing or has no time, `Service` or `Latest` as [`Store::latest`] does.
 pub async fn as_of(
     store: &Store,
     entity: &EntityId,

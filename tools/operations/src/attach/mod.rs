@@ -4,9 +4,11 @@
 //! |---|---|
 //! | this one | the definition of the attached table, what has to change first, and notes |
 //! | [`deploy`] | commands that deploy `tools/attach/template.yaml` |
+//! | [`attachable`], [`enable_stream`] | its keys, stream and size; its stream, if it has none |
+//! | [`sample`] | a sample of items |
 //! | [`check`] | comparison of a sample of items with their history |
 //!
-//! Nothing here writes to the table. Only `Store::enable_stream` changes it, for the caller who asked for that.
+//! Nothing here writes to the table. Only [`enable_stream`] changes it, for the caller who asked for that.
 
 pub mod attachable;
 pub mod check;

@@ -55,7 +55,7 @@ pub struct AttachedAuditor {
     deferred: VecDeque<(DifferentItem, Instant)>,
 }
 
-/// As [`Self::audit`], for an attached table.
+/// As [`audit`](super::auditor::audit), for an attached table.
 pub(crate) async fn audit_attached(
     store: &Store,
     entity: &EntityId,

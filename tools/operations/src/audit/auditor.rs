@@ -12,7 +12,7 @@
 //! use shared::domain::entity::EntityId;
 //!
 //! let equipment = EntityId::new("Equipment#1")?;
-//! for finding in audit(store, &equipment, Duration::from_secs(60)).await?.unwrap_or_default() {
+//! for finding in operations::audit::auditor::audit(&store, &equipment, Duration::from_secs(60)).await?.unwrap_or_default() {
 //!     println!("{}", finding.to_json(&equipment));
 //! }
 //! # Ok(())

@@ -24,7 +24,7 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
 };
 
-/// As [`Self::purge`], for an attached table.
+/// As [`purge`](super::entity::purge), for an attached table.
 pub(crate) async fn purge_attached(
     store: &Store,
     entity: &EntityId,

@@ -1,4 +1,4 @@
-//! Purge of an entity. [`Store::purge`] deletes it, and waits for the versions that are still in the stream.
+//! Purge of an entity. [`entity::purge`] deletes it, and waits for the versions that are still in the stream.
 
 mod attached;
 pub mod entity;

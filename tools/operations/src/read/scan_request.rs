@@ -30,7 +30,7 @@ pub struct RequestPage {
     pub next: Option<Cursor>,
 }
 
-/// Reads one page of a segment of one of the store's [tables](Self::tables), of at most `limit` items of all kinds.
+/// Reads one page of a segment of one of the store's [tables](Store::tables), of at most `limit` items of all kinds.
 ///
 /// # Errors
 ///
