@@ -12,11 +12,10 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{entity::EntityId, time::EpochMillis, version_item::VersionItem},
+    domain::{entity::EntityId, purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
     dynamodb::{
         Store,
         client::error::ServiceError,
-        maintain::purge::MAX_UNCHECKED_AGE,
         put::{
             purged::{PurgeMarkers, Removed},
             put_version::{PutError, PutOutcome},

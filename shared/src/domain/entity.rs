@@ -44,7 +44,7 @@ impl EntityId {
     }
 
     /// Returns the partition key of the library's own items.
-    pub(crate) fn reserved() -> Self {
+    pub fn reserved() -> Self {
         Self(RESERVED.to_owned())
     }
 
@@ -56,7 +56,7 @@ impl EntityId {
     }
 
     /// Returns the partition key of the entity's [purge marker](super::purge_marker), which does not contain its key.
-    pub(crate) fn of_purge_marker(&self) -> Self {
+    pub fn of_purge_marker(&self) -> Self {
         let mut key = format!("{RESERVED}#purged#");
         for byte in Sha256::digest(self.0.as_bytes()) {
             let _ = write!(key, "{byte:02x}");

@@ -4,7 +4,10 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-use super::{Item, attributes::text, ledger, names, quarantine, time::timestamp, version::Version};
+use super::{
+    AttributeValue, Item, attributes::text, ledger, names, number::Decimal, quarantine, time::timestamp,
+    version::Version,
+};
 
 /// Sort key of the latest item, at every width. It sorts before the keys of all versions.
 pub const LATEST_KEY: &str = "v0";
@@ -162,6 +165,14 @@ impl FromStr for VersionDigits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the width of a version key is a whole number from 1 to {max}", max = VersionDigits::MAX)]
 pub struct InvalidVersionDigits;
+
+/// Returns the version in the item `floor`.
+pub fn floor_of(item: &Item) -> Option<Version> {
+    match item.get(names::FLOOR) {
+        Some(AttributeValue::N(floor)) => Version::new(Decimal::parse(floor).ok()?.to_u64()?),
+        _ => None,
+    }
+}
 
 #[cfg(test)]
 mod tests {

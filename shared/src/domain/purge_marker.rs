@@ -23,6 +23,9 @@ use super::{
     time::EpochMillis, version::Version, version_item::VersionItem,
 };
 
+/// Maximum age of a stream record that stream-fn puts without reading the purge marker.
+pub const MAX_UNCHECKED_AGE: Duration = Duration::from_secs(20);
+
 /// Sort key of a purge marker.
 pub const SORT_KEY: &str = "purged";
 /// Bound of the difference between the clock of the purge, those of writers, and the stream's times in whole seconds.

@@ -6,12 +6,8 @@
 //! | [`read`] | items, pages, versions and history |
 //! | [`put`] | version items, one or many in a request |
 //! | [`write`](mod@write) | the latest item: updates, restores, metadata |
-//! | [`maintain`] | backfill, audit, prune and purge, and the repair of a latest item |
-//! | [`attached`] | an attached table: audit, backfill, purge, and the restore of an item |
 
-pub mod attached;
 pub mod client;
-pub mod maintain;
 pub mod put;
 pub mod read;
 pub mod write;
@@ -38,7 +34,7 @@ use crate::{
     dynamodb::client::{ClientSettings, error::ServiceError},
 };
 
-/// Versioned table. All requests are methods of it.
+/// Versioned table. The requests of the functions are methods of it.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) client: Client,
@@ -71,7 +67,7 @@ impl Store {
     }
 
     /// Creates the store of a table that other programs write, and of its history table. Its latest items are the newest versions.
-    /// Only the requests of the module [`attached`] are sent to the table itself.
+    /// Only operators' requests are sent to the table itself.
     pub fn attached(client: Client, table: AttachedTable) -> Self {
         Self::new(client, table.table(), attached_digits()).with_attached(table)
     }
@@ -92,6 +88,11 @@ impl Store {
     /// Returns the definition of the table, if other programs write it.
     pub fn attached_table(&self) -> Option<&AttachedTable> {
         self.attached.as_deref()
+    }
+
+    /// Returns the client that sends the requests.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Sends the requests with another client.
@@ -148,7 +149,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if other programs write them: the table is attached.
-    pub(crate) fn check_writable(&self, operation: &'static str) -> Result<(), ServiceError> {
+    pub fn check_writable(&self, operation: &'static str) -> Result<(), ServiceError> {
         match self.attached {
             Some(_) => Err(ServiceError::refused(
                 operation,
@@ -166,7 +167,7 @@ impl Store {
     }
 
     /// Returns the name of the table that has the item with this sort key.
-    pub(crate) fn table_of(&self, sort_key: &str) -> &str {
+    pub fn table_of(&self, sort_key: &str) -> &str {
         match self.attached.is_some() || layout::is_history(sort_key, self.digits) {
             true => self.history_table(),
             false => &self.table,
@@ -174,7 +175,7 @@ impl Store {
     }
 
     /// Converts an item of a table to one whose attributes are flat. Its parts are [joined](Self::flat_all).
-    pub(crate) fn flat(&self, item: Item, table: &str) -> Item {
+    pub fn flat(&self, item: Item, table: &str) -> Item {
         let is_history = layout::table_name(table) != layout::table_name(&self.table);
         match self.digits.version_of_item(&item) {
             Some(_) if !is_history => layout::version_item_beside_latest(item),
@@ -193,7 +194,7 @@ impl Store {
     }
 
     /// Returns the items that the table of history stores for a version: the version item, and its further parts.
-    pub(crate) fn stored(&self, version: &VersionItem) -> Vec<Item> {
+    pub fn stored(&self, version: &VersionItem) -> Vec<Item> {
         match self.has_own_history() {
             true => layout::stored(version.item(), self.compression),
             false => layout::stored_beside_latest(version.item()),
@@ -253,11 +254,13 @@ fn retries(client: &Client) -> RetryConfig {
     settings.unwrap_or_else(|| ClientSettings::default().retries())
 }
 
-pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
+/// Returns a string value.
+pub fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-pub(crate) fn n(number: impl ToString) -> AttributeValue {
+/// Returns a number value.
+pub fn n(number: impl ToString) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 

@@ -1,7 +1,5 @@
 //! A snapshot of every request, as it goes over the wire.
 
-use std::time::Duration;
-
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
 use testkit::replay::Replay;
@@ -13,7 +11,6 @@ use crate::{
         decision::apply,
         entity::EntityId,
         keys::VersionDigits,
-        purge_marker::PurgeMarker,
         recent_requests::Window,
         recorded_at::RecordedAt,
         stamp::Stamp,
@@ -24,12 +21,6 @@ use crate::{
     },
     dynamodb::{
         Store,
-        maintain::{
-            backfill, create_table, move_latest, prune, purge, purge_marker,
-            raise_latest::{self, Raised},
-            revive_latest,
-            table_settings::TableSettings,
-        },
         put::{
             insert_versions::{self, Insert},
             put_version,
@@ -37,12 +28,10 @@ use crate::{
         read::{
             batch_get_items, describe_table, get_item,
             history_owner::{self, Owner},
-            item_collection, query_items, scan_items, scan_latest, scan_request, scan_segment, sort_keys,
+            query_items, scan_items, sort_keys,
             table_config::{self, StoredLayout},
             table_identity::TableIdentity,
-            table_state,
         },
-        s,
         write::{
             earlier_delivery::Guard,
             ended_state,
@@ -130,44 +119,6 @@ async fn put_version() {
 }
 
 #[tokio::test]
-async fn create_table() {
-    let create = create_table::request(&TableSettings::default(), "Table").unwrap();
-    insta::assert_json_snapshot!(
-        "create_table",
-        sent(async |client| create.send_with(&client).await).await
-    );
-    let ttl = create_table::ttl_request("TTL", "Table").unwrap();
-    insta::assert_json_snapshot!(
-        "create_table_ttl",
-        sent(async |client| ttl.send_with(&client).await).await
-    );
-    let backups = create_table::backups_request("Table").unwrap();
-    insta::assert_json_snapshot!(
-        "create_table_backups",
-        sent(async |client| backups.send_with(&client).await).await
-    );
-    let ttl = table_state::ttl_request("Table");
-    insta::assert_json_snapshot!(
-        "table_state_ttl",
-        sent(async |client| ttl.send_with(&client).await).await
-    );
-    let backups = table_state::backups_request("Table");
-    insta::assert_json_snapshot!(
-        "table_state_backups",
-        sent(async |client| backups.send_with(&client).await).await
-    );
-}
-
-#[tokio::test]
-async fn item_collection() {
-    let request = item_collection::request(&equipment(), true, None, "Table");
-    insta::assert_json_snapshot!(
-        "item_collection",
-        sent(async |client| request.send_with(&client).await).await
-    );
-}
-
-#[tokio::test]
 async fn put_versions() {
     let image = |entity: &str, latest: u32| {
         let image = json!({
@@ -183,103 +134,6 @@ async fn put_versions() {
     let request = insert_versions::request(&inserts.each_ref()).unwrap();
     let body = sent(async |client| request.send_with(&client).await).await;
     insta::assert_json_snapshot!("put_versions", body);
-}
-
-#[tokio::test]
-async fn parts_of_a_table() {
-    let segment = scan_segment::Segment { index: 2, total: 4 };
-    let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
-    let scan = scan_segment::request(segment, Some(start), Some(100), false, "Table");
-    insta::assert_json_snapshot!("scan_segment", sent(async |client| scan.send_with(&client).await).await);
-    for (name, text, deleted) in [
-        ("scan_latest", "", None),
-        ("scan_latest_live", "Equipment#", Some(false)),
-        ("scan_latest_deleted", "Equipment#", Some(true)),
-    ] {
-        let wanted = scan_latest::LatestFilter {
-            text: text.to_owned(),
-            deleted,
-        };
-        let scan = scan_latest::request(segment, &wanted, None, Some(100), "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
-    }
-    for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
-        let scan = scan_request::request(segment, "r1", is_nested, None, Some(100), "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| scan.send_with(&client).await).await);
-    }
-    let describe = describe_table::request("Table");
-    insta::assert_json_snapshot!(
-        "describe_table",
-        sent(async |client| describe.send_with(&client).await).await
-    );
-}
-
-#[tokio::test]
-async fn pruning() {
-    let (digits, version) = (VersionDigits::default(), Version::new(7).unwrap());
-    let time = std::time::Duration::from_secs(1_600_000_000);
-    for (name, request) in [
-        ("prune_floor", prune::floor_request(&equipment(), version, "Table")),
-        (
-            "prune_mark",
-            prune::mark_request(&equipment(), version, prune::Mark::Expires(time), "Table", digits),
-        ),
-        (
-            "prune_pin",
-            prune::mark_request(
-                &equipment(),
-                version,
-                prune::Mark::Pinned { now: time },
-                "Table",
-                digits,
-            ),
-        ),
-        (
-            "prune_unpin",
-            prune::unpin_request(&equipment(), version, "Table", digits),
-        ),
-    ] {
-        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
-    }
-    let keys = sort_keys::request(&equipment(), None, "Table");
-    insta::assert_json_snapshot!("purge_keys", sent(async |client| keys.send_with(&client).await).await);
-    let deletions = purge::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
-    let batch = purge::batch_request(deletions, "Table");
-    insta::assert_json_snapshot!("purge_batch", sent(async |client| batch.send_with(&client).await).await);
-    for (name, seen) in [
-        (
-            "purge_latest",
-            json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}}),
-        ),
-        ("purge_latest_uncounted", json!({})),
-    ] {
-        let delete = purge::latest_request(&equipment(), &item(seen), "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| delete.send_with(&client).await).await);
-    }
-    let marker = PurgeMarker::new(now());
-    let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
-    later.add_latest(&item(json!({"V0Id": {"S": "q83H"}})), Version::new(7).unwrap());
-    let raised = marker.max(&later);
-    for (name, marker, seen) in [
-        ("purge_marker", &marker, None),
-        ("purge_marker_raised", &raised, Some(&marker)),
-    ] {
-        let put = purge_marker::request(&equipment(), marker, seen, "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| put.send_with(&client).await).await);
-    }
-    let store = |client| Store::new(client, "Table", VersionDigits::default());
-    let read = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
-    insta::assert_json_snapshot!("purge_markers", sent(read).await);
-}
-
-#[tokio::test]
-async fn backfill_adopt() {
-    let id = crate::domain::request_id::RequestId::new("backfill#Table#1").unwrap();
-    let request = backfill::request(&equipment(), &id, now(), "Table");
-    insta::assert_json_snapshot!(
-        "backfill_adopt",
-        sent(async |client| request.send_with(&client).await).await
-    );
 }
 
 #[tokio::test]
@@ -475,9 +329,15 @@ async fn reads() {
     insta::assert_json_snapshot!("newest_in_history", body);
     let body = sent(async |client| store(client).has_history(&equipment(), true).await).await;
     insta::assert_json_snapshot!("has_history", body);
-    let versions = [7, 8].map(|number| (equipment(), Version::new(number).unwrap()));
-    let body = sent(async |client| store(client).versions_in_history(&versions, true).await).await;
-    insta::assert_json_snapshot!("versions_in_history", body);
+    let read = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
+    insta::assert_json_snapshot!("purge_markers", sent(read).await);
+    let keys = sort_keys::request(&equipment(), None, "Table");
+    insta::assert_json_snapshot!("purge_keys", sent(async |client| keys.send_with(&client).await).await);
+    let describe = describe_table::request("Table");
+    insta::assert_json_snapshot!(
+        "describe_table",
+        sent(async |client| describe.send_with(&client).await).await
+    );
     let body = sent(async |client| store(client).latest_versions(&[equipment()], false).await).await;
     insta::assert_json_snapshot!("latest_versions", body);
     assert_eq!(batch_get_items::MAX_KEYS, 100);
@@ -561,56 +421,3 @@ async fn tables_and_metadata() {
     );
 }
 
-#[tokio::test]
-async fn repair() {
-    let (from, to) = (Version::new(2).unwrap(), Version::new(8).unwrap());
-    let requests = [("hash".to_owned(), crate::domain::AttributeValue::N("7".to_owned()))].into();
-    let raised = Raised {
-        from: Some(from),
-        to,
-        requests,
-        since: EpochMillis::new(7),
-        recorded: Some(now()),
-        begins_times: false,
-        is_stale: true,
-    };
-    let retimed = Raised {
-        begins_times: true,
-        ..raised.clone()
-    };
-    let kept = Raised {
-        recorded: None,
-        is_stale: false,
-        ..raised.clone()
-    };
-    let adopted = Raised {
-        from: None,
-        ..raised.clone()
-    };
-    for (name, raised) in [
-        ("raise_latest", raised),
-        ("raise_latest_to_same", kept),
-        ("raise_latest_adopted", adopted),
-        ("raise_latest_retimed", retimed),
-    ] {
-        let raise = raise_latest::request(&equipment(), raised, "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| raise.send_with(&client).await).await);
-    }
-    let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
-    for (name, number) in [("move_latest", None), ("move_latest_counted", Some("7"))] {
-        let mut padded = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "State": {"S": "OK"}}));
-        if let Some(number) = number {
-            padded.insert("Latest".to_owned(), crate::domain::AttributeValue::N(number.to_owned()));
-        }
-        let moved = move_latest::request(&padded, &latest, "Table").unwrap();
-        let mut body = sent(async |client| moved.send_with(&client).await).await;
-        // The SDK makes up a token for each.
-        body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
-        insta::assert_json_snapshot!(name, body);
-    }
-    let revive = revive_latest::request(&latest, "Table");
-    insta::assert_json_snapshot!(
-        "revive_latest",
-        sent(async |client| revive.send_with(&client).await).await
-    );
-}

@@ -1,12 +1,12 @@
 //! Errors, with their exit codes.
 
 use operations::error::{Kind, OperationError};
+use operations::table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError};
 use patterns::time_series::LoadError;
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        maintain::{adopt_table::AdoptError, copy_history::CopyError, create_table::CreateTableError},
         read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, restore::RestoreError},
     },

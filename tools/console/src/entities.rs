@@ -8,12 +8,10 @@ mod cursor;
 mod find;
 mod show;
 
+use operations::read::scan_latest::LatestFilter;
 use serde::Deserialize;
 use serde_json::json;
-use shared::{
-    domain::{entity::EntityId, keys::LATEST_KEY},
-    dynamodb::read::scan_latest::LatestFilter,
-};
+use shared::domain::{entity::EntityId, keys::LATEST_KEY};
 
 use self::{
     cursor::PageCursor,

@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use shared::{
     domain::{
         AttributeValue, Item,
-        audit::floor_of,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY},
+        keys::{FLOOR_KEY, LATEST_KEY, floor_of},
         names, plain,
         quarantine::QuarantinedRecord,
         size,
@@ -78,7 +77,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         }
     };
     let filter = Filter::parse(&query.filter)?;
-    let quarantined = app.store().quarantined(&id).await?;
+    let quarantined = operations::read::quarantined::quarantined(&app.store(), &id).await?;
     let mut entity = match read(app, &id).await {
         Ok(Some(entity)) => entity,
         // The latest item can be the reason for the quarantine.

@@ -11,10 +11,10 @@ use std::{
 
 use aws_sdk_dynamodb::{Client, operation::create_table::CreateTableError};
 use aws_smithy_types::body::SdkBody;
+use operations::table::settings::TableSettings;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::attached::{self, AttachedTable, definition::InvalidDefinition, filter::Filter},
-    dynamodb::maintain::table_settings::TableSettings,
     json,
 };
 use thiserror::Error;

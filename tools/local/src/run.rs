@@ -13,9 +13,9 @@ use std::{
 
 use futures::{Stream, stream};
 use history_console::{Console, Table};
+use shared::dynamodb::read::scan_items::ScanError;
 use shared::{
     domain::{Item, entity::is_reserved, keys::partition_key_of},
-    dynamodb::read::scan_items::ScanError,
     logging::chain,
 };
 use thiserror::Error;

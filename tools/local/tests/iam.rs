@@ -207,7 +207,9 @@ async fn recorded(mode: &str) -> Vec<(&'static str, Needed)> {
     );
     let entity = database::entity("Q");
     eventually("quarantine", async || {
-        let found = stack.store.quarantined(&entity).await.unwrap();
+        let found = operations::read::quarantined::quarantined(&stack.store, &entity)
+            .await
+            .unwrap();
         (found.len() == 1).then_some(())
     })
     .await;

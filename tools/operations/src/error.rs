@@ -2,12 +2,11 @@
 
 use std::{io, path::PathBuf};
 
+use crate::{backfill::import::BackfillError, item_restore::ItemRestoreError, purge::entity::PurgeError};
 use shared::{
     domain::{attached::key::InvalidKey, entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
-        attached::restore::ItemRestoreError,
         client::error::{ErrorKind, ServiceError},
-        maintain::{backfill::BackfillError, purge::PurgeError},
         put::put_version::PutError,
         read::{table_config::LayoutError, versions::ReadError},
         write::{WriteError, WriteOutcome, restore::RestoreError},

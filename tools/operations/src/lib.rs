@@ -9,6 +9,7 @@
     reason = "an internal crate: comments are where a name does not say enough"
 )]
 
+pub mod as_of;
 pub mod attach;
 pub mod audit;
 pub mod backfill;
@@ -18,14 +19,22 @@ pub mod connection;
 pub mod error;
 #[cfg(feature = "recovery")]
 pub mod failures;
+pub mod item_restore;
+pub mod latest;
 pub mod progress;
 pub mod prune;
 pub mod purge;
 pub mod quarantine;
+pub mod rate_limit;
+pub mod read;
 #[cfg(feature = "recovery")]
 pub mod redrive;
 #[cfg(feature = "recovery")]
 pub mod repair;
 pub mod request_error;
-mod segments;
+pub mod segments;
 mod shell;
+pub mod table;
+
+#[cfg(test)]
+mod test_requests;

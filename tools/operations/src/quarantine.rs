@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use crate::rate_limit::RateLimiter;
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, quarantine::QuarantinedRecord},
-    dynamodb::{Store, maintain::rate_limit::RateLimiter, read::query_items::Cursor},
+    dynamodb::{Store, read::query_items::Cursor},
 };
 
 use crate::error::OperationError;
@@ -70,7 +71,7 @@ impl QuarantinedEntities {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();
-            let scan = async || self.store.scan_quarantined(cursor.clone(), limit).await;
+            let scan = async || crate::read::quarantined::scan_quarantined(&self.store, cursor.clone(), limit).await;
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
             self.found.extend(page.entities);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use operations::purge::entity::DEFAULT_WAIT;
 use operations::{prune, redrive::Dropped, repair::Scope};
 use serde_json::{Value, json};
-use shared::{domain::version::Version, dynamodb::maintain::purge::DEFAULT_WAIT};
+use shared::domain::version::Version;
 use writer_fn::request::Carrier;
 
 use crate::{

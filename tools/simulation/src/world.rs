@@ -344,7 +344,7 @@ impl<'a> World<'a> {
             };
             let other = self.source.connector.draw(|rng| near(rng, time));
             for time in [time, other] {
-                let view = self.reader.as_of(&entity, time, true).await;
+                let view = operations::as_of::as_of(&self.reader, &entity, time, true).await;
                 read.push(AsOf {
                     entity: text("PK").to_owned(),
                     time: time.to_string(),

@@ -22,6 +22,7 @@ use local::{
     },
     template,
 };
+use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -30,7 +31,6 @@ use shared::{
     },
     dynamodb::{
         Store,
-        maintain::table_settings::TableSettings,
         put::put_version::PutOutcome,
         write::{WriteError, WriteMode, WriteOutcome},
     },

@@ -455,7 +455,7 @@ impl Recorded {
     }
 
     /// Returns the version with these attributes around its image, with an empty item.
-    pub(super) fn of_outer(version: Version, outer: &Item) -> Self {
+    pub fn of_outer(version: Version, outer: &Item) -> Self {
         let stream = text(outer, STREAM);
         Self {
             version,

@@ -18,12 +18,9 @@
 //! | [`change`] | one stream record, and its place in the order of changes |
 //! | [`decision`] | the states that a change adds to history |
 //! | [`item`] | a state as a version item, and back |
-//! | [`audit`] | consistency of a history, and with the item |
-//! | [`restore`] | the change that puts an old state back into the table |
 //! | [`selection`] | the filter, applied to items and records |
 //! | [`settings`] | the attached table without its keys |
 
-pub mod audit;
 pub mod change;
 pub mod decision;
 pub mod definition;
@@ -31,7 +28,6 @@ pub mod filter;
 pub mod item;
 pub mod key;
 pub mod key_attribute;
-pub mod restore;
 pub mod selection;
 pub mod settings;
 

@@ -55,7 +55,8 @@ impl Meter {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn push(&self, charge: Charge) {
+    /// Adds the consumption of a request.
+    pub fn push(&self, charge: Charge) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(charge);
     }
 }

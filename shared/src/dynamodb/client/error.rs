@@ -145,7 +145,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a request whose result is not usable. `detail` follows the name of the operation.
-    pub(crate) fn unusable(operation: &'static str, detail: &str) -> Self {
+    pub fn unusable(operation: &'static str, detail: &str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Unavailable,
@@ -158,7 +158,7 @@ impl ServiceError {
     }
 
     /// Creates the error of a request that is not sent.
-    pub(crate) fn refused(operation: &'static str, reason: &str) -> Self {
+    pub fn refused(operation: &'static str, reason: &str) -> Self {
         Self {
             operation,
             kind: ErrorKind::Rejected,
@@ -197,7 +197,7 @@ impl ServiceError {
     }
 
     /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
-    pub(crate) fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
+    pub fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {
             detail: format!("{} because of {code}{why}", self.detail),

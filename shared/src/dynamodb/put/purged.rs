@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     domain::{
-        audit::floor_of,
         entity::EntityId,
-        keys::{FLOOR_KEY, partition_key_of},
+        keys::{FLOOR_KEY, floor_of, partition_key_of},
         purge_marker::{PurgeMarker, SORT_KEY},
         version::Version,
         version_item::VersionItem,

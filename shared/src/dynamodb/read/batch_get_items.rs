@@ -51,7 +51,12 @@ impl Store {
         self.batch_get_keys(keys, consistent).await
     }
 
-    pub(crate) async fn batch_get_keys(
+    /// Reads the items with these sort keys, of any entities.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn batch_get_keys(
         &self,
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
@@ -60,7 +65,11 @@ impl Store {
     }
 
     /// Reads some attributes of items of several entities. The consumed capacity is the same.
-    pub(crate) async fn batch_get_only(
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn batch_get_only(
         &self,
         attributes: &[&str],
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
@@ -92,7 +101,11 @@ impl Store {
     }
 
     /// Reads items of any tables.
-    pub(crate) async fn read_all(
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn read_all(
         &self,
         only: &[&str],
         mut tables: Tables,

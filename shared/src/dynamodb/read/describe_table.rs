@@ -1,11 +1,18 @@
 //! Key schema and size of a table: `DescribeTable`.
 
 use aws_sdk_dynamodb::{
-    operation::describe_table::builders::DescribeTableInputBuilder,
-    types::{KeyType, ScalarAttributeType, TableDescription},
+    operation::describe_table::{DescribeTableError, builders::DescribeTableInputBuilder},
+    types::{KeyType, ScalarAttributeType, TableDescription, TableStatus},
 };
 
-use crate::dynamodb::{Store, client::error::ServiceError};
+use crate::{
+    domain::attached::{
+        AttachedTable,
+        definition::{InvalidDefinition, KeyAttribute},
+        settings::AttachedSettings,
+    },
+    dynamodb::{Store, client::error::ServiceError, read::table_config::LayoutError},
+};
 
 const OPERATION: &str = "DescribeTable";
 
@@ -40,10 +47,48 @@ impl Store {
                 .unwrap_or_default(),
         })
     }
+
+    /// Describes the table, `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn described(&self) -> Result<Option<TableDescription>, ServiceError> {
+        match request(&self.table).send_with(&self.client).await {
+            Ok(output) => output.table.map(Some).ok_or_else(|| ServiceError::not_built(OPERATION)),
+            Err(error) => match error.as_service_error() {
+                Some(DescribeTableError::ResourceNotFoundException(_)) => Ok(None),
+                _ => Err(ServiceError::new(OPERATION, &error)),
+            },
+        }
+    }
+
+    /// Reads the names and types of the keys of the table, and returns the attached table with these settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::Attached`] if the table does not fit to the settings.
+    pub async fn describe_attached(&self, settings: &AttachedSettings) -> Result<AttachedTable, LayoutError> {
+        let keys = self.describe().await?.keys.into_iter().map(|(name, kind)| {
+            let kind = kind
+                .as_str()
+                .parse()
+                .map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
+            Ok(KeyAttribute { name, kind })
+        });
+        let mut keys = keys.collect::<Result<Vec<_>, InvalidDefinition>>()?.into_iter();
+        let partition_key = keys.next().ok_or(InvalidDefinition::NoPartitionKey)?;
+        Ok(settings.with_keys(partition_key, keys.next())?)
+    }
+}
+
+/// Returns the status of a table.
+pub fn status_of(table: &TableDescription) -> TableStatus {
+    table.table_status.clone().unwrap_or(TableStatus::Active)
 }
 
 /// Returns the names and types of the key attributes, the partition key first.
-pub(crate) fn keys_of(table: &TableDescription) -> Vec<(String, ScalarAttributeType)> {
+pub fn keys_of(table: &TableDescription) -> Vec<(String, ScalarAttributeType)> {
     let kind_of = |name: &str| {
         let attributes = table.attribute_definitions();
         let found = attributes.iter().find(|attribute| attribute.attribute_name() == name);

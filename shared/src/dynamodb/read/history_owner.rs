@@ -3,7 +3,7 @@
 //! Two tables that write one history overwrite and purge each other's versions. A layout names the history table, but not the
 //! other way round: without the owner, two copies of a table, whose original no longer exists, could select the same history
 //! table. The claim of a layout inserts the owner before it stores the layout, and
-//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) replaces an owner that no longer exists. Both conditions are checked by
+//! `operations::table::adopt` replaces an owner that no longer exists. Both conditions are checked by
 //! DynamoDB, so only one of two simultaneous claims succeeds.
 //!
 //! The item names the history table too, because a backup of it copies the item: the owner of a copy is that of the original.
@@ -110,13 +110,21 @@ impl Store {
     }
 
     /// Reads the owner of this store's table, a history table. `None` if it has none, or an incomplete one.
-    pub(crate) async fn stored_owner(&self) -> Result<Option<Owner>, ServiceError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn stored_owner(&self) -> Result<Option<Owner>, ServiceError> {
         let item = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
         Ok(item.as_ref().and_then(Owner::of))
     }
 
     /// Stores the owner of this store's table, a history table, if it is still what was read. Returns `false` if it is not.
-    pub(crate) async fn store_owner(&self, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn store_owner(&self, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
         let Err(error) = put_request(owner, read, &self.table).send_with(&self.client).await else {
             return Ok(true);
         };
@@ -127,7 +135,11 @@ impl Store {
     }
 
     /// Deletes the owner of this store's table, a history table, if it is this one. Without the table, there is nothing to delete.
-    pub(crate) async fn delete_owner(&self, owner: &TableIdentity) -> Result<(), ServiceError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn delete_owner(&self, owner: &TableIdentity) -> Result<(), ServiceError> {
         let Err(error) = delete_request(owner, &self.table).send_with(&self.client).await else {
             return Ok(());
         };
@@ -140,14 +152,14 @@ impl Store {
     }
 
     /// Returns the store of another table of the same account and Region.
-    pub(crate) fn beside(&self, name: &str) -> Self {
+    pub fn beside(&self, name: &str) -> Self {
         let table = table_beside(&self.table, name);
         Self::new(self.client.clone(), table, self.digits)
     }
 }
 
 /// Returns `true` for the item of an owner.
-pub(crate) fn is_owner(item: &Item) -> bool {
+pub fn is_owner(item: &Item) -> bool {
     partition_key_of(item) == Some(PARTITION_KEY) && sort_key_of(item) == Some(SORT_KEY)
 }
 

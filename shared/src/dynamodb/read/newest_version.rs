@@ -3,9 +3,8 @@
 use crate::{
     domain::{
         Item,
-        audit::floor_of,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, sort_key_of},
+        keys::{FLOOR_KEY, LATEST_KEY, floor_of, sort_key_of},
         marks::is_expired,
         names,
         version::Version,
@@ -47,11 +46,11 @@ impl Store {
     }
 
     /// Reads the newest version as a view, see [`Self::newest`].
-    pub(crate) async fn newest_view(
-        &self,
-        entity: &EntityId,
-        consistent: bool,
-    ) -> Result<Option<VersionView>, ReadError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ReadError`] if a request fails.
+    pub async fn newest_view(&self, entity: &EntityId, consistent: bool) -> Result<Option<VersionView>, ReadError> {
         let newest = self.newest(entity, consistent).await?;
         Ok(newest.map(|(version, item)| self.view(entity, version, item)))
     }

@@ -19,7 +19,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
-    pub(crate) async fn flat_all(
+    pub async fn flat_all(
         &self,
         items: impl Iterator<Item = HashMap<String, AttributeValue>>,
         table: &str,

@@ -43,7 +43,7 @@ impl Range {
 
     /// Returns the range of all version items, oldest key first, read consistently. In a table without a history of its own, it
     /// contains the latest item.
-    pub(crate) fn all_versions(limit: Option<i32>) -> Self {
+    pub fn all_versions(limit: Option<i32>) -> Self {
         Self {
             from: "v".to_owned(),
             to: "w".to_owned(),
@@ -82,7 +82,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if the request fails.
-    pub(crate) async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
+    pub async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
         let range = Range::from_floor(Some(1));
         let (items, _) = self.query_table(self.history_table(), entity, &range, None).await?;
         Ok(!items.is_empty())

@@ -13,7 +13,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
-    pub(crate) async fn sort_keys(&self, entity: &EntityId) -> Result<Vec<String>, ServiceError> {
+    pub async fn sort_keys(&self, entity: &EntityId) -> Result<Vec<String>, ServiceError> {
         let mut keys = Vec::new();
         self.each_sort_key(entity, |key| keys.push(key)).await?;
         Ok(keys)

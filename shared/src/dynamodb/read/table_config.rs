@@ -3,11 +3,11 @@
 //!
 //! The writer claims its layout before its first write, so that two writers with different layouts cannot write to one table. A
 //! table without a stored layout has width 1 and its history in the table itself, or is empty. Only
-//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) changes the layout of a table with items.
+//! `operations::table::adopt` changes the layout of a table with items.
 //!
 //! A layout names its table by [`TableIdentity`]. A backup, an export or a script copies the layout with the other items: the
 //! layout of a copy names the history table of the original, and is refused until
-//! [`adopt_table`](crate::dynamodb::maintain::adopt_table) replaces it.
+//! `operations::table::adopt` replaces it.
 
 use std::future::Future;
 
@@ -20,6 +20,7 @@ use aws_sdk_dynamodb::{
 };
 use thiserror::Error;
 
+use crate::dynamodb::read::scan_items;
 use crate::{
     clock::Deadline,
     domain::{
@@ -30,13 +31,7 @@ use crate::{
         keys::{VersionDigits, partition_key_of, sort_key_of},
         layout, names,
     },
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        n,
-        read::{scan_items, table_identity::TableIdentity},
-        s,
-    },
+    dynamodb::{Store, client::error::ServiceError, n, read::table_identity::TableIdentity, s},
 };
 
 /// Partition key of the library's own items.
@@ -142,7 +137,11 @@ impl Store {
     }
 
     /// Reads the identity of the table and its stored layout, which a copy has of its original.
-    pub(crate) async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<StoredLayout>), LayoutError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError`] if a request fails.
+    pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<StoredLayout>), LayoutError> {
         let reserved = EntityId::reserved();
         let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
         let stored = config?.map(|config| layout_of(&config)).transpose()?;
@@ -150,11 +149,11 @@ impl Store {
     }
 
     /// Stores a layout if the stored one is still what was read. Returns `false` if it is not.
-    pub(crate) async fn store_layout(
-        &self,
-        layout: &StoredLayout,
-        read: Option<&StoredLayout>,
-    ) -> Result<bool, LayoutError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError`] if a request fails.
+    pub async fn store_layout(&self, layout: &StoredLayout, read: Option<&StoredLayout>) -> Result<bool, LayoutError> {
         let request = request(layout, read, &self.table);
         is_stored(request.send_with(&self.client).await)
     }
@@ -209,7 +208,7 @@ pub async fn in_time<T>(
 
 impl StoredLayout {
     /// Returns `true` if the layout belongs to this table.
-    pub(crate) fn is_of(&self, table: &TableIdentity) -> bool {
+    pub fn is_of(&self, table: &TableIdentity) -> bool {
         self.table.as_ref().is_some_and(|owner| owner.id == table.id)
     }
 

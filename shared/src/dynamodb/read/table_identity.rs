@@ -28,7 +28,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::GlobalTable`] if the table has replicas.
-    pub(crate) async fn identity(&self) -> Result<TableIdentity, LayoutError> {
+    pub async fn identity(&self) -> Result<TableIdentity, LayoutError> {
         let output = describe_table::request(&self.table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         identity_of(&self.table, output.table)
@@ -40,7 +40,7 @@ impl Store {
     ///
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::GlobalTable`] if the table under this name has
     /// replicas.
-    pub(crate) async fn exists(&self, table: &TableIdentity) -> Result<bool, LayoutError> {
+    pub async fn exists(&self, table: &TableIdentity) -> Result<bool, LayoutError> {
         let found = self.described().await?;
         let found = found.map(|found| identity_of(&self.table, Some(found))).transpose()?;
         Ok(found.is_some_and(|found| found.id == table.id))

@@ -69,7 +69,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`ServiceError`] if the request fails.
-    pub(crate) async fn attached_newest(
+    pub async fn attached_newest(
         &self,
         entity: &EntityId,
         consistent: bool,

@@ -7,9 +7,8 @@ use thiserror::Error;
 use crate::{
     domain::{
         Item,
-        audit::floor_of,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY},
+        keys::{FLOOR_KEY, LATEST_KEY, floor_of},
         marks::is_expired,
         names,
         version::Version,
@@ -131,7 +130,12 @@ impl Store {
         Ok(low)
     }
 
-    pub(crate) async fn version_item(
+    /// Reads a version item, `None` if it is not in history.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn version_item(
         &self,
         entity: &EntityId,
         version: Version,

@@ -8,19 +8,13 @@ use crate::{
             AttachedTable,
             change::Place,
             item::{Around, State, StateOrigin},
-            key, restore,
+            key,
         },
         compression::Compression,
         recorded_at::RecordedAt,
         version::Version,
     },
-    dynamodb::{
-        Store,
-        attached::restore::ItemRestore,
-        maintain::enable_stream,
-        put::append::Append,
-        read::{sample_items, tail},
-    },
+    dynamodb::{Store, put::append::Append, read::tail},
 };
 
 fn orders() -> AttachedTable {
@@ -123,65 +117,4 @@ async fn attached_insert_late() {
     let mut body = sent(send).await;
     body["DynamoDB_20120810.ExecuteTransaction"]["ClientRequestToken"] = json!("token");
     insta::assert_json_snapshot!("attached_insert_late", body);
-}
-
-#[tokio::test]
-async fn attachment() {
-    let sample = sample_items::request("Orders", 100);
-    insta::assert_json_snapshot!(
-        "attachment_sample",
-        sent(async |client| sample.send_with(&client).await).await
-    );
-    let enable = enable_stream::request("Orders").unwrap();
-    insta::assert_json_snapshot!(
-        "attachment_stream",
-        sent(async |client| enable.send_with(&client).await).await
-    );
-    let read = item(json!({"id": {"S": "a"}, "no": {"N": "7"}, "status": {"S": "open"}}));
-    let again = async |client| {
-        let store = Store::new(client, "Orders", crate::domain::keys::VersionDigits::default());
-        store.read_again(&orders(), &[&read]).await
-    };
-    insta::assert_json_snapshot!("attachment_again", sent(again).await);
-}
-
-/// The restore of an item sends the read and one conditional request.
-#[tokio::test]
-async fn attached_item() {
-    let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
-    let request = crate::dynamodb::attached::items::request(&key, "Orders");
-    insta::assert_json_snapshot!(
-        "attached_item",
-        sent(async |client| request.send_with(&client).await).await
-    );
-}
-
-/// One request, on condition that no attribute that was read has changed: of an existing item, of a deleted one, and a deletion.
-#[tokio::test]
-async fn attached_restore() {
-    let keys = json!({"id": {"S": "a"}, "no": {"N": "7"}});
-    let with = |more: serde_json::Value| {
-        let mut members = keys.clone();
-        members
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        item(members)
-    };
-    let old = with(json!({"status": {"S": "open"}, "rev": {"N": "3"}, "note": {"S": "x"}}));
-    let now = with(json!({"status": {"S": "shut"}, "rev": {"N": "5"}, "extra": {"SS": ["y"]}}));
-    let last = with(json!({"rev": {"N": "6"}}));
-    for (name, old, now, last) in [
-        ("attached_restore_update", Some(&old), Some(&now), None),
-        ("attached_restore_create", Some(&old), None, Some(&last)),
-        ("attached_restore_delete", None, Some(&now), None),
-    ] {
-        let restore = ItemRestore {
-            key: item(keys.clone()),
-            item: now.cloned(),
-            change: restore::plan(&orders(), old, now, last),
-        };
-        let send = async |client| Store::attached(client, orders()).restore_item(&restore).await;
-        insta::assert_json_snapshot!(name, sent(send).await);
-    }
 }

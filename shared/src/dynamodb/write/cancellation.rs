@@ -9,10 +9,11 @@ use crate::{
     dynamodb::client::error::{ErrorKind, ServiceError},
 };
 
-pub(crate) const OPERATION: &str = "TransactWriteItems";
+/// Operation that is cancelled.
+pub const OPERATION: &str = "TransactWriteItems";
 
 /// Returns `true` if a transaction was cancelled because a condition failed.
-pub(crate) fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+pub fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
             let mut reasons = cancelled.cancellation_reasons().iter();
@@ -24,7 +25,7 @@ pub(crate) fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) 
 
 /// Reason why a transaction was cancelled, if it is not an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Race {
+pub enum Race {
     /// The latest item has changed, or another transaction is in progress.
     Lost,
     /// The same transaction is in progress: it can still be applied.
@@ -37,11 +38,7 @@ pub(crate) enum Race {
 
 /// Explains a cancelled transaction. Its reasons are in the order of its items: the latest item, the marker of a ledger and
 /// the version item, if it has them.
-pub(crate) fn race<R>(
-    error: &SdkError<TransactWriteItemsError, R>,
-    has_marker: bool,
-    has_version_item: bool,
-) -> Option<Race> {
+pub fn race<R>(error: &SdkError<TransactWriteItemsError, R>, has_marker: bool, has_version_item: bool) -> Option<Race> {
     const FAILED: Option<&str> = Some("ConditionalCheckFailed");
     match error.as_service_error()? {
         TransactWriteItemsError::TransactionCanceledException(cancelled) => {
@@ -73,7 +70,7 @@ pub(crate) fn race<R>(
 }
 
 /// Returns the error of a request. A cancelled transaction has the kind of its first reason.
-pub(crate) fn service_error<R>(error: &SdkError<TransactWriteItemsError, R>) -> ServiceError
+pub fn service_error<R>(error: &SdkError<TransactWriteItemsError, R>) -> ServiceError
 where
     R: std::fmt::Debug,
     SdkError<TransactWriteItemsError, R>: aws_sdk_dynamodb::operation::RequestId,

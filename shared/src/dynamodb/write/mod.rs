@@ -1,6 +1,6 @@
 //! Writes of the latest item, and of the items that are written with it.
 
-pub(crate) mod cancellation;
+pub mod cancellation;
 pub mod earlier_delivery;
 pub mod ended_state;
 pub mod expression;

@@ -18,11 +18,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns the [`WriteError`] that the write would have, and [`WriteError::Service`] if a request fails.
-    pub(crate) async fn preview(
-        &self,
-        update: &Update,
-        options: WriteOptions,
-    ) -> Result<Option<WriteOutcome>, WriteError> {
+    pub async fn preview(&self, update: &Update, options: WriteOptions) -> Result<Option<WriteOutcome>, WriteError> {
         let entity = &update.entity;
         let mut latest = self.get(entity, LATEST_KEY, true).await?;
         if !(latest.as_ref()).is_some_and(|latest| latest.contains_key(names::LATEST)) {

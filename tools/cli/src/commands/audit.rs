@@ -6,15 +6,12 @@ use operations::{
     audit::{EntitiesAudit, EntityStep, TableAudit},
     connection::Connection,
 };
-use serde_json::{Map, Value, json};
-use shared::{
-    domain::entity::EntityId,
-    dynamodb::maintain::{
-        audit::EntityFindings,
-        audit_segment::Counts,
-        rate_limit::{Limits, RateLimiter},
-    },
+use operations::{
+    audit::{auditor::EntityFindings, segment::Counts},
+    rate_limit::{Limits, RateLimiter},
 };
+use serde_json::{Map, Value, json};
+use shared::domain::entity::EntityId;
 
 use crate::{
     error::CliError,

@@ -3,21 +3,18 @@
 use std::{num::NonZeroU32, path::PathBuf};
 
 use operations::{
+    backfill::mapping::{Refusal, Template},
+    rate_limit::{Limits, RateLimiter},
+};
+use operations::{
     backfill::{BackfillRun, Import},
     connection::Connection,
     error::OperationError,
 };
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        Item,
-        backfill::{Refusal, Template},
-        names, plain,
-    },
-    dynamodb::{
-        maintain::rate_limit::{Limits, RateLimiter},
-        read::describe_table::Description,
-    },
+    domain::{Item, names, plain},
+    dynamodb::read::describe_table::Description,
 };
 
 use crate::{

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
+use operations::rate_limit::{Limits, RateLimiter};
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Options, Rule, TablePrune},
 };
 use serde_json::json;
-use shared::dynamodb::maintain::rate_limit::{Limits, RateLimiter};
 
 use super::values::age;
 use crate::{

@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
+use operations::purge::entity::ItemCounts;
 use operations::{
     connection::Connection,
     purge::{self, to_json},
 };
 use serde_json::json;
-use shared::dynamodb::maintain::purge::ItemCounts;
 
 use super::values::age;
 use crate::{

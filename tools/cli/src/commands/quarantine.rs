@@ -2,15 +2,13 @@
 
 use std::num::NonZeroU32;
 
+use operations::rate_limit::{Limits, RateLimiter};
 use operations::{
     connection::Connection,
     progress::Progress as _,
     quarantine::{QuarantinedEntities, to_json},
 };
-use shared::{
-    domain::quarantine::QuarantinedRecord,
-    dynamodb::maintain::rate_limit::{Limits, RateLimiter},
-};
+use shared::domain::quarantine::QuarantinedRecord;
 
 use crate::{
     error::CliError,
@@ -53,7 +51,7 @@ impl Quarantine {
         let mut rows = Vec::new();
         while let Some(entity) = entities.next().await? {
             counter.at(entities.read());
-            for record in connection.store.quarantined(&entity).await? {
+            for record in operations::read::quarantined::quarantined(&connection.store, &entity).await? {
                 if output.is_json() {
                     output.object(&to_json(&record))?;
                 } else {

@@ -1,17 +1,15 @@
 //! `vzero restore`.
 
+use operations::item_restore::{ItemRestoreError, ItemRestored, change::Restore as Change};
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Map, json};
 use shared::{
     domain::{
-        attached::{AttachedTable, key, restore::Restore as Change},
+        attached::{AttachedTable, key},
         entity::EntityId,
         plain,
     },
-    dynamodb::{
-        attached::restore::{ItemRestoreError, ItemRestored},
-        write::restore::RestoreError,
-    },
+    dynamodb::write::restore::RestoreError,
 };
 
 use super::{
@@ -83,7 +81,7 @@ impl Restore {
         let (store, number) = (&connection.store, version(self.number)?);
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
-        let restore = store.plan_item_restore(&entity, key, number).await;
+        let restore = operations::item_restore::plan_item_restore(&store, &entity, key, number).await;
         let restore = match restore {
             Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restore => restore.map_err(OperationError::from)?,
@@ -91,7 +89,9 @@ impl Restore {
         if self.dry_run {
             return output.object(&self.planned(&entity, restore.change()));
         }
-        let restored = store.restore_item(&restore).await.map_err(OperationError::from)?;
+        let restored = operations::item_restore::restore_item(&store, &restore)
+            .await
+            .map_err(OperationError::from)?;
         let outcome = match restored {
             ItemRestored::Restored => "Restored",
             ItemRestored::Deleted => "Deleted",

@@ -1,20 +1,18 @@
 //! `vzero admin table`.
 
+use operations::table::{
+    adopt::Adopted,
+    create::{CreateOutcome, NotApplied},
+    settings::TableSettings,
+    state::TableState,
+};
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::keys::VersionDigits,
     dynamodb::{
         Store,
-        maintain::{
-            adopt_table::Adopted,
-            create_table::{CreateOutcome, NotApplied},
-            table_settings::TableSettings,
-        },
-        read::{
-            table_config::{LayoutError, StoredLayout},
-            table_state::TableState,
-        },
+        read::table_config::{LayoutError, StoredLayout},
     },
     logging::chain,
 };
@@ -64,11 +62,11 @@ impl Table {
         let (settings, name) = (TableSettings::default(), &connection.table);
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
         if let Self::Adopt { history_table } = self {
-            let adopted = store.adopt_table(history_table.as_deref(), digits).await?;
+            let adopted = operations::table::adopt::adopt_table(&store, history_table.as_deref(), digits).await?;
             return output.object(&shown_adopted(name, &adopted));
         }
-        let outcome = store.create_table(&settings).await?;
-        let state = store.table_state().await?;
+        let outcome = operations::table::create::create_table(&store, &settings).await?;
+        let state = operations::table::state::table_state(&store).await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {

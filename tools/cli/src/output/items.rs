@@ -1,11 +1,9 @@
 //! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
+use operations::read::item_collection::{CollectedItem, ItemCollection};
 use patterns::time_series::State;
 use serde_json::{Value, json};
-use shared::{
-    domain::{Item, keys::ItemKind, names, plain},
-    dynamodb::read::item_collection::{CollectedItem, ItemCollection},
-};
+use shared::domain::{Item, keys::ItemKind, names, plain};
 
 use super::{Output, cell, print, print_json, visible};
 use crate::error::CliError;

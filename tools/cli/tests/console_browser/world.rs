@@ -122,7 +122,13 @@ impl World {
         for id in entities {
             let entity = database::entity(id);
             let store = &self.stack.store;
-            eventually("quarantine", async || store.quarantined(&entity).await.unwrap().pop()).await;
+            eventually("quarantine", async || {
+                operations::read::quarantined::quarantined(&store, &entity)
+                    .await
+                    .unwrap()
+                    .pop()
+            })
+            .await;
         }
     }
 }

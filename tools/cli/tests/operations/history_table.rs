@@ -171,7 +171,11 @@ fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
         assert_eq!(database::put_version(&table.store, &entity).await, PutOutcome::Recorded);
         let expires = table.store.clock().now() + Duration::from_secs(3600);
         let first = Version::FIRST;
-        assert!(table.store.mark_version(&entity, first, expires).await.unwrap());
+        assert!(
+            operations::prune::requests::mark_version(&table.store, &entity, first, expires)
+                .await
+                .unwrap()
+        );
     });
     let before = read(&table.store);
     assert!(before.contains_key("TTL"));

@@ -3,16 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
+use operations::{
+    read::scan_latest::{LatestFilter, LatestItem},
+    segments::scan::Segment,
+};
 use shared::{
     domain::{entity::EntityId, version::Version},
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        read::{
-            scan_latest::{LatestFilter, LatestItem},
-            scan_segment::Segment,
-        },
-    },
+    dynamodb::{Store, client::error::ServiceError},
 };
 
 use super::{
@@ -131,12 +128,12 @@ async fn page(
     let start = cursor.start_key();
     Ok(match search {
         Search::Latest(filter) => {
-            let page = store.scan_latest(segment, filter, start, limit).await?;
+            let page = operations::read::scan_latest::scan_latest(&store, segment, filter, start, limit).await?;
             let hits = page.items.into_iter().map(Hit::Latest).collect();
             (hits, page.read, SegmentCursor::after(page.next.as_ref()))
         }
         Search::Request(id) => {
-            let page = store.scan_request(table, segment, id, start, limit).await?;
+            let page = operations::read::scan_request::scan_request(&store, table, segment, id, start, limit).await?;
             let hits = page.versions.into_iter();
             let hits = hits.map(|(entity, version)| Hit::Request(entity, version)).collect();
             (hits, page.read, SegmentCursor::after(page.next.as_ref()))

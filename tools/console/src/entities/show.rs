@@ -3,11 +3,9 @@
 use std::collections::HashSet;
 
 use maud::{Markup, html};
+use operations::read::scan_latest::LatestItem;
 use serde_json::{Value, json};
-use shared::{
-    domain::{entity::EntityId, version::Version},
-    dynamodb::read::scan_latest::LatestItem,
-};
+use shared::domain::{entity::EntityId, version::Version};
 
 use super::{
     Query,
@@ -45,7 +43,8 @@ pub(super) async fn rows(app: &App, hits: Vec<Hit>) -> Result<Vec<Row>, PageErro
         Hit::Request(..) => None,
     };
     let versions: Vec<_> = hits.iter().filter_map(version).collect();
-    let recorded: HashSet<_> = app.store().versions_in_history(&versions, app.consistent()).await?;
+    let recorded: HashSet<_> =
+        operations::read::versions_in_history::versions_in_history(&app.store(), &versions, app.consistent()).await?;
     let mut lags_read = 0;
     let mut rows = Vec::with_capacity(hits.len());
     for hit in hits {

@@ -133,10 +133,15 @@ impl History {
         let first = to.get().saturating_sub(PAGE - 1).max(1);
         // The version before the first shows what the first one changed.
         let before = Version::new(first - 1).unwrap_or(Version::FIRST);
-        let run = app
-            .store()
-            .version_run(&self.entity, before, to, MAX_REQUESTS, app.consistent())
-            .await?;
+        let run = operations::read::version_run::version_run(
+            &app.store(),
+            &self.entity,
+            before,
+            to,
+            MAX_REQUESTS,
+            app.consistent(),
+        )
+        .await?;
         let from = match run.from {
             // Not all of the range was read.
             reached if reached > before.get() => reached.saturating_add(1).min(to.get()),

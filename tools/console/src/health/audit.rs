@@ -12,18 +12,18 @@ use operations::{
     connection::Connection,
     error::OperationError,
 };
+use operations::{
+    audit::{
+        auditor::EntityFindings,
+        collection::Finding,
+        segment::{Counts, Progress, Step},
+    },
+    rate_limit::{Limits, RateLimiter},
+};
 use serde_json::{Value, json};
 use shared::{
-    domain::{audit::Finding, entity::EntityId, time::EpochMillis},
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        maintain::{
-            audit::EntityFindings,
-            audit_segment::{Counts, Progress, Step},
-            rate_limit::{Limits, RateLimiter},
-        },
-    },
+    domain::{entity::EntityId, time::EpochMillis},
+    dynamodb::{Store, client::error::ServiceError},
     logging::chain,
 };
 use tokio::sync::Notify;

@@ -3,10 +3,11 @@
 pub(super) mod audit;
 
 use maud::{Markup, html};
+use operations::audit::collection::Finding;
 use serde::Deserialize;
 use serde_json::json;
 use shared::{
-    domain::{audit::Finding, entity::EntityId, time::EpochMillis},
+    domain::{entity::EntityId, time::EpochMillis},
     logging::chain,
 };
 

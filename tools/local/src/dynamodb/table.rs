@@ -1,16 +1,13 @@
 //! Creates the tables of the template if they do not exist.
 
 use aws_sdk_dynamodb::Client;
+use operations::table::{
+    create::{CreateOutcome, CreateTableError},
+    settings::TableSettings,
+};
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        maintain::{
-            create_table::{CreateOutcome, CreateTableError},
-            table_settings::TableSettings,
-        },
-    },
+    dynamodb::{Store, client::error::ServiceError},
 };
 use thiserror::Error;
 
@@ -42,7 +39,7 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<(), TableError> {
         ..table.settings.clone()
     };
     let store = Store::new(client.clone(), &table.name, VersionDigits::default());
-    match store.create_table(&settings).await? {
+    match operations::table::create::create_table(&store, &settings).await? {
         CreateOutcome::Created(not_applied) => match not_applied.into_iter().next() {
             Some(failed) => Err(TableError::Setting(failed.setting, failed.error)),
             None => Ok(()),

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
+use operations::table::settings::TableSettings;
 use serde_json::{Map, Value};
-use shared::dynamodb::maintain::table_settings::TableSettings;
 
 use super::{
     error::{TemplateError, number, object},

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::LATEST_KEY, ledger::Retention},
-    dynamodb::{client::ClientSettings, maintain::table_settings::TableSettings},
+    dynamodb::client::ClientSettings,
     logging::chain,
 };
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use operations::{audit::collection::Finding, purge::entity::ItemCounts};
 use serde_json::{Value, json};
 use shared::{
     domain::{
         AttributeValue, Item,
-        audit::Finding,
         keys::LATEST_KEY,
         names,
         recorded_at::{MAX_AHEAD, RecordedAt},
@@ -15,7 +15,6 @@ use shared::{
     },
     dynamodb::{
         Store,
-        maintain::purge::ItemCounts,
         write::{WriteMode, WriteOutcome},
     },
 };
@@ -46,13 +45,15 @@ async fn move_ahead(store: &Store, seconds: u64) {
 }
 
 async fn findings(store: &Store, second: u64) -> Vec<Finding> {
-    let audited = at_second(store, second).audit(&entity("E"), Duration::ZERO).await;
+    let audited = operations::audit::auditor::audit(&at_second(store, second), &entity("E"), Duration::ZERO).await;
     audited.unwrap().unwrap()
 }
 
 async fn as_of(store: &Store, second: u64) -> Option<u64> {
     let time = RecordedAt::since_epoch(Duration::from_secs(second));
-    let found = store.as_of(&entity("E"), time, true).await.unwrap();
+    let found = operations::as_of::as_of(&store, &entity("E"), time, true)
+        .await
+        .unwrap();
     found.map(|view| view.version.get())
 }
 
@@ -84,9 +85,13 @@ async fn a_repair_begins_a_new_sequence_of_times() {
         [Finding::Ahead { version: version(7) }]
     );
     let before = latest(&store).await;
-    let raised = at_second(&store, START + 6)
-        .raise_latest(&entity("E"), Some(version(7)), version(8))
-        .await;
+    let raised = operations::latest::raise_latest::raise_latest(
+        &at_second(&store, START + 6),
+        &entity("E"),
+        Some(version(7)),
+        version(8),
+    )
+    .await;
     let raised = raised.unwrap().unwrap();
     put_version(&store, &entity("E")).await;
     // No first attempt by the clock of another writer has a later time.
@@ -118,9 +123,13 @@ async fn a_repair_begins_a_new_sequence_of_times() {
     }
     // A second repair, and reads before both.
     move_ahead(&store, 2 * YEAR).await;
-    let raised = at_second(&store, START + 50)
-        .raise_latest(&entity("E"), Some(version(12)), version(13))
-        .await;
+    let raised = operations::latest::raise_latest::raise_latest(
+        &at_second(&store, START + 50),
+        &entity("E"),
+        Some(version(12)),
+        version(13),
+    )
+    .await;
     assert!(raised.unwrap().is_some());
     put_version(&store, &entity("E")).await;
     for (second, expected) in [(START + 1, 2), (START + 25, 10), (START + 59, 11), (START + 60, 13)] {
@@ -151,9 +160,13 @@ async fn a_repair_forgets_no_request() {
     for second in START + 1..START + 20 {
         write_at(&store, second).await;
     }
-    let raised = at_second(&store, START + 20)
-        .raise_latest(&entity("E"), Some(version(21)), version(22))
-        .await;
+    let raised = operations::latest::raise_latest::raise_latest(
+        &at_second(&store, START + 20),
+        &entity("E"),
+        Some(version(21)),
+        version(22),
+    )
+    .await;
     assert!(raised.unwrap().is_some());
     put_version(&store, &entity("E")).await;
     let again = write(&at_second(&store, START + 60), &first(), mode(WriteMode::Stream)).await;
@@ -168,9 +181,8 @@ async fn after_a_purge_a_new_entity_is_complete() {
     write_at(&store, START).await;
     move_ahead(&store, YEAR).await;
     let now = at_second(&store, START + 10);
-    let purged = now
-        .purge(&entity("E"), Duration::ZERO, |_| {}, &mut ItemCounts::new())
-        .await;
+    let purged =
+        operations::purge::entity::purge(&now, &entity("E"), Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
     assert_eq!(purged, Ok(()));
     // As records of any age, of the new entity and of the purged one.
     let mut images: Vec<Value> = Vec::new();
@@ -204,9 +216,13 @@ async fn a_repair_keeps_the_order_by_time() {
     )
     .await;
     assert_eq!(newer, Ok(WriteOutcome::Written { version: version(1) }));
-    let raised = at_second(&store, START)
-        .raise_latest(&entity("E"), Some(version(1)), version(2))
-        .await;
+    let raised = operations::latest::raise_latest::raise_latest(
+        &at_second(&store, START),
+        &entity("E"),
+        Some(version(1)),
+        version(2),
+    )
+    .await;
     assert!(raised.unwrap().is_some());
     put_version(&store, &entity("E")).await;
     let older = write(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use operations::{audit::auditor::Auditor, rate_limit::RateLimiter};
 use serde_json::{Value, json};
-use shared::dynamodb::maintain::{audit::Auditor, rate_limit::RateLimiter};
 
 use testkit::database::{Database, entity};
 

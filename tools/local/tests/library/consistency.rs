@@ -87,7 +87,7 @@ impl Tables {
                 assert!(found.unwrap().is_some());
             }
             "the first of 25 versions by its time" => {
-                let found = self.narrow.as_of(&small, self.time, consistent).await;
+                let found = operations::as_of::as_of(&self.narrow, &small, self.time, consistent).await;
                 assert_eq!(found.unwrap().unwrap().version, Version::FIRST);
             }
             "a history of 25 versions of just under 1 KB, with keys of width 10" => {

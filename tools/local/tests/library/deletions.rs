@@ -159,7 +159,9 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
         for name in ["Deleted", "TombstoneState", "TTL", "Actor", "Reason"] {
             assert!(latest.get(name).is_none(), "{options:?} {name}");
         }
-        let findings = store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
+            .await
+            .unwrap();
         assert_eq!(findings, Some(Vec::new()), "{options:?}");
     }
 }
@@ -376,7 +378,9 @@ async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
         assert_eq!(read(&store, before + 1).await, tombstone);
         // A record of the stream from the removal is the same version.
         assert_eq!(put_version(&store, &entity(ID)).await, PutOutcome::AlreadyRecorded);
-        let findings = store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
+            .await
+            .unwrap();
         assert_eq!(findings, Some(Vec::new()), "{options:?}");
         // An undelete sets them all again, in one version.
         assert_eq!(
@@ -422,7 +426,9 @@ async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
         );
         assert_eq!(restore(before, "u-3").await, Ok(written(before + 7)));
         assert_eq!(state(&store, LATEST_KEY).await.len(), WIDE);
-        let findings = store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
+            .await
+            .unwrap();
         assert_eq!(findings, Some(Vec::new()), "{options:?}");
     }
 }
@@ -462,7 +468,9 @@ async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
             json!({"Why": {"S": "sold"}})
         );
         assert_eq!(put_version(&store, &entity(ID)).await, PutOutcome::AlreadyRecorded);
-        let findings = store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
+            .await
+            .unwrap();
         assert_eq!(findings, Some(Vec::new()), "{options:?}");
         // The next delivery of the deletion removes it.
         let duplicate = WriteOutcome::Duplicate { version: version(2) };

@@ -85,13 +85,18 @@ async fn every_read_ends_beside_a_gap() {
             matches!(lag, Lag { latest: found, through: Some(through) } if found == latest && through.get() < latest.get())
         );
         let before = RecordedAt::parse("2020-01-01").unwrap();
-        let as_of = bounded(&database, "as of", store.as_of(&entity, before, true)).await;
+        let as_of = bounded(
+            &database,
+            "as of",
+            operations::as_of::as_of(&store, &entity, before, true),
+        )
+        .await;
         assert!(matches!(
             as_of,
             Err(ReadError::Missing { .. } | ReadError::NotRecordedAt { .. })
         ));
         let before = ClientTime::parse("2020-01-01").unwrap();
-        let effective = store.effective_at(&entity, before, u64::MAX, true, |_| ());
+        let effective = operations::as_of::effective_at::effective_at(&store, &entity, before, u64::MAX, true, |_| ());
         let effective = Box::pin(bounded(&database, "effective at", effective)).await;
         assert!(matches!(effective, Err(ReadError::Missing { .. })));
     }

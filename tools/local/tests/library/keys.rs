@@ -108,7 +108,7 @@ async fn every_width_returns_the_same() {
         ] {
             let at = RecordedAt::from_millis(EpochMillis::new(second * 1000));
             database.consumed();
-            let found = store.as_of(&entity("E"), at, true).await.unwrap();
+            let found = operations::as_of::as_of(&store, &entity("E"), at, true).await.unwrap();
             assert_eq!(found.map(|view| view.version.get()), expected, "{digits}: {second}");
             let reads = database.consumed().len();
             assert!(reads <= 9, "log2(105) + 2, not {reads}");
@@ -208,9 +208,13 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
         })
     );
     assert_eq!(history(&store, HistoryQuery::default()).await, [8, 6, 5, 4, 3, 2, 1]);
-    let missing = store
-        .as_of(&entity("E"), RecordedAt::from_millis(EpochMillis::new(7000)), true)
-        .await;
+    let missing = operations::as_of::as_of(
+        &store,
+        &entity("E"),
+        RecordedAt::from_millis(EpochMillis::new(7000)),
+        true,
+    )
+    .await;
     assert_eq!(missing.err(), Some(ReadError::Missing { version: version(7) }));
     assert_eq!(store.lag(&entity("F")).await.unwrap(), None);
 }

@@ -4,6 +4,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
+use operations::purge::entity::ItemCounts;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
@@ -19,7 +20,6 @@ use shared::{
     dynamodb::{
         Store,
         client::error::ErrorKind,
-        maintain::purge::ItemCounts,
         put::put_version::PutOutcome,
         read::history::HistoryQuery,
         write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
@@ -249,13 +249,16 @@ async fn every_latest_item_becomes_a_version() {
                 let nine = Version::new(9).unwrap();
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
-                    store.mark_version(&entity(&id), nine, an_hour_ago).await.unwrap(),
+                    operations::prune::requests::mark_version(&store, &entity(&id), nine, an_hour_ago)
+                        .await
+                        .unwrap(),
                     "{id}"
                 );
                 let again = store.put_version(&version).await.unwrap();
                 assert_eq!(again, PutOutcome::AlreadyRecorded, "{id}");
                 let mut deleted = ItemCounts::new();
-                let purged = store.purge(&entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
+                let purged =
+                    operations::purge::entity::purge(&store, &entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
                 purged.unwrap();
                 assert_eq!(items_of(&database, history, &id).await.len(), 0, "{id}");
             }
@@ -295,7 +298,9 @@ async fn check_reads(store: &Store, id: &str, expected: &Item) {
     };
     assert_eq!(view.version, nine);
     assert!(view.attributes["Z"] == expected["Z"] && view.recorded_by_stream, "{id}");
-    let collection = store.item_collection(&entity, true, |_| {}).await.unwrap();
+    let collection = operations::read::item_collection::item_collection(&store, &entity, true, |_| {})
+        .await
+        .unwrap();
     let mut flat = collection.items.iter().map(|item| &item.attributes);
     assert!(
         flat.any(|item| item.get("RecordedBy").is_some() && item.get("Z") == expected.get("Z")),
@@ -319,13 +324,17 @@ async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, 
     let expires = now + Duration::from_secs(3600);
     for (is_pinned, expected) in [(false, true), (true, false), (false, false)] {
         let done = match is_pinned {
-            true => store.pin_version(&entity, nine, now).await,
-            false => store.mark_version(&entity, nine, expires).await,
+            true => operations::prune::requests::pin_version(&store, &entity, nine, now).await,
+            false => operations::prune::requests::mark_version(&store, &entity, nine, expires).await,
         };
         assert_eq!(done.unwrap(), is_pinned || expected, "{id}");
         assert_eq!(marked().await, vec![expected; count], "{id}");
     }
-    assert!(store.unpin_version(&entity, nine).await.unwrap());
+    assert!(
+        operations::prune::requests::unpin_version(&store, &entity, nine)
+            .await
+            .unwrap()
+    );
 }
 
 /// Write modes that put the version themselves acknowledge no update that cannot be recorded.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use operations::purge::entity::ItemCounts;
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
@@ -13,7 +14,6 @@ use shared::{
     dynamodb::{
         Store,
         client::ClientSettings,
-        maintain::purge::ItemCounts,
         write::{WriteMode, WriteOptions, WriteOutcome},
     },
 };
@@ -52,7 +52,7 @@ async fn record(store: &Store, second: u64) -> String {
 async fn purge(store: &Store, second: u64) -> ItemCounts {
     let mut deleted = ItemCounts::new();
     let store = at_second(store, second);
-    let purged = store.purge(&entity("E"), Duration::ZERO, |_| {}, &mut deleted).await;
+    let purged = operations::purge::entity::purge(&store, &entity("E"), Duration::ZERO, |_| {}, &mut deleted).await;
     assert_eq!(purged, Ok(()));
     deleted
 }
@@ -92,7 +92,10 @@ async fn process(writer: &HistoryWriter, records: &[String]) -> String {
 }
 
 async fn states(store: &Store) -> Vec<Value> {
-    let items = store.item_collection(&entity("E"), true, |_| {}).await.unwrap().items;
+    let items = operations::read::item_collection::item_collection(&store, &entity("E"), true, |_| {})
+        .await
+        .unwrap()
+        .items;
     let state = |attributes: &shared::domain::Item| serde_json::to_value(attributes.get("State")).unwrap()["S"].clone();
     items
         .iter()
@@ -198,7 +201,12 @@ async fn a_marker_is_no_entity() {
     let key = shared::domain::keys::partition_key_of(&items[0]).unwrap();
     assert!(key.starts_with("#vzero#purged#"), "{key}");
     assert!(shared::domain::entity::EntityId::new(key).is_err());
-    assert_eq!(store.count_items(&entity("E")).await.unwrap(), ItemCounts::new());
+    assert_eq!(
+        operations::purge::entity::count_items(&store, &entity("E"))
+            .await
+            .unwrap(),
+        ItemCounts::new()
+    );
     // An update starts again at version 1.
     write(&store, "new", START + 60).await;
     assert_eq!(json!(states(&store).await), json!([["v0", "new"]]));

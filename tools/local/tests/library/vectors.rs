@@ -229,12 +229,18 @@ async fn result(store: &Store, read: &Read) -> Value {
                 found => found,
             }
         }
-        "asOf" => store.as_of(&id, RecordedAt::parse(parsed()).unwrap(), true).await,
+        "asOf" => operations::as_of::as_of(&store, &id, RecordedAt::parse(parsed()).unwrap(), true).await,
         "effectiveAt" => {
             let limit = read.limit.map_or(u64::MAX, |limit| limit.try_into().unwrap());
-            store
-                .effective_at(&id, ClientTime::parse(parsed()).unwrap(), limit, true, |_| {})
-                .await
+            operations::as_of::effective_at::effective_at(
+                &store,
+                &id,
+                ClientTime::parse(parsed()).unwrap(),
+                limit,
+                true,
+                |_| {},
+            )
+            .await
         }
         "history" => return history(store, read).await,
         unknown => panic!("unknown read {unknown}"),

@@ -24,7 +24,10 @@ async fn the_same_history_by_kinesis() {
         .await;
     let odd = EntityId::new("odd").unwrap();
     let quarantined = eventually("quarantine", async || {
-        stack.store.quarantined(&odd).await.unwrap().pop()
+        operations::read::quarantined::quarantined(&stack.store, &odd)
+            .await
+            .unwrap()
+            .pop()
     })
     .await;
     let record: Value = serde_json::from_str(&quarantined.record).unwrap();

@@ -63,7 +63,11 @@ async fn a_record_of_more_than_4_mb_is_delivered() {
     let store = Store::new(client.clone(), stack.table.clone(), stack.store.digits());
     let quarantined = async {
         loop {
-            if let Some(record) = store.quarantined(&entity).await.unwrap().pop() {
+            if let Some(record) = operations::read::quarantined::quarantined(&store, &entity)
+                .await
+                .unwrap()
+                .pop()
+            {
                 return record;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -140,7 +140,10 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
     // The item that is no version.
     let odd = EntityId::new(id("odd")).unwrap();
     eventually("quarantine", async || {
-        stack.store.quarantined(&odd).await.unwrap().pop()
+        operations::read::quarantined::quarantined(&stack.store, &odd)
+            .await
+            .unwrap()
+            .pop()
     })
     .await;
     let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();

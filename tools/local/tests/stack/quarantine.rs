@@ -54,7 +54,11 @@ async fn two_poison_records_delay_no_good_record() {
         );
     }
 
-    let quarantined = async |id: &str| stack.store.quarantined(&EntityId::new(id).unwrap()).await.unwrap();
+    let quarantined = async |id: &str| {
+        operations::read::quarantined::quarantined(&stack.store, &EntityId::new(id).unwrap())
+            .await
+            .unwrap()
+    };
     let image = |record: &str| serde_json::from_str::<Value>(record).unwrap()["dynamodb"]["NewImage"].clone();
     for (id, kind) in [("conflict", "Conflict"), ("malformed", "Malformed")] {
         let record = eventually("quarantine", async || quarantined(id).await.pop()).await;
@@ -77,7 +81,10 @@ async fn a_record_of_an_item_of_maximum_size_is_quarantined() {
     stack.put(image.clone()).await;
     let entity = EntityId::new("large").unwrap();
     let record = eventually("quarantine", async || {
-        stack.store.quarantined(&entity).await.unwrap().pop()
+        operations::read::quarantined::quarantined(&stack.store, &entity)
+            .await
+            .unwrap()
+            .pop()
     })
     .await;
     let stored: Value = serde_json::from_str(&record.record).unwrap();

@@ -4,19 +4,22 @@
 //! |---|---|
 //! | this one | the definition of the attached table, what has to change first, and notes |
 //! | [`deploy`] | commands that deploy `tools/attach/template.yaml` |
+//! | [`attachable`], [`enable_stream`] | its keys, stream and size; its stream, if it has none |
+//! | [`sample`] | a sample of items |
 //! | [`check`] | comparison of a sample of items with their history |
 //!
-//! Nothing here writes to the table. Only `Store::enable_stream` changes it, for the caller who asked for that.
+//! Nothing here writes to the table. Only [`enable_stream`] changes it, for the caller who asked for that.
 
+pub mod attachable;
 pub mod check;
 pub mod deploy;
+pub mod enable_stream;
+pub mod sample;
 
+use crate::attach::attachable::AttachableTable;
 use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
 use serde_json::{Map, Value, json};
-use shared::{
-    domain::attached::{AttachedTable, definition::InvalidDefinition},
-    dynamodb::read::attachable_table::AttachableTable,
-};
+use shared::domain::attached::{AttachedTable, definition::InvalidDefinition};
 
 use crate::shell::argument;
 
@@ -127,8 +130,8 @@ pub fn readers_command(table: &AttachableTable) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use crate::attach::attachable::Stream;
     use aws_sdk_dynamodb::types::ScalarAttributeType;
-    use shared::dynamodb::read::attachable_table::Stream;
 
     use super::*;
 

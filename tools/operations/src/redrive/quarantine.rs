@@ -1,8 +1,8 @@
 //! Records in quarantine as documents: one document for each record.
 
+use crate::rate_limit::RateLimiter;
 use shared::{
     domain::{entity::EntityId, names, quarantine::QuarantinedRecord},
-    dynamodb::maintain::rate_limit::RateLimiter,
     json,
 };
 
@@ -28,7 +28,7 @@ impl Feed<'_> {
     ) -> Result<(), OperationError> {
         let mut entities = self.quarantined_entities(id, None)?;
         while let Some(entity) = entities.next().await? {
-            for record in self.connection.store.quarantined(&entity).await? {
+            for record in crate::read::quarantined::quarantined(&self.connection.store, &entity).await? {
                 self.quarantined_record(&record, sink, tally).await?;
                 self.progress.at(tally.processed());
             }
@@ -104,7 +104,7 @@ impl Feed<'_> {
             None => entities.next().await?,
         };
         while let Some(entity) = next {
-            for record in self.connection.store.quarantined(&entity).await? {
+            for record in crate::read::quarantined::quarantined(&self.connection.store, &entity).await? {
                 let is_before = |after: &QuarantinedRecord| after.entity == entity && record.number <= after.number;
                 if after.as_ref().is_some_and(is_before) {
                     continue;
@@ -149,7 +149,7 @@ impl Feed<'_> {
         let Ok(entity) = EntityId::new(id) else {
             return Ok(None);
         };
-        let records = self.connection.store.quarantined(&entity).await?;
+        let records = crate::read::quarantined::quarantined(&self.connection.store, &entity).await?;
         Ok(records.into_iter().find(|record| name_of(record) == name))
     }
 }

@@ -1,11 +1,10 @@
 //! Execution of a repair plan.
 
+use crate::latest::{recount::Counter, repair::Step};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        recent_requests::Window, recount::Counter, repair::Step, tombstone, version::Version, version_item::VersionItem,
-    },
+    domain::{recent_requests::Window, tombstone, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };
@@ -151,9 +150,14 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
             Ok(outcome)
         }
         Step::Revive { version, latest } => Ok(
-            match store
-                .revive_latest(&planned.entity, *version, latest, Window::default())
-                .await?
+            match crate::latest::revive_latest::revive_latest(
+                &store,
+                &planned.entity,
+                *version,
+                latest,
+                Window::default(),
+            )
+            .await?
             {
                 true => Outcome::Revived,
                 false => Outcome::Conflict,
@@ -175,32 +179,34 @@ async fn step(store: &Store, planned: &Planned) -> Result<Outcome, OperationErro
         }),
         Step::Move { padded, latest, .. } => {
             let version = VersionItem::from_image(latest.clone(), store.digits())?;
-            Ok(match store.move_latest(padded, latest).await? {
-                true if is_stored(store, &version).await? => Outcome::Adopted,
-                _ => Outcome::Conflict,
-            })
+            Ok(
+                match crate::latest::move_latest::move_latest(&store, padded, latest).await? {
+                    true if is_stored(store, &version).await? => Outcome::Adopted,
+                    _ => Outcome::Conflict,
+                },
+            )
         }
     }
 }
 
 /// Raises the floor first: if this is interrupted, no version can be created below it.
 async fn recount(store: &Store, planned: &Planned, from: Counter, to: Version) -> Result<bool, OperationError> {
-    store.raise_floor(&planned.entity, to).await?;
+    crate::prune::requests::raise_floor(&store, &planned.entity, to).await?;
     match from {
         Counter::At(from) => raise(store, planned, Some(from), to).await,
         Counter::Uncounted => raise(store, planned, None, to).await,
         Counter::NoLatestItem => {
             let latest = tombstone::without_state(&planned.entity, to, store.now());
-            let is_created = store
-                .revive_latest(&planned.entity, to, &latest, Window::default())
-                .await?;
+            let is_created =
+                crate::latest::revive_latest::revive_latest(&store, &planned.entity, to, &latest, Window::default())
+                    .await?;
             Ok(is_created && is_stored(store, &VersionItem::from_image(latest, store.digits())?).await?)
         }
     }
 }
 
 async fn raise(store: &Store, planned: &Planned, from: Option<Version>, to: Version) -> Result<bool, OperationError> {
-    let Some(latest) = store.raise_latest(&planned.entity, from, to).await? else {
+    let Some(latest) = crate::latest::raise_latest::raise_latest(&store, &planned.entity, from, to).await? else {
         return Ok(false);
     };
     is_stored(store, &VersionItem::from_image(latest, store.digits())?).await

@@ -2,14 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::TryStreamExt as _;
-use shared::{
-    domain::{audit::Finding, entity::EntityId},
-    dynamodb::{
-        Store,
-        maintain::{audit::EntityFindings, audit_segment, rate_limit::RateLimiter},
-    },
+use crate::{
+    audit::{auditor::EntityFindings, collection::Finding, segment},
+    rate_limit::RateLimiter,
 };
+use futures::TryStreamExt as _;
+use shared::{domain::entity::EntityId, dynamodb::Store};
 
 use crate::{
     audit::{EntitiesAudit, EntityStep, segments},
@@ -51,7 +49,7 @@ pub async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> 
         store,
         &RateLimiter::unlimited(),
         lag,
-        vec![audit_segment::Progress::default()],
+        vec![segment::Progress::default()],
     );
     while let Some((_, step)) = steps.try_next().await? {
         progress.at(step.progress.counts.items);

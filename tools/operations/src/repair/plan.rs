@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::{
+    audit::collection::Finding,
+    latest::{
+        recount::Counter,
+        repair::{self, Step},
+    },
+};
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        audit::Finding,
         entity::EntityId,
         keys::{LATEST_KEY, sort_key_of},
         names,
-        recount::Counter,
-        repair::{self, Step},
         version::Version,
         version_item::latest_of,
         version_set::VersionSet,

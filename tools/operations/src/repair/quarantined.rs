@@ -3,15 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::latest::repair::{MAX_MISSING, Step};
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        entity::EntityId,
-        quarantine::QuarantinedRecord,
-        repair::{MAX_MISSING, Step},
-        version::Version,
-        version_item::VersionItem,
-    },
+    domain::{entity::EntityId, quarantine::QuarantinedRecord, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
 };
 use stream_fn::record::{self, Content};
@@ -31,7 +26,7 @@ pub(super) async fn plan(
     highest: Version,
 ) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
     let (mut steps, mut left) = (Vec::<(Version, Step)>::new(), Vec::new());
-    for record in store.quarantined(entity).await? {
+    for record in crate::read::quarantined::quarantined(&store, entity).await? {
         let content = record::parse(&record.record, store.digits()).content;
         let Ok(Content::Version(version)) = content else {
             left.push(stays(&record, "it contains no valid version", "--drop-malformed"));

@@ -217,9 +217,8 @@ async fn a_range_has_all_pages() {
     assert_eq!(times(&series, "E", &query(None)).await.len(), 20);
     assert_eq!(times(&series, "E", &query(Some(15))).await.len(), 15);
     let mut counts = Vec::new();
-    let collection = store
-        .item_collection(&entity("E"), true, |read| counts.push(read))
-        .await;
+    let collection =
+        operations::read::item_collection::item_collection(&store, &entity("E"), true, |read| counts.push(read)).await;
     assert_eq!(collection.unwrap().items.len(), 20);
     assert!(counts.len() > 1 && counts.last() == Some(&20), "{counts:?}");
 }

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use operations::{prune::plan::Keep, rate_limit::RateLimiter};
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        Item, attached::key, entity::EntityId, prune::Keep, recorded_at::RecordedAt, version::Version,
-        view::VersionView,
-    },
+    domain::{Item, attached::key, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::{
         Store,
-        maintain::rate_limit::RateLimiter,
         read::{history::HistoryQuery, versions::ReadError},
     },
 };
@@ -64,7 +61,7 @@ async fn of_item(
     let seconds: BTreeSet<_> = changes.iter().flat_map(|(second, _)| [second - 1, *second]).collect();
     for second in seconds {
         let end = RecordedAt::of_stream_record(second * 1_000_000 + 999_999, Version::FIRST);
-        let found = store.as_of(entity, end, false).await?;
+        let found = operations::as_of::as_of(&store, entity, end, false).await?;
         let expected = changes.iter().take_while(|(created, _)| *created <= second).last();
         let is_same = match (&found, expected) {
             (None, None) => true,
@@ -106,13 +103,12 @@ pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Writt
     for item in changes(records).into_keys() {
         let Some(entity) = entity(store, &item) else { continue };
         let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
-        let plan = store
-            .plan_prune(&entity, keep, false, &RateLimiter::unlimited())
-            .await?;
+        let plan =
+            operations::prune::requests::plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await?;
         let Some(plan) = plan.filter(|plan| plan.floor > plan.before) else {
             continue;
         };
-        store.raise_floor(&entity, plan.floor).await?;
+        operations::prune::requests::raise_floor(&store, &entity, plan.floor).await?;
         for version in (1..plan.floor.get()).filter_map(Version::new) {
             let key = json!({
                 "PK": {"S": entity.as_str()}, "SK": {"S": store.digits().version_key(version)},

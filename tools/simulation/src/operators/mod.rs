@@ -32,15 +32,9 @@ use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{
     BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient, retry::RetryConfig,
 };
+use operations::rate_limit::{Limits, RateLimiter};
 use operations::{connection::Connection, error::OperationError};
-use shared::{
-    clock::Clock,
-    domain::keys::VersionDigits,
-    dynamodb::{
-        client::ClientSettings,
-        maintain::rate_limit::{Limits, RateLimiter},
-    },
-};
+use shared::{clock::Clock, domain::keys::VersionDigits, dynamodb::client::ClientSettings};
 
 use self::{
     result::{OperatorResult, Printed},

@@ -11,9 +11,9 @@ impl Operators {
     pub(crate) async fn pin(&self, entity: &str, version: Version) -> OperatorResult {
         self.run(async |printed| {
             let store = &self.connection().store;
-            let is_found = store
-                .pin_version(&EntityId::new(entity)?, version, store.clock().now())
-                .await?;
+            let is_found =
+                operations::prune::requests::pin_version(&store, &EntityId::new(entity)?, version, store.clock().now())
+                    .await?;
             if !is_found {
                 return Err(OperationError::NoVersion);
             }

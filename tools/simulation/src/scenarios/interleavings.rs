@@ -469,7 +469,7 @@ impl Run {
                 let latest = latest.and_then(Version::new);
                 let next = latest.and_then(|latest| Version::new(latest.get() + 1));
                 if let (Ok(entity), Some(next)) = (EntityId::new(ENTITY), next) {
-                    let _ = self.operator.raise_latest(&entity, latest, next).await;
+                    let _ = operations::latest::raise_latest::raise_latest(&self.operator, &entity, latest, next).await;
                 }
             }
             _ => {}

@@ -5,6 +5,7 @@ mod write_rate;
 
 use std::{path::PathBuf, time::Duration};
 
+use operations::attach::{attachable::AttachableTable, enable_stream::EnableStreamError};
 use operations::{
     attach::{
         self, Options,
@@ -16,10 +17,7 @@ use serde_json::{Value, json};
 use shared::{
     clock::since_epoch,
     domain::{attached::AttachedTable, keys::VersionDigits},
-    dynamodb::{
-        Store, client::error::ErrorKind, maintain::enable_stream::EnableStreamError,
-        read::attachable_table::AttachableTable,
-    },
+    dynamodb::{Store, client::error::ErrorKind},
     json,
 };
 
@@ -84,7 +82,7 @@ that differ from their history; 3 if there is no such table.";
 impl Attach {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let store = Store::new(connection.client.clone(), &self.name, VersionDigits::default());
-        let described = store.attachable_table().await;
+        let described = operations::attach::attachable::attachable_table(&store).await;
         let described = described.map_err(|error| match error.kind {
             ErrorKind::Rejected => CliError::usage("TABLE", error),
             _ => error.into(),
@@ -102,7 +100,11 @@ impl Attach {
                     "the table has a stream, {}, which was not changed",
                     stream.view
                 )),
-                None => table = store.enable_stream().await.map_err(not_enabled)?,
+                None => {
+                    table = operations::attach::enable_stream::enable_stream(&store)
+                        .await
+                        .map_err(not_enabled)?
+                }
             }
         }
         if let Some(path) = &self.write {

@@ -1,7 +1,8 @@
 //! Report about a table that could be attached: JSON, or text in which commands can be copied.
 
+use operations::attach::attachable::AttachableTable;
 use serde_json::{Map, Value, json};
-use shared::{domain::attached::AttachedTable, dynamodb::read::attachable_table::AttachableTable};
+use shared::domain::attached::AttachedTable;
 
 use crate::{
     error::CliError,

@@ -1,14 +1,11 @@
 //! Reads of the state at a time, also with late versions and after pruning: the result and the number of reads.
 
+use operations::{prune::plan::Keep, rate_limit::RateLimiter};
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        attached::change::Place, entity::EntityId, prune::Keep, recorded_at::RecordedAt, version::Version,
-        view::VersionView,
-    },
+    domain::{attached::change::Place, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::{
         Store,
-        maintain::rate_limit::RateLimiter,
         read::{history::HistoryQuery, versions::ReadError},
     },
 };
@@ -71,7 +68,9 @@ async fn a_read_at_a_time_needs_one_read_per_bisection_also_with_late_versions()
     }
     let as_of = async |at: i64| {
         orders.database.consumed();
-        let found = store.as_of(&entity, second(at), false).await.unwrap();
+        let found = operations::as_of::as_of(&store, &entity, second(at), false)
+            .await
+            .unwrap();
         let found = found.map(|view| serde_json::to_value(view.attributes.get("state")).unwrap());
         (found, orders.database.consumed().len())
     };
@@ -162,7 +161,9 @@ async fn a_read_at_a_time_finds_the_last_state_by_place() {
         let mut times: Vec<_> = versions.iter().map(|version| version.at).collect();
         times.extend((-5..40).map(second));
         for at in &times {
-            let found = store.as_of(&entity, *at, rng.bool()).await.unwrap();
+            let found = operations::as_of::as_of(&store, &entity, *at, rng.bool())
+                .await
+                .unwrap();
             let found = found.map(|view| view.version.get());
             assert_eq!(
                 found,
@@ -172,9 +173,12 @@ async fn a_read_at_a_time_finds_the_last_state_by_place() {
         }
         // The versions below the floor are removed, except for a pinned one.
         let keep = Keep::Newest(rng.u64(1..8));
-        let plan = store.plan_prune(&entity, keep, false, &RateLimiter::unlimited()).await;
+        let plan =
+            operations::prune::requests::plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await;
         let plan = plan.unwrap().unwrap();
-        store.raise_floor(&entity, plan.floor).await.unwrap();
+        operations::prune::requests::raise_floor(&store, &entity, plan.floor)
+            .await
+            .unwrap();
         let below: Vec<_> = (1..plan.floor.get()).collect();
         let pinned = (!below.is_empty() && rng.bool()).then(|| below[rng.usize(..below.len())]);
         for version in below.iter().filter(|version| Some(**version) != pinned) {
@@ -191,7 +195,7 @@ async fn a_read_at_a_time_finds_the_last_state_by_place() {
             .find(|seen| !seen.is_late && seen.version >= plan.floor.get());
         let kept = kept.unwrap();
         for at in times.into_iter().filter(|_| plan.floor > Version::FIRST) {
-            let found = store.as_of(&entity, at, true).await;
+            let found = operations::as_of::as_of(&store, &entity, at, true).await;
             match model(at).filter(|seen| seen.place >= kept.place) {
                 Some(seen) => assert_eq!(found.unwrap().unwrap().version.get(), seen.version, "{case}: {at:?}"),
                 // Beside a pinned version, the answer can be known.

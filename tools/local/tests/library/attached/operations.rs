@@ -2,18 +2,21 @@
 
 use std::time::Duration;
 
+use operations::{
+    audit::{
+        attached::{AttachedAuditor, AttachedSegmentAudit},
+        collection::Finding,
+        segment::Progress,
+    },
+    item_restore::{ItemRestoreError, ItemRestored},
+    purge::entity::ItemCounts,
+    rate_limit::RateLimiter,
+    segments::scan::Segment,
+};
 use serde_json::json;
 use shared::{
     clock::{Clock, since_epoch},
-    domain::{Item, attached::item, audit::Finding, purge_marker::CLOCK_TOLERANCE, version::Version},
-    dynamodb::{
-        attached::{
-            audit::{AttachedAuditor, AttachedSegmentAudit},
-            restore::{ItemRestoreError, ItemRestored},
-        },
-        maintain::{audit_segment::Progress, purge::ItemCounts, rate_limit::RateLimiter},
-        read::scan_segment::Segment,
-    },
+    domain::{Item, attached::item, purge_marker::CLOCK_TOLERANCE, version::Version},
 };
 use testkit::{
     attached::{Orders, key_attributes, state},
@@ -89,10 +92,19 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let plan = |number| {
         orders
             .runtime
-            .block_on(store.plan_item_restore(&entity, key(), version(number)))
+            .block_on(operations::item_restore::plan_item_restore(
+                &store,
+                &entity,
+                key(),
+                version(number),
+            ))
             .unwrap()
     };
-    let restore = |planned| orders.runtime.block_on(store.restore_item(planned));
+    let restore = |planned| {
+        orders
+            .runtime
+            .block_on(operations::item_restore::restore_item(&store, planned))
+    };
     orders.put(1, &state("a"));
     orders.put(1, &state("b"));
     orders.deliver_all();
@@ -153,11 +165,14 @@ fn a_history_that_begins_during_a_purge_is_kept() {
         assert_eq!(orders.versions(1), ["v1 a", "v2 b Missed", "v3 c"]);
     };
     let on_wait = |_| std::thread::scope(|scope| scope.spawn(write).join().unwrap());
-    let purge = store.purge(&entity, LAG, on_wait, &mut deleted);
+    let purge = operations::purge::entity::purge(&store, &entity, LAG, on_wait, &mut deleted);
     orders.runtime.block_on(purge).unwrap();
     assert_eq!(orders.versions(1), ["v2 b Missed", "v3 c"]);
     assert_eq!(deleted.values().sum::<u64>(), 3);
-    let findings = orders.runtime.block_on(store.audit(&entity, Duration::ZERO)).unwrap();
+    let findings = orders
+        .runtime
+        .block_on(operations::audit::auditor::audit(&store, &entity, Duration::ZERO))
+        .unwrap();
     assert_eq!(findings, Some(vec![Finding::Missed { versions: 1 }]));
 }
 

@@ -187,8 +187,7 @@ async fn versions_are_read_as_those_of_the_projects_own_table() {
     let newest = store.newest(&entity, true).await.unwrap().unwrap();
     assert_eq!(newest.0.get(), 3);
     assert_eq!(store.lag(&entity).await.unwrap().unwrap().latest.get(), 3);
-    let as_of = store
-        .as_of(&entity, history[2].recorded_at.unwrap(), true)
+    let as_of = operations::as_of::as_of(&store, &entity, history[2].recorded_at.unwrap(), true)
         .await
         .unwrap()
         .unwrap();

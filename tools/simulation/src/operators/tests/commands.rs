@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use operations::purge::entity::DEFAULT_WAIT;
 use operations::{
     error::Kind,
     prune::{Options, Rule},
 };
 use serde_json::{Value, json};
-use shared::{domain::keys::LATEST_KEY, dynamodb::maintain::purge::DEFAULT_WAIT};
+use shared::domain::keys::LATEST_KEY;
 use tokio::time::{Instant, sleep};
 
 use super::{

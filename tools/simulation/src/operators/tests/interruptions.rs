@@ -67,11 +67,14 @@ impl Command {
                     world.write(entity, 5).await;
                 }
                 assert!(
-                    world
-                        .store
-                        .pin_version(&entity("A"), version(1), world.store.clock().now())
-                        .await
-                        .unwrap()
+                    operations::prune::requests::pin_version(
+                        &world.store,
+                        &entity("A"),
+                        version(1),
+                        world.store.clock().now()
+                    )
+                    .await
+                    .unwrap()
                 );
             }
             Self::Repair => {
@@ -150,11 +153,7 @@ impl Command {
                 };
                 operators.repair(Scope::Table, &documents, options).await
             }
-            Self::Purge => {
-                operators
-                    .purge_with("A", shared::dynamodb::maintain::purge::DEFAULT_WAIT)
-                    .await
-            }
+            Self::Purge => operators.purge_with("A", operations::purge::entity::DEFAULT_WAIT).await,
             Self::Redrive => {
                 let documents = [
                     world.document("A", &[1, 2]),

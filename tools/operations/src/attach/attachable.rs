@@ -1,0 +1,121 @@
+//! Table that could be attached, or is: its keys, its stream and its size, from `DescribeTable`.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType, TableDescription, TableStatus};
+
+use shared::dynamodb::{
+    Store,
+    client::error::ServiceError,
+    read::describe_table::{keys_of, status_of},
+};
+
+/// Table of other programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachableTable {
+    /// Name.
+    pub name: String,
+    /// Amazon Resource Name, with Region and account.
+    pub arn: String,
+    /// Status, such as `ACTIVE`.
+    pub status: TableStatus,
+    /// Names and types of the key attributes, the partition key first.
+    pub keys: Vec<(String, ScalarAttributeType)>,
+    /// Stream, `None` if it is disabled.
+    pub stream: Option<Stream>,
+    /// Regions of the other replicas of a global table.
+    pub replicas: Vec<String>,
+    /// Approximate number of items: DynamoDB updates it about every six hours.
+    pub items: u64,
+    /// Approximate size of all items in bytes.
+    pub bytes: u64,
+    /// Time of creation since 1970.
+    pub created: Option<Duration>,
+}
+
+/// Stream of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream {
+    /// Amazon Resource Name.
+    pub arn: String,
+    /// Content of the records.
+    pub view: StreamViewType,
+}
+
+/// Describes the table for an attachment, `None` if it does not exist.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if the request fails.
+pub async fn attachable_table(store: &Store) -> Result<Option<AttachableTable>, ServiceError> {
+    Ok(store
+        .described()
+        .await?
+        .map(|table| of_description(store.latest_table(), table)))
+}
+
+/// Reads a description.
+fn of_description(name: &str, table: TableDescription) -> AttachableTable {
+    let whole = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default();
+    let specification = table.stream_specification().filter(|stream| stream.stream_enabled);
+    let view = specification.and_then(|stream| stream.stream_view_type.clone());
+    let created = table
+        .creation_date_time
+        .and_then(|time| u64::try_from(time.secs()).ok());
+    let replicas = table
+        .replicas()
+        .iter()
+        .filter_map(|replica| replica.region_name.clone());
+    AttachableTable {
+        name: name.to_owned(),
+        status: status_of(&table),
+        keys: keys_of(&table),
+        replicas: replicas.collect(),
+        items: whole(table.item_count),
+        bytes: whole(table.table_size_bytes),
+        created: created.map(Duration::from_secs),
+        // A disabled stream has an ARN, too: its records stay readable for 24 hours.
+        stream: view
+            .zip(table.latest_stream_arn)
+            .map(|(view, arn)| Stream { arn, view }),
+        arn: table.table_arn.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::{ReplicaDescription, StreamSpecification};
+
+    use super::*;
+
+    #[test]
+    fn only_an_enabled_stream_is_one() {
+        let described = |enabled| {
+            let stream = StreamSpecification::builder()
+                .stream_enabled(enabled)
+                .stream_view_type(StreamViewType::KeysOnly);
+            let table = TableDescription::builder()
+                .stream_specification(stream.build().unwrap())
+                .latest_stream_arn("arn")
+                .replicas(ReplicaDescription::builder().region_name("eu-west-1").build())
+                .item_count(-1)
+                .table_size_bytes(7);
+            of_description("Orders", table.build())
+        };
+        let table = described(true);
+        let stream = Stream {
+            arn: "arn".to_owned(),
+            view: StreamViewType::KeysOnly,
+        };
+        assert_eq!(table.stream, Some(stream));
+        assert_eq!(
+            (table.items, table.bytes, table.replicas),
+            (0, 7, vec!["eu-west-1".to_owned()])
+        );
+        assert_eq!(described(false).stream, None);
+        assert_eq!(
+            of_description("Orders", TableDescription::builder().build()).stream,
+            None
+        );
+    }
+}

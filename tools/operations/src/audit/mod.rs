@@ -1,0 +1,186 @@
+//! Audits of single entities and of a whole table.
+//!
+//! Both are runs whose `step` the caller repeats. A version that is missing may still be in the stream, so the auditor
+//! reads it again after the lag before it becomes a finding. A table is scanned in parallel segments; with a checkpoint,
+//! an interrupted audit resumes. It may return its last findings twice, but never skips one.
+
+pub mod attached;
+pub mod attached_history;
+pub mod auditor;
+pub mod collection;
+mod deferred;
+mod reads;
+pub mod segment;
+
+use std::{path::Path, time::Duration, vec};
+
+use crate::{
+    audit::{
+        attached::{AttachedAuditor, AttachedSegmentAudit},
+        auditor::{Auditor, EntityFindings},
+        segment::{Counts, Progress, SegmentAudit, Step},
+    },
+    rate_limit::RateLimiter,
+    segments::scan::Segment,
+};
+use futures::{
+    Stream, StreamExt as _, TryStreamExt as _,
+    stream::{self, LocalBoxStream},
+};
+use shared::{
+    domain::{Item, attached::key, entity::EntityId},
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+use crate::{
+    connection::{Connection, entity_of},
+    error::OperationError,
+    segments::{self, SegmentRun},
+};
+
+pub use crate::segments::SEGMENTS;
+
+pub struct EntitiesAudit {
+    auditor: AnyAuditor,
+    /// Entities, with the key attributes of an item of an attached table.
+    ids: vec::IntoIter<(EntityId, Option<Item>)>,
+}
+
+enum AnyAuditor {
+    Own(Auditor),
+    Attached(AttachedAuditor),
+}
+
+#[derive(Debug)]
+pub enum EntityStep {
+    /// An entity with the number of its versions, and what is certain at once.
+    Examined(u64, EntityFindings),
+    /// A finding that was confirmed after the lag.
+    Settled(EntityFindings),
+    NotFound(EntityId),
+}
+
+impl EntitiesAudit {
+    /// Prepares an audit. It waits once for the missing versions of all entities.
+    pub fn new(store: Store, pace: RateLimiter, lag: Duration, ids: &[String]) -> Result<Self, OperationError> {
+        let key = |id: &String| -> Result<_, OperationError> {
+            let key = store.attached_table().map(|table| key::attributes(table, id));
+            Ok((entity_of(&store, id)?, key.transpose()?))
+        };
+        let ids: Vec<_> = ids.iter().map(key).collect::<Result<_, _>>()?;
+        let auditor = match store.attached_table() {
+            Some(_) => AnyAuditor::Attached(AttachedAuditor::new(store, pace, lag, Vec::new())),
+            None => AnyAuditor::Own(Auditor::new(store, pace, lag, Vec::new())),
+        };
+        Ok(Self {
+            auditor,
+            ids: ids.into_iter(),
+        })
+    }
+
+    /// Returns `true` if all entities were read, and the next step waits for the lag.
+    pub fn is_waiting(&self) -> bool {
+        let (waiting, is_due) = match &self.auditor {
+            AnyAuditor::Own(auditor) => (auditor.waiting(), auditor.is_due()),
+            AnyAuditor::Attached(auditor) => (auditor.waiting(), auditor.is_due()),
+        };
+        self.ids.len() == 0 && waiting > 0 && !is_due
+    }
+
+    /// Audits the next entity. Returns `None` at the end.
+    pub async fn step(&mut self) -> Result<Option<EntityStep>, ServiceError> {
+        let Some((entity, key)) = self.ids.next() else {
+            let settled = match &mut self.auditor {
+                AnyAuditor::Own(auditor) => auditor.settle().await?,
+                AnyAuditor::Attached(auditor) => auditor.settle().await?,
+            };
+            return Ok(settled.map(EntityStep::Settled));
+        };
+        let examined = match &mut self.auditor {
+            AnyAuditor::Own(auditor) => auditor.entity(&entity).await?,
+            AnyAuditor::Attached(auditor) => auditor.entity(&entity, key.as_ref()).await?,
+        };
+        Ok(Some(match examined {
+            Some((versions, findings)) => EntityStep::Examined(versions, EntityFindings { entity, findings }),
+            None => EntityStep::NotFound(entity),
+        }))
+    }
+}
+
+/// Audits the segments of a table in parallel, each from its progress. Yields the index of the segment with each step.
+pub fn segments(
+    store: &Store,
+    pace: &RateLimiter,
+    lag: Duration,
+    segments: Vec<Progress>,
+) -> impl Stream<Item = Result<(usize, Step), ServiceError>> + use<> {
+    segments::in_parallel(segments, steps(store, pace, lag))
+}
+
+fn steps(
+    store: &Store,
+    pace: &RateLimiter,
+    lag: Duration,
+) -> impl Fn(Segment, Progress) -> LocalBoxStream<'static, Result<Step, ServiceError>> {
+    move |segment, progress| {
+        if store.attached_table().is_some() {
+            let audit = AttachedSegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
+            return stream::try_unfold(audit, |mut audit| async move {
+                let step = audit.step().await?;
+                Ok(step.map(|step| (step, audit)))
+            })
+            .boxed_local();
+        }
+        let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
+        stream::try_unfold(audit, |mut audit| async move {
+            let step = audit.step().await?;
+            Ok(step.map(|step| (step, audit)))
+        })
+        .boxed_local()
+    }
+}
+
+pub struct TableAudit(SegmentRun<(), Progress, Vec<EntityFindings>>);
+
+impl TableAudit {
+    /// Prepares an audit in this number of segments, or resumes the run of the checkpoint.
+    pub fn new(
+        connection: &Connection,
+        pace: &RateLimiter,
+        lag: Duration,
+        segments: Option<u32>,
+        checkpoint: Option<&Path>,
+    ) -> Result<Self, OperationError> {
+        let plan = segments::Plan {
+            command: "audit",
+            connection,
+            options: None,
+            segments,
+            checkpoint,
+        };
+        let steps = steps(&connection.store, pace, lag);
+        let run = SegmentRun::new(plan, pace, |segment, progress| {
+            steps(segment, progress).map_ok(|Step { audited, progress }| (audited, progress))
+        });
+        Ok(Self(run?))
+    }
+
+    /// Audits further. Returns the audited entities, or `None` at the end.
+    pub async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
+        self.0.step().await
+    }
+
+    /// Returns the counts so far, including earlier runs.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for progress in self.0.progress() {
+            counts.merge(&progress.counts);
+        }
+        counts
+    }
+
+    /// Returns the consumed read units so far, including earlier runs.
+    pub fn read_units(&self) -> f64 {
+        self.0.consumed().read
+    }
+}

@@ -1,0 +1,265 @@
+//! Backfill: converts an existing item to the update that makes it version 1 of an entity.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    str::FromStr,
+};
+
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use shared::domain::{
+    AttributeValue, Item,
+    entity::{EntityId, InvalidEntityId},
+    names,
+    request_id::{InvalidRequestId, RequestId},
+    update::{Change, ExpectedVersion, MAX_ATTRIBUTES, Ordering, RESERVED, Update},
+    view::time_of,
+};
+
+/// Prefix of the request ids of a backfill.
+pub const REQUEST_PREFIX: &str = "backfill#";
+
+/// Template of an entity's partition key, with attribute names in braces: `{PK}#{SK}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Part>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Attribute(String),
+}
+
+impl Template {
+    /// Returns the template that consists of one attribute.
+    pub fn attribute(name: &str) -> Self {
+        Self(vec![Part::Attribute(name.to_owned())])
+    }
+
+    /// Returns `true` if the template refers to this attribute.
+    pub fn names(&self, name: &str) -> bool {
+        (self.0.iter()).any(|part| matches!(part, Part::Attribute(attribute) if attribute == name))
+    }
+
+    fn fill(&self, item: &Item) -> Result<String, Refusal> {
+        let mut id = String::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => id.push_str(text),
+                Part::Attribute(name) => match item.get(name) {
+                    Some(AttributeValue::S(text) | AttributeValue::N(text)) => id.push_str(text),
+                    _ => return Err(Refusal::NoText { name: name.clone() }),
+                },
+            }
+        }
+        Ok(id)
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| match part {
+            Part::Text(text) => f.write_str(text),
+            Part::Attribute(name) => write!(f, "{{{name}}}"),
+        })
+    }
+}
+
+impl FromStr for Template {
+    type Err = InvalidTemplate;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').ok_or(InvalidTemplate)?;
+            if name.is_empty() || name.contains('{') || before.contains('}') {
+                return Err(InvalidTemplate);
+            }
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            parts.push(Part::Attribute(name.to_owned()));
+            rest = after;
+        }
+        if parts.is_empty() || rest.contains('}') {
+            return Err(InvalidTemplate);
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self(parts))
+    }
+}
+
+/// The text is not a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a template is a text with attribute names in braces, such as {{PK}}#{{SK}}")]
+pub struct InvalidTemplate;
+
+/// Mapping of items to updates.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    /// Name of the items' table.
+    pub table: String,
+    /// Names of the table's key attributes.
+    pub keys: Vec<String>,
+    /// Template of the entity's partition key.
+    pub id: Template,
+    /// Attributes to rename: old name to new name.
+    pub rename: BTreeMap<String, String>,
+    /// Ordering of the target table's updates.
+    pub ordering: Ordering,
+}
+
+/// Bookkeeping attributes that an update may set, but an item must not have.
+const OWN: [&str; 2] = [names::REQUEST_ID, names::DELETED];
+
+impl Mapping {
+    /// Returns the update that makes an item version 1 of its entity, provided that the entity has no version. Values keep
+    /// their types.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refusal`] if the item cannot become a version, with the reason.
+    pub fn update(&self, item: &Item) -> Result<Update, Refusal> {
+        let entity = EntityId::new(self.id.fill(item)?)?;
+        let mut timestamp = None;
+        if self.ordering == Ordering::Time {
+            timestamp = Some(time_of(item).map_err(|_| Refusal::NoTime)?);
+        }
+        let mut changes = BTreeMap::new();
+        for (name, value) in self.attributes(item) {
+            if timestamp.is_some() && name == names::TIMESTAMP {
+                continue;
+            }
+            if let Some(name) = RESERVED.into_iter().chain(OWN).find(|reserved| reserved == name) {
+                return Err(Refusal::Reserved { name });
+            }
+            if changes.insert(name.clone(), Change::Set(value.clone())).is_some() {
+                return Err(Refusal::Twice { name: name.clone() });
+            }
+        }
+        if changes.len() > MAX_ATTRIBUTES {
+            return Err(Refusal::TooManyAttributes { count: changes.len() });
+        }
+        Ok(Update {
+            entity,
+            request_id: self.request_id(item)?,
+            expected: Some(ExpectedVersion::Absent),
+            deleted: false,
+            timestamp,
+            changes,
+            request_payload: None,
+            sent_at: None,
+            sender: None,
+            restored_from: None,
+        })
+    }
+
+    /// Returns the attributes that an item gives to its entity, with their new names.
+    fn attributes<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = (&'a String, &'a AttributeValue)> {
+        let renamed = (item.iter()).map(|(name, value)| (self.rename.get(name).unwrap_or(name), value));
+        let is_key_of_ours =
+            |name: &String| [names::PK, names::SK].contains(&name.as_str()) && self.keys.contains(name);
+        renamed.filter(move |(name, _)| !is_key_of_ours(name))
+    }
+
+    /// Returns `true` if the latest item of an item's entity has every attribute of the item, with any value.
+    pub fn is_complete(&self, item: &Item, latest: &Item) -> bool {
+        self.attributes(item).all(|(name, _)| latest.contains_key(name))
+    }
+
+    /// Returns the request id of an item: equal in every run, and different for every item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Refusal::NoText`] if a key attribute is missing, [`Refusal::RequestId`] if the table name is too long.
+    pub fn request_id(&self, item: &Item) -> Result<RequestId, Refusal> {
+        let mut hash = Sha256::new();
+        for name in &self.keys {
+            let (kind, text) = match item.get(name) {
+                Some(AttributeValue::S(text)) => (b"S", text.as_bytes()),
+                Some(AttributeValue::N(text)) => (b"N", text.as_bytes()),
+                Some(AttributeValue::B(bytes)) => (b"B", bytes.as_slice()),
+                _ => return Err(Refusal::NoText { name: name.clone() }),
+            };
+            hash.update(kind);
+            hash.update(text.len().to_be_bytes());
+            hash.update(text);
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        let mut id = format!("{REQUEST_PREFIX}{}#", self.table);
+        for byte in digest {
+            // Writing to a String cannot fail.
+            let _ = write!(id, "{byte:02x}");
+        }
+        Ok(RequestId::new(id)?)
+    }
+}
+
+/// Reason why an item cannot be brought under versioning. It holds names, but no values.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The template needs an attribute that is neither a string nor a number.
+    #[error("{name} is neither a string nor a number")]
+    NoText {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// The template's result is not a valid partition key.
+    #[error("it has no partition key")]
+    Id(#[from] InvalidEntityId),
+    /// The item has a bookkeeping attribute.
+    #[error("{name} is reserved: give it another name")]
+    Reserved {
+        /// Name of the attribute.
+        name: &'static str,
+    },
+    /// Another item of the table has the same partition key in the target.
+    #[error("another item of the table has the name of its entity")]
+    SameName,
+    /// An update created the entity, and no update has named all attributes of the item.
+    #[error("an update created its entity first, and its attributes are missing there")]
+    CreatedByUpdate,
+    /// The entity lacks attributes of the item, and its first version was pruned or is missing.
+    #[error(
+        "its attributes are missing in its entity, and it is not known whether it was imported, because version 1 is not in \
+         history"
+    )]
+    FirstVersionUnknown,
+    /// Two attributes would have the same name.
+    #[error("two attributes would be {name}")]
+    Twice {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// The item has more attributes than one update can set.
+    #[error("it has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes {
+        /// Number of attributes.
+        count: usize,
+    },
+    /// Updates are ordered by time, and the item has no time.
+    #[error("it has neither a Timestamp nor a Time that can be read, and updates are ordered by time")]
+    NoTime,
+    /// The table name is too long for a request id.
+    #[error(transparent)]
+    RequestId(#[from] InvalidRequestId),
+    /// Its entity has versions, a floor, or a latest item without `Latest`, so that no latest item counts its versions.
+    #[error("its entity exists, but no latest item counts its versions: run `vzero admin repair --revive` first")]
+    Uncounted,
+    /// DynamoDB rejected the item.
+    #[error("DynamoDB rejects it: it is too large or otherwise invalid")]
+    Rejected,
+}
+
+impl Refusal {
+    /// Returns `true` if the item could become a version, but its entity has versions of other updates, and lacks attributes.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::CreatedByUpdate | Self::FirstVersionUnknown)
+    }
+}
+
+#[cfg(test)]
+mod tests;

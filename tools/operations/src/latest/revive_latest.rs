@@ -1,0 +1,87 @@
+//! Repair of a deleted latest item: one `PutItem` on condition that there is none.
+
+use aws_sdk_dynamodb::{
+    operation::put_item::{PutItemError, builders::PutItemInputBuilder},
+    types::ReturnValuesOnConditionCheckFailure,
+};
+
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        attributes::same_item,
+        entity::EntityId,
+        names,
+        recent_requests::{self, Window},
+        version::Version,
+    },
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+const OPERATION: &str = "PutItem";
+
+/// Puts a latest item with the requests of the newest versions, as many as the window. Returns `false` if a different one exists.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn revive_latest(
+    store: &Store,
+    entity: &EntityId,
+    version: Version,
+    latest: &Item,
+    window: Window,
+) -> Result<bool, ServiceError> {
+    store.check_writable("PutItem")?;
+    let latest = with_requests(store, entity, version, latest, window).await?;
+    match request(&latest, store.latest_table()).send_with(store.client()).await {
+        Ok(_) => Ok(true),
+        Err(error) => match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(failure)) => {
+                let stored = failure.item().map(|item| Item::from(item.clone()));
+                // The response to an earlier attempt was lost, or another repair had the same result. Its recent
+                // requests may have changed.
+                let without_requests = |item: &Item| {
+                    let mut item = item.clone();
+                    item.remove(names::RECENT_REQUESTS);
+                    item.remove(names::REQUESTS_SINCE);
+                    item.remove(names::REQUESTS_DROPPED);
+                    item
+                };
+                let stored = stored.as_ref().map(without_requests);
+                Ok(stored.is_some_and(|stored| same_item(&stored, &without_requests(&latest))))
+            }
+            _ => Err(ServiceError::new(OPERATION, &error)),
+        },
+    }
+}
+
+/// Adds the requests of the newest versions to a latest item, as many as the window.
+pub(crate) async fn with_requests(
+    store: &Store,
+    entity: &EntityId,
+    version: Version,
+    latest: &Item,
+    window: Window,
+) -> Result<Item, ServiceError> {
+    let requests = crate::latest::requests_from_history::requests_from_history(store, entity, version, window).await?;
+    let mut latest = latest.clone();
+    let newest = requests.newest.map_or(store.now(), |newest| newest.max(store.now()));
+    let since = recent_requests::since_all(None, newest).get().to_string();
+    latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
+    latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
+    latest.insert(
+        names::REQUESTS_DROPPED.to_owned(),
+        AttributeValue::N(version.to_string()),
+    );
+    Ok(latest)
+}
+
+/// Builds the request.
+pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
+    PutItemInputBuilder::default()
+        .table_name(table)
+        .set_item(Some(latest.clone().into()))
+        .condition_expression("attribute_not_exists(#pk)")
+        .expression_attribute_names("#pk", names::PK)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+}

@@ -1,0 +1,154 @@
+//! Latest items of a segment of the table: `Scan` with a filter, page by page. Items that the filter excludes consume
+//! capacity too.
+
+use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
+
+use crate::segments::scan::Segment;
+use shared::{
+    domain::{
+        Item,
+        attribution::Writer,
+        entity::EntityId,
+        keys::{LATEST_KEY, partition_key_of},
+        names,
+        recorded_at::RecordedAt,
+        tombstone::is_deleted,
+        version::Version,
+        version_item::latest_of,
+    },
+    dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor, s},
+};
+
+const OPERATION: &str = "Scan";
+
+/// Filter of latest items.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LatestFilter {
+    /// Part of the partition key.
+    pub text: String,
+    /// `true` for tombstones only, `false` for no tombstones, `None` for both.
+    pub deleted: Option<bool>,
+}
+
+/// Summary of a latest item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatestItem {
+    /// Entity.
+    pub entity: EntityId,
+    /// Latest version, `None` if it is missing or invalid.
+    pub version: Option<Version>,
+    /// `true` if the latest version is a tombstone.
+    pub deleted: bool,
+    /// Time at which the latest version was recorded. `None` if another program or an older release wrote it.
+    pub recorded_at: Option<RecordedAt>,
+}
+
+/// Page of latest items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatestPage {
+    /// Latest items, in no particular order.
+    pub items: Vec<LatestItem>,
+    /// Number of items of all kinds that were read.
+    pub read: u64,
+    /// Cursor of the next page, if there may be one.
+    pub next: Option<Cursor>,
+}
+
+/// Reads one page of a segment, of at most `limit` items of all kinds.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn scan_latest(
+    store: &Store,
+    segment: Segment,
+    filter: &LatestFilter,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+) -> Result<LatestPage, ServiceError> {
+    let request = request(segment, filter, start, limit, store.latest_table());
+    let output = request.send_with(store.client()).await;
+    let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+    let items = page.items.unwrap_or_default().into_iter().map(Item::from);
+    Ok(LatestPage {
+        items: items.filter_map(|item| latest_item(&item)).collect(),
+        read: u64::try_from(page.scanned_count).unwrap_or_default(),
+        next: page.last_evaluated_key.filter(|key| !key.is_empty()),
+    })
+}
+
+/// Builds the eventually consistent request for one page.
+pub fn request(
+    segment: Segment,
+    filter: &LatestFilter,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+    table: &str,
+) -> ScanInputBuilder {
+    let mut request = ScanInputBuilder::default()
+        .table_name(table)
+        .segment(i32::try_from(segment.index).unwrap_or(i32::MAX))
+        .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
+        .set_limit(limit)
+        .set_exclusive_start_key(start)
+        .projection_expression("#pk, #latest, #deleted, #recorded_at, #recorded_tick, #recorded_version, #ttl")
+        .expression_attribute_names("#sk", names::SK)
+        .expression_attribute_names("#pk", names::PK)
+        .expression_attribute_names("#latest", names::LATEST)
+        .expression_attribute_names("#deleted", names::DELETED)
+        .expression_attribute_names("#recorded_at", names::RECORDED_AT)
+        .expression_attribute_names("#recorded_tick", names::RECORDED_TICK)
+        .expression_attribute_names("#recorded_version", names::RECORDED_VERSION)
+        .expression_attribute_names("#ttl", names::TTL)
+        .expression_attribute_values(":sk", s(LATEST_KEY));
+    let mut expression = "#sk = :sk".to_owned();
+    if !filter.text.is_empty() {
+        expression.push_str(" AND contains(#pk, :text)");
+        request = request.expression_attribute_values(":text", s(&filter.text));
+    }
+    if let Some(deleted) = filter.deleted {
+        expression.push_str(if deleted {
+            " AND #deleted = :true"
+        } else {
+            " AND (attribute_not_exists(#deleted) OR #deleted <> :true)"
+        });
+        request = request.expression_attribute_values(":true", Sent::Bool(true));
+    }
+    request.filter_expression(expression)
+}
+
+fn latest_item(item: &Item) -> Option<LatestItem> {
+    let version = latest_of(item).ok();
+    // Otherwise, the time is that of an older version.
+    let is_own = version.is_some_and(|version| Writer::of(item, version) == Writer::Own);
+    Some(LatestItem {
+        entity: EntityId::new(partition_key_of(item)?).ok()?,
+        version,
+        deleted: is_deleted(item),
+        recorded_at: RecordedAt::of_latest(item).filter(|_| is_own),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_older_version_is_not_shown() {
+        let recorded_at = |recorded_version: serde_json::Value| {
+            let mut latest = json!({
+                "PK": {"S": "E"}, "Latest": {"N": "4"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"},
+                "RecordedTick": {"N": "2"},
+            });
+            latest["RecordedVersion"] = recorded_version;
+            let latest = latest_item(&serde_json::from_value(latest).unwrap()).unwrap();
+            latest.recorded_at.map(|time| time.to_string())
+        };
+        let time = "2026-11-22T06:24:48.123456002Z";
+        assert_eq!(recorded_at(json!({"N": "4"})).as_deref(), Some(time));
+        assert_eq!(recorded_at(json!({"N": "3"})), None);
+        assert_eq!(recorded_at(json!({"S": "4"})), None);
+    }
+}

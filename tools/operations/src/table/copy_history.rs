@@ -1,0 +1,191 @@
+//! Copies the history of a table into another history table: conditional `PutItem` requests, in passes.
+//!
+//! An item that is there already must be equal, so a copy can be interrupted and repeated. Passes follow until one finds all
+//! items of the first table in the other one. That pass proves that the copy is complete. Then the layout is changed. Items beside
+//! the latest items are deleted after that.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use thiserror::Error;
+
+use shared::dynamodb::read::scan_items;
+use shared::{
+    domain::{
+        Item,
+        compression::Compression,
+        keys::{ItemKind, partition_key_of, sort_key_of},
+        layout, names,
+    },
+    dynamodb::{
+        Store,
+        client::error::{ErrorKind, ServiceError},
+        put::put_version::{self, PutError},
+        read::{get_item, history_owner::is_owner},
+        s,
+    },
+};
+
+/// Place of the history that is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A history table.
+    History,
+    /// The table of latest items.
+    BesideLatest,
+}
+
+#[derive(Debug, Default)]
+struct Pass {
+    /// Number of items of history.
+    items: u64,
+    /// Number of those that were put or deleted.
+    changed: u64,
+}
+
+/// Number of concurrent requests.
+const CONCURRENCY: usize = 16;
+
+/// Copies the items of history of this store's table into that of another store. Returns their number.
+pub(crate) async fn copy_history(store: &Store, to: &Store, from: Source) -> Result<u64, CopyError> {
+    loop {
+        let pass = match from {
+            Source::History => pass(store, async |item| copy_item(&to, item).await.map(Some)).await?,
+            Source::BesideLatest => pass(store, async |item| copy_from_beside(store, item, to).await).await?,
+        };
+        if pass.changed == 0 {
+            return Ok(pass.items);
+        }
+    }
+}
+
+/// Deletes the items of history of this store's table, that of the latest items, once another table has them.
+pub(crate) async fn delete_copied(store: &Store, to: &Store) -> Result<(), CopyError> {
+    while pass(store, async |item| delete_item(store, item, to).await)
+        .await?
+        .changed
+        > 0
+    {}
+    Ok(())
+}
+
+/// Handles each item. `handle` returns `None` if it is not part of history, and `true` if it changed a table.
+async fn pass(store: &Store, handle: impl AsyncFn(Item) -> Result<Option<bool>, CopyError>) -> Result<Pass, CopyError> {
+    let mut pass = Pass::default();
+    let mut start = None;
+    loop {
+        let output = scan_items::request(store.latest_table(), start)
+            .send_with(store.client())
+            .await;
+        let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
+        let found = page.items.unwrap_or_default().into_iter().map(Item::from);
+        let mut handled = stream::iter(found.filter(|item| !is_owner(item)))
+            .map(|item| handle(item))
+            .buffer_unordered(CONCURRENCY);
+        while let Some(is_changed) = handled.try_next().await? {
+            pass.items += u64::from(is_changed.is_some());
+            pass.changed += u64::from(is_changed == Some(true));
+        }
+        start = page.last_evaluated_key.filter(|key| !key.is_empty());
+        if start.is_none() {
+            return Ok(pass);
+        }
+    }
+}
+
+/// Copies an item that is beside the latest items, if it is part of history. A version brings its further parts.
+async fn copy_from_beside(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+    let Some(sort_key) = sort_key_of(&item).filter(|key| layout::is_history(key, store.digits())) else {
+        return Ok(None);
+    };
+    match store.digits().kind_of(sort_key) {
+        ItemKind::Part => Ok(None),
+        ItemKind::Version => {
+            let versions = store
+                .flat_all(std::iter::once(item.into()), store.latest_table())
+                .await?;
+            let mut is_new = false;
+            for version in versions {
+                is_new |= copy_version(&to, &version).await?;
+            }
+            Ok(Some(is_new))
+        }
+        _ => copy_item(&to, item).await.map(Some),
+    }
+}
+
+/// Deletes an item that is beside the latest items, if it is part of history. A part is deleted after its version.
+async fn delete_item(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+    let keys = partition_key_of(&item).zip(sort_key_of(&item));
+    let keys = keys.filter(|(_, sort_key)| layout::is_history(sort_key, store.digits()));
+    let Some((partition_key, sort_key)) = keys.map(|(pk, sk)| (pk.to_owned(), sk.to_owned())) else {
+        return Ok(None);
+    };
+    if let Some(version) = store.digits().version_of_part(&sort_key) {
+        let request = get_item::request(
+            &partition_key,
+            &store.digits().version_key(version),
+            true,
+            store.latest_table(),
+        );
+        let output = request.send_with(store.client()).await;
+        let version = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+        if version.item.is_some() {
+            return Ok(None);
+        }
+    } else {
+        copy_from_beside(store, item, to).await?;
+    }
+    let delete = store.client().delete_item().table_name(store.latest_table());
+    let delete = delete.key(names::PK, s(&partition_key)).key(names::SK, s(&sort_key));
+    let deleted = delete.send().await;
+    deleted.map_err(|error| ServiceError::new("DeleteItem", &error))?;
+    Ok(Some(true))
+}
+
+/// Puts a version in the form of a history table, its further parts first. Returns `false` if the table has it already.
+async fn copy_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
+    let put = async |items: Vec<Item>| {
+        let mut is_new = false;
+        for item in items.into_iter().rev() {
+            is_new |= copy_item(store, item).await?;
+        }
+        Ok(is_new)
+    };
+    match put(layout::stored(version, Compression::None)).await {
+        // DynamoDB counts a value differently.
+        Err(CopyError::Put(PutError(error))) if error.kind == ErrorKind::Rejected => {
+            put(layout::compact(version)).await
+        }
+        outcome => outcome,
+    }
+}
+
+/// Returns `false` if the table has the item already.
+async fn copy_item(store: &Store, item: Item) -> Result<bool, CopyError> {
+    let output = put_version::request(&item, store.latest_table())
+        .send_with(store.client())
+        .await;
+    match put_version::stored_of(output)?.map(Item::from) {
+        None => Ok(true),
+        Some(stored) if stored == item => Ok(false),
+        Some(_) => Err(CopyError::Conflict {
+            table: store.latest_table().to_owned(),
+        }),
+    }
+}
+
+/// Reason why a history was not copied.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CopyError {
+    /// The other table has a different item under the same key.
+    #[error("the table {table} has a different item under the key of one that would be copied: name a new table")]
+    Conflict {
+        /// Table.
+        table: String,
+    },
+    /// An item was not put.
+    #[error("an item of history was not copied: repeat the command")]
+    Put(#[from] PutError),
+    /// A request failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+}

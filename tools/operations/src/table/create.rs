@@ -1,0 +1,199 @@
+//! Creates a table: `CreateTable`, then the settings that need their own requests when the table is active:
+//! `UpdateTimeToLive` and `UpdateContinuousBackups`.
+//!
+//! If one of these requests fails, the other one is still sent, and the outcome names the setting: the table exists by then.
+//! Emulators do not support point-in-time recovery.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::{
+        create_table::{CreateTableError as SdkError, builders::CreateTableInputBuilder},
+        update_continuous_backups::{UpdateContinuousBackupsError, builders::UpdateContinuousBackupsInputBuilder},
+        update_time_to_live::builders::UpdateTimeToLiveInputBuilder,
+    },
+    types::{
+        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoverySpecification,
+        SseSpecification, StreamSpecification, TableStatus, TimeToLiveSpecification,
+    },
+};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::table::settings::TableSettings;
+use shared::dynamodb::{Store, client::error::ServiceError, read::describe_table::status_of};
+
+/// Maximum duration until a new table is active, and until its backups are available.
+pub const CREATE_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time between two requests for the status of a new table.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Outcome of the creation of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreateOutcome {
+    /// The table was created and is active. Settings that could not be applied follow.
+    Created(Vec<NotApplied>),
+    /// A table with this name exists, and was not changed.
+    Exists,
+}
+
+/// Setting that a new table does not have, because the request for it failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotApplied {
+    /// Name of the setting, such as `point-in-time recovery`.
+    pub setting: &'static str,
+    /// Reason.
+    pub error: ServiceError,
+}
+
+/// Creates the table if it does not exist, and waits until it is active. An existing table is not changed. If another
+/// client is creating it, this waits too.
+///
+/// # Errors
+///
+/// Returns [`CreateTableError::Service`] if a request fails, [`CreateTableError::NotActive`] if the table is not active
+/// after [`CREATE_TIMEOUT`].
+pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<CreateOutcome, CreateTableError> {
+    const OPERATION: &str = "CreateTable";
+    if store.described().await?.is_some() {
+        wait_until_active(store).await?;
+        return Ok(CreateOutcome::Exists);
+    }
+    let request = request(settings, store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
+    let output = request.send_with(store.client()).await;
+    let exists = match output {
+        Ok(_) => false,
+        Err(error) => match error.as_service_error() {
+            // Another client was faster, or the response to an earlier attempt was lost.
+            Some(SdkError::ResourceInUseException(_)) => true,
+            _ => return Err(ServiceError::new(OPERATION, &error).into()),
+        },
+    };
+    wait_until_active(store).await?;
+    if exists {
+        return Ok(CreateOutcome::Exists);
+    }
+    let mut not_applied = Vec::new();
+    if let Some(attribute) = &settings.ttl
+        && let Err(error) = enable_ttl(store, attribute).await
+    {
+        let setting = "time to live";
+        not_applied.push(NotApplied { setting, error });
+    }
+    if settings.point_in_time_recovery
+        && let Err(error) = enable_point_in_time_recovery(store).await
+    {
+        let setting = "point-in-time recovery";
+        not_applied.push(NotApplied { setting, error });
+    }
+    Ok(CreateOutcome::Created(not_applied))
+}
+
+/// Waits while the table is being created. A new table can be missing in the first descriptions.
+async fn wait_until_active(store: &Store) -> Result<(), CreateTableError> {
+    let started = Instant::now();
+    loop {
+        let status = store.described().await?.map(|table| status_of(&table));
+        if status.as_ref().is_some_and(|status| *status != TableStatus::Creating) {
+            return Ok(());
+        }
+        if started.elapsed() >= CREATE_TIMEOUT {
+            return Err(CreateTableError::NotActive);
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+async fn enable_ttl(store: &Store, attribute: &str) -> Result<(), ServiceError> {
+    const OPERATION: &str = "UpdateTimeToLive";
+    let request = ttl_request(attribute, store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
+    let output = request.send_with(store.client()).await;
+    output.map(drop).map_err(|error| ServiceError::new(OPERATION, &error))
+}
+
+/// Enables point-in-time recovery. AWS first prepares the backups of a new table, and rejects the request until then.
+async fn enable_point_in_time_recovery(store: &Store) -> Result<(), ServiceError> {
+    const OPERATION: &str = "UpdateContinuousBackups";
+    let started = Instant::now();
+    loop {
+        let request = backups_request(store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
+        let Err(error) = request.send_with(store.client()).await else {
+            return Ok(());
+        };
+        let is_early = matches!(
+            error.as_service_error(),
+            Some(UpdateContinuousBackupsError::ContinuousBackupsUnavailableException(_))
+        );
+        if !is_early || started.elapsed() >= CREATE_TIMEOUT {
+            return Err(ServiceError::new(OPERATION, &error));
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Builds the request that creates the table.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the settings.
+pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInputBuilder, BuildError> {
+    let stream = settings.stream.clone().map(|view| {
+        let stream = StreamSpecification::builder().stream_enabled(true);
+        stream.stream_view_type(view).build()
+    });
+    let encryption = settings
+        .encryption
+        .then(|| SseSpecification::builder().enabled(true).build());
+    let mut request = CreateTableInputBuilder::default()
+        .table_name(table)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_stream_specification(stream.transpose()?)
+        .set_sse_specification(encryption)
+        .set_deletion_protection_enabled(settings.deletion_protection.then_some(true));
+    for ((name, kind), role) in settings.keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let definition = AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(kind.clone());
+        let key = KeySchemaElement::builder().attribute_name(name).key_type(role);
+        request = request
+            .attribute_definitions(definition.build()?)
+            .key_schema(key.build()?);
+    }
+    Ok(request)
+}
+
+/// Builds the request that enables time to live.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the attribute.
+pub fn ttl_request(attribute: &str, table: &str) -> Result<UpdateTimeToLiveInputBuilder, BuildError> {
+    let ttl = TimeToLiveSpecification::builder()
+        .enabled(true)
+        .attribute_name(attribute);
+    let request = UpdateTimeToLiveInputBuilder::default().table_name(table);
+    Ok(request.time_to_live_specification(ttl.build()?))
+}
+
+/// Builds the request that enables point-in-time recovery.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the request.
+pub fn backups_request(table: &str) -> Result<UpdateContinuousBackupsInputBuilder, BuildError> {
+    let recovery = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
+    let request = UpdateContinuousBackupsInputBuilder::default().table_name(table);
+    Ok(request.point_in_time_recovery_specification(recovery.build()?))
+}
+
+/// Reason why a table was not created.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CreateTableError {
+    /// A request failed.
+    #[error("failed to create the table")]
+    Service(#[from] ServiceError),
+    /// The table is still being created.
+    #[error("the table is not active after {} s; run the command again", CREATE_TIMEOUT.as_secs())]
+    NotActive,
+}

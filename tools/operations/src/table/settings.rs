@@ -1,0 +1,213 @@
+//! Settings of a versioned table, and their comparison with those that a table has.
+//!
+//! [`TableSettings::default`] has the settings of `template.yaml`; a test of the local stack compares both. Without the right
+//! keys or stream, versioning does not work: these differences are [errors](TableSettings::check). The others are
+//! [advice](TableSettings::missing).
+
+use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, StreamViewType};
+use thiserror::Error;
+
+use crate::table::state::TableState;
+use shared::domain::names;
+
+/// Settings of a table that is billed by request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSettings {
+    /// Names and types of the key attributes, the partition key first.
+    pub keys: Vec<(String, ScalarAttributeType)>,
+    /// Content of the stream records, `None` for a table that needs no stream.
+    pub stream: Option<StreamViewType>,
+    /// Attribute of time to live.
+    pub ttl: Option<String>,
+    /// `true` if the table cannot be deleted.
+    pub deletion_protection: bool,
+    /// `true` if the table can be restored as of any time of the last days.
+    pub point_in_time_recovery: bool,
+    /// `true` if the AWS managed key encrypts the table, and not a key that DynamoDB owns.
+    pub encryption: bool,
+}
+
+impl Default for TableSettings {
+    /// Returns the settings of `template.yaml`.
+    fn default() -> Self {
+        Self {
+            keys: [names::PK, names::SK]
+                .map(|name| (name.to_owned(), ScalarAttributeType::S))
+                .into(),
+            stream: Some(StreamViewType::NewImage),
+            ttl: Some(names::TTL.to_owned()),
+            deletion_protection: true,
+            point_in_time_recovery: true,
+            encryption: true,
+        }
+    }
+}
+
+impl TableSettings {
+    /// Returns the settings of a history table.
+    #[must_use]
+    pub fn of_history() -> Self {
+        Self {
+            stream: None,
+            ..Self::default()
+        }
+    }
+
+    /// Checks that a table has these keys, and a stream with the same content.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Misfit`] if the keys or the stream differ.
+    pub fn check(&self, table: &TableState) -> Result<(), Misfit> {
+        if table.keys != self.keys {
+            return Err(Misfit::Keys {
+                found: shown(&table.keys),
+                expected: shown(&self.keys),
+            });
+        }
+        match (&table.stream, &self.stream) {
+            (_, None) => Ok(()),
+            (None, Some(_)) => Err(Misfit::NoStream),
+            (Some(stream), Some(expected)) if stream == expected => Ok(()),
+            (Some(stream), Some(expected)) => Err(Misfit::View {
+                found: stream.as_str().to_owned(),
+                expected: expected.as_str().to_owned(),
+            }),
+        }
+    }
+
+    /// Returns a sentence for each other setting that a table does not have, or that cannot be read.
+    pub fn missing(&self, table: &TableState) -> Vec<String> {
+        let mut missing = Vec::new();
+        if table.billing_mode != BillingMode::PayPerRequest {
+            missing.push(format!("the billing mode is {}", table.billing_mode));
+        }
+        if self.deletion_protection && !table.deletion_protection {
+            missing.push("deletion protection is disabled".to_owned());
+        }
+        if self.encryption && !table.encryption {
+            missing.push("encryption with the AWS managed key is disabled".to_owned());
+        }
+        match (&self.ttl, &table.ttl) {
+            (Some(expected), Ok(Some(found))) if found != expected => {
+                missing.push(format!("time to live uses the attribute {found}, not {expected}"));
+            }
+            (Some(_), Ok(None)) => missing.push("time to live is disabled".to_owned()),
+            (Some(_), Err(error)) => missing.push(format!("time to live is not known: {error}")),
+            _ => {}
+        }
+        match &table.point_in_time_recovery {
+            _ if !self.point_in_time_recovery => {}
+            Ok(true) => {}
+            Ok(false) => missing.push("point-in-time recovery is disabled".to_owned()),
+            Err(error) if error.is_unsupported => {
+                missing.push("this endpoint does not support point-in-time recovery".to_owned());
+            }
+            Err(error) => missing.push(format!("point-in-time recovery is not known: {error}")),
+        }
+        missing
+    }
+}
+
+/// Returns keys in the form `PK (S), SK (S)`.
+fn shown(keys: &[(String, ScalarAttributeType)]) -> String {
+    let keys = keys.iter().map(|(name, kind)| format!("{name} ({kind})"));
+    keys.collect::<Vec<_>>().join(", ")
+}
+
+/// Setting of an existing table with which versioning does not work.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Misfit {
+    /// The table has other keys.
+    #[error("its keys are {found}, not {expected}")]
+    Keys {
+        /// Keys of the table.
+        found: String,
+        /// Keys that are needed.
+        expected: String,
+    },
+    /// The table has no stream.
+    #[error("it has no stream")]
+    NoStream,
+    /// The stream has other content.
+    #[error("the view type of its stream is {found}, not {expected}")]
+    View {
+        /// View type of the table.
+        found: String,
+        /// View type that is needed.
+        expected: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::TableStatus;
+
+    use super::*;
+    use shared::dynamodb::client::error::ServiceError;
+
+    fn fitting() -> TableState {
+        let settings = TableSettings::default();
+        TableState {
+            status: TableStatus::Active,
+            keys: settings.keys,
+            billing_mode: BillingMode::PayPerRequest,
+            stream: settings.stream,
+            deletion_protection: true,
+            encryption: true,
+            ttl: Ok(settings.ttl),
+            point_in_time_recovery: Ok(true),
+        }
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let settings = TableSettings::default();
+        assert_eq!(settings.check(&fitting()), Ok(()));
+        assert!(settings.missing(&fitting()).is_empty());
+        let misfit = |edit: fn(&mut TableState)| {
+            let mut table = fitting();
+            edit(&mut table);
+            settings.check(&table).unwrap_err().to_string()
+        };
+        assert_eq!(
+            misfit(|table| table.keys[1].1 = ScalarAttributeType::N),
+            "its keys are PK (S), SK (N), not PK (S), SK (S)"
+        );
+        assert_eq!(
+            misfit(|table| table.keys.truncate(1)),
+            "its keys are PK (S), not PK (S), SK (S)"
+        );
+        assert_eq!(misfit(|table| table.stream = None), "it has no stream");
+        assert_eq!(
+            misfit(|table| table.stream = Some(StreamViewType::KeysOnly)),
+            "the view type of its stream is KEYS_ONLY, not NEW_IMAGE"
+        );
+        let error = |is_unsupported| {
+            let mut error = ServiceError::unprocessed("Describe");
+            error.is_unsupported = is_unsupported;
+            error
+        };
+        let mut table = fitting();
+        table.billing_mode = BillingMode::Provisioned;
+        (table.deletion_protection, table.encryption) = (false, false);
+        (table.ttl, table.point_in_time_recovery) = (Ok(None), Ok(false));
+        let mut expected = vec![
+            "the billing mode is PROVISIONED",
+            "deletion protection is disabled",
+            "encryption with the AWS managed key is disabled",
+            "time to live is disabled",
+            "point-in-time recovery is disabled",
+        ];
+        assert_eq!(settings.missing(&table), expected);
+        (table.ttl, table.point_in_time_recovery) = (Ok(Some("Expires".to_owned())), Err(error(true)));
+        expected.truncate(3);
+        expected.push("time to live uses the attribute Expires, not TTL");
+        expected.push("this endpoint does not support point-in-time recovery");
+        assert_eq!(settings.missing(&table), expected);
+        (table.ttl, table.point_in_time_recovery) = (Err(error(false)), Err(error(false)));
+        let missing = settings.missing(&table);
+        assert!(missing[3].starts_with("time to live is not known: Describe was throttled"));
+        assert!(missing[4].starts_with("point-in-time recovery is not known: Describe was throttled"));
+    }
+}
