@@ -48,3 +48,57 @@ pub fn json_lines(text: &str) -> Vec<Value> {
 pub fn members(object: &Value, names: &[&str]) -> Value {
     names.iter().map(|name| object[*name].clone()).collect()
 }
+
+/// Arguments of a command: a list, or text whose words are separated by spaces. Single quotes group words.
+pub trait Arguments {
+    fn words(&self) -> Vec<String>;
+}
+
+impl Arguments for str {
+    fn words(&self) -> Vec<String> {
+        let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
+        for character in self.chars() {
+            match character {
+                '\'' => {
+                    is_quoted = !is_quoted;
+                    word.get_or_insert_default();
+                }
+                ' ' if !is_quoted => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(character),
+            }
+        }
+        assert!(!is_quoted, "a quote is open in {self}");
+        words.extend(word);
+        words
+    }
+}
+
+impl Arguments for String {
+    fn words(&self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<T: AsRef<str>> Arguments for [T] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<T: AsRef<str>, const N: usize> Arguments for [T; N] {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<T: AsRef<str>> Arguments for Vec<T> {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<A: Arguments + ?Sized> Arguments for &A {
+    fn words(&self) -> Vec<String> {
+        (**self).words()
+    }
+}
