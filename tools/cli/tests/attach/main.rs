@@ -107,7 +107,7 @@ fn each_view_type_has_its_exit_code_and_the_next_step() {
         ),
     ] {
         create(&table, name, "id", view.clone());
-        let run = table.run(&["attach", name]);
+        let run = table.run(&format!("attach {name}"));
         let report = run.json();
         assert_eq!(run.code, code, "{name}: {}", run.stderr);
         assert_eq!(report["Required"].as_array().unwrap().len(), usize::from(code == 4));
@@ -133,7 +133,7 @@ fn each_view_type_has_its_exit_code_and_the_next_step() {
         assert_eq!(run.stderr, if code == 0 { String::new() } else { error });
         assert_eq!(view_of(&table, name), view, "it is not changed");
     }
-    let run = table.run(&["attach", "Missing"]);
+    let run = table.run("attach Missing");
     assert_eq!(
         (run.code, run.stdout.as_str(), run.stderr.as_str()),
         (3, "", "error: there is no table Missing\n")
@@ -146,7 +146,7 @@ fn a_stream_is_enabled_only_if_there_is_none() {
         return;
     };
     create(&table, "Orders", "id", None);
-    let enabled = table.json(&["attach", "Orders", "--enable-stream"], 0);
+    let enabled = table.json("attach Orders --enable-stream", 0);
     assert_eq!(enabled["Stream"]["ViewType"], "NEW_AND_OLD_IMAGES");
     assert_eq!(view_of(&table, "Orders"), Some(StreamViewType::NewAndOldImages));
     let arn = enabled["Stream"]["Arn"].as_str().unwrap();
@@ -158,11 +158,11 @@ fn a_stream_is_enabled_only_if_there_is_none() {
         "{enabled}"
     );
     assert!(enabled["Readers"].as_str().unwrap().contains(arn));
-    let again = table.json(&["attach", "Orders", "--enable-stream"], 0);
+    let again = table.json("attach Orders --enable-stream", 0);
     assert!(contains(&again["Notes"], "which was not changed"));
     assert_eq!(again["Stream"]["Arn"], arn);
     create(&table, "Keys", "id", Some(StreamViewType::KeysOnly));
-    let run = table.run(&["attach", "Keys", "--enable-stream"]);
+    let run = table.run("attach Keys --enable-stream");
     assert_eq!((run.code, view_of(&table, "Keys")), (4, Some(StreamViewType::KeysOnly)));
 }
 
@@ -234,16 +234,7 @@ fn the_text_can_be_copied() {
         return;
     };
     create(&table, "Orders", "my id", Some(StreamViewType::NewImage));
-    let run = table.run(&[
-        "attach",
-        "Orders",
-        "--ignore",
-        "last seen",
-        "--updates-per-second",
-        "1",
-        "--output",
-        "table",
-    ]);
+    let run = table.run("attach Orders --ignore 'last seen' --updates-per-second 1 --output table");
     assert_eq!(run.code, 0);
     let line = |start: &str| {
         run.stdout
@@ -282,26 +273,20 @@ fn wrong_arguments_are_usage_errors() {
     };
     create(&table, "Orders", "id", Some(StreamViewType::NewImage));
     for (arguments, message) in [
-        (&["Orders", "--sample", "7"][..], "--check"),
-        (&["Orders", "--lag", "7"], "--check"),
-        (&["Orders", "--check", "--sample", "0"], "1..=1000"),
-        (&["Orders", "--check", "--enable-stream"], "cannot be used with"),
+        ("Orders --sample 7", "--check"),
+        ("Orders --lag 7", "--check"),
+        ("Orders --check --sample 0", "1..=1000"),
+        ("Orders --check --enable-stream", "cannot be used with"),
+        ("Orders --ignore id", "IgnoreAttributes has the key attribute id"),
+        ("Orders --filter {", "--filter: "),
         (
-            &["Orders", "--ignore", "id"],
-            "IgnoreAttributes has the key attribute id",
-        ),
-        (&["Orders", "--filter", "{"], "--filter: "),
-        (
-            &["Orders", "--filter", r#"{"a": []}"#],
+            r#"Orders --filter '{"a": []}'"#,
             "the attachment: Filter is invalid: the rules of a",
         ),
-        (
-            &["Orders", "--history-table", "Orders"],
-            "HistoryTable is the table itself",
-        ),
-        (&["Orders", "--updates-per-second", "NaN"], "updates-per-second"),
+        ("Orders --history-table Orders", "HistoryTable is the table itself"),
+        ("Orders --updates-per-second NaN", "updates-per-second"),
     ] {
-        let run = table.run(&[&["attach"], arguments].concat());
+        let run = table.run(&format!("attach {arguments}"));
         assert_eq!(
             (run.code, run.stdout.as_str()),
             (2, ""),

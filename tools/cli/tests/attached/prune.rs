@@ -16,24 +16,24 @@ fn old_versions_are_pruned_and_pinned_ones_are_kept() {
         orders.put(1, &state(text));
     }
     orders.deliver_all();
-    let pinned = orders.json(&["pin", &key, "2"], 0);
+    let pinned = orders.json(&format!("pin {key} 2"), 0);
     assert_eq!(pinned["Pinned"], true);
-    assert_eq!(orders.run(&["pin", &key, "9"]).code, 3);
-    let dry = orders.json(&["prune", &key, "--keep", "1", "--dry-run"], 0);
+    assert_eq!(orders.run(&format!("pin {key} 9")).code, 3);
+    let dry = orders.json(&format!("prune {key} --keep 1 --dry-run"), 0);
     assert_eq!(members(&dry, &["Floor", "Marked", "Left"]), json!([4, 2, 1]));
-    let pruned = orders.json(&["prune", &key, "--keep", "1", "--grace", "1d"], 0);
+    let pruned = orders.json(&format!("prune {key} --keep 1 --grace 1d"), 0);
     assert_eq!(members(&pruned, &["Floor", "Marked", "Left"]), json!([4, 2, 1]));
     assert_eq!(orders.versions(1), ["v1 a TTL", "v2 b Pinned", "v3 c TTL", "v4 d"]);
     assert_eq!(orders.item(1), state("d"));
-    let audit = orders.json(&["audit", &key, "--lag", "0"], 0);
+    let audit = orders.json(&format!("audit {key} --lag 0"), 0);
     assert_eq!(audit["Findings"], json!({}));
     // The next change continues the numbers.
     orders.put(1, &state("e"));
     orders.deliver_all();
     assert_eq!(orders.versions(1).last().unwrap(), "v5 e");
-    let unpinned = orders.json(&["pin", &key, "2", "--unpin"], 0);
+    let unpinned = orders.json(&format!("pin {key} 2 --unpin"), 0);
     assert_eq!(unpinned["Pinned"], false);
-    let audit = orders.lines(&["audit", &key, "--lag", "0"], 4);
+    let audit = orders.lines(&format!("audit {key} --lag 0"), 4);
     assert_eq!(audit[0]["Finding"], "Unpruned");
 }
 
@@ -53,7 +53,7 @@ fn the_newest_version_that_is_not_late_is_never_pruned() {
     assert_eq!(orders.versions(1), all);
     let one = orders.json(&["prune", &Orders::key(1), "--keep", "1"], 0);
     assert_eq!(members(&one, &["Floor", "Marked"]), json!([3, 2]));
-    let table = orders.json(&["prune", "--all", "--older-than", "0s"], 0);
+    let table = orders.json("prune --all --older-than 0s", 0);
     assert_eq!(
         members(&table, &["Entities", "Pruned", "Marked", "Left", "Failed"]),
         json!([2, 1, 2, 2, 0])
@@ -66,6 +66,6 @@ fn the_newest_version_that_is_not_late_is_never_pruned() {
         assert_eq!(marked, [false, true, true, false, false, false], "floor, then versions");
     }
     // The item is still compared with its newest state.
-    let audit = orders.lines(&["audit", "--all", "--lag", "0"], 0);
+    let audit = orders.lines("audit --all --lag 0", 0);
     assert_eq!(audit.last().unwrap()["Findings"], json!({"Late": 2, "Missed": 2}));
 }

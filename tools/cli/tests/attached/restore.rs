@@ -25,20 +25,20 @@ fn an_old_state_is_put_back_with_a_greater_version_attribute() {
     );
     orders.deliver_all();
     let key = Orders::key(1);
-    let refused = orders.run(&["restore", &key, "1"]);
+    let refused = orders.run(&format!("restore {key} 1"));
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("--overwrite-item"), "{}", refused.stderr);
-    let reason = orders.run(&["restore", &key, "1", "--overwrite-item", "--reason", "wrong"]);
+    let reason = orders.run(&format!("restore {key} 1 --overwrite-item --reason wrong"));
     assert_eq!(reason.code, 2, "{}", reason.stderr);
 
     let before = orders.item(1);
-    let planned = orders.json(&["restore", &key, "1", "--dry-run"], 0);
+    let planned = orders.json(&format!("restore {key} 1 --dry-run"), 0);
     assert_eq!(
         members(&planned, &["DryRun", "Outcome", "Set", "Removed", "CountedUp"]),
         json!([true, "Restored", {"note": "x", "state": "a"}, ["extra"], {"rev": 2}])
     );
     assert_eq!(orders.item(1), before);
-    let restored = orders.json(&["restore", &key, "1", "--overwrite-item"], 0);
+    let restored = orders.json(&format!("restore {key} 1 --overwrite-item"), 0);
     assert_eq!(restored, json!({"ID": key, "Version": 1, "Outcome": "Restored"}));
     assert_eq!(
         orders.item(1),
@@ -47,9 +47,9 @@ fn an_old_state_is_put_back_with_a_greater_version_attribute() {
     // The change comes back through the stream.
     orders.deliver_all();
     assert_eq!(orders.versions(1), ["v1 a", "v2 b", "v3 a"]);
-    let again = orders.json(&["restore", &key, "1", "--overwrite-item"], 0);
+    let again = orders.json(&format!("restore {key} 1 --overwrite-item"), 0);
     assert_eq!(again["Outcome"], "Unchanged");
-    assert_eq!(orders.run(&["restore", &key, "9", "--overwrite-item"]).code, 3);
+    assert_eq!(orders.run(&format!("restore {key} 9 --overwrite-item")).code, 3);
 }
 
 #[test]
@@ -60,15 +60,15 @@ fn tombstones_are_restored_in_both_directions() {
     orders.put(1, &with_rev("b", 7, &json!({})));
     orders.delete(1);
     orders.deliver_all();
-    let restored = orders.json(&["restore", &key, "1", "--overwrite-item"], 0);
+    let restored = orders.json(&format!("restore {key} 1 --overwrite-item"), 0);
     assert_eq!(restored["Outcome"], "Restored");
     // One above that of the last state, so that no client with an older one can write.
     assert_eq!(orders.item(1), with_rev("a", 8, &json!({"seen": {"N": "1"}})));
     orders.deliver_all();
-    let deleted = orders.run(&["restore", &key, "3"]);
+    let deleted = orders.run(&format!("restore {key} 3"));
     assert_eq!(deleted.code, 2);
     assert_ne!(orders.item(1), Value::Null);
-    let deleted = orders.json(&["restore", &key, "3", "--overwrite-item"], 0);
+    let deleted = orders.json(&format!("restore {key} 3 --overwrite-item"), 0);
     assert_eq!(deleted["Outcome"], "Deleted");
     assert_eq!(orders.item(1), Value::Null);
     orders.deliver_all();
@@ -86,11 +86,11 @@ fn an_item_that_history_does_not_have_is_not_overwritten() {
     orders.put(1, &state("b"));
     orders.deliver_all();
     orders.put(1, &state("c"));
-    let conflict = orders.run(&["restore", &key, "1", "--overwrite-item"]);
+    let conflict = orders.run(&format!("restore {key} 1 --overwrite-item"));
     assert_eq!(conflict.code, 4, "{}", conflict.stderr);
     assert_eq!(orders.item(1), state("c"));
     orders.delete(1);
-    assert_eq!(orders.run(&["restore", &key, "1", "--overwrite-item"]).code, 4);
+    assert_eq!(orders.run(&format!("restore {key} 1 --overwrite-item")).code, 4);
     assert_eq!(orders.item(1), Value::Null);
 }
 

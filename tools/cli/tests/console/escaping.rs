@@ -183,8 +183,8 @@ fn no_text_becomes_markup() {
     for text in HOSTILE {
         put(&table, text, text);
     }
-    for arguments in [&[][..], &["--allow-write"]] {
-        let arguments = [&["--lag", "0"], arguments].concat();
+    for arguments in ["", "--allow-write"] {
+        let arguments = format!("--lag 0 {arguments}");
         let console = Console::with(&table, &arguments);
         for text in HOSTILE {
             for path in paths(text) {

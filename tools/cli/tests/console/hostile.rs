@@ -170,7 +170,7 @@ fn unusual_hosts_and_cookies_are_checked() {
 fn a_flood_of_forms_is_rejected() {
     let table = new_table();
     table.write_versions("E", 1);
-    let console = Console::with(&table, &["--allow-write"]);
+    let console = Console::with(&table, "--allow-write");
     let many = (0..9000).map(|n| format!("p{n}=x&")).collect::<Vec<_>>().concat();
     let large = "x".repeat(65_000);
     thread::scope(|scope| {

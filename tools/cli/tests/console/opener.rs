@@ -155,7 +155,7 @@ fn the_token_of_the_environment_is_not_in_the_process_list() {
         "{arguments:?}"
     );
     assert!(!process_list().iter().any(|arguments| arguments.contains(SECRET)));
-    let help = table.run(&["console", "--help"]).stdout.replace('\n', " ");
+    let help = table.run("console --help").stdout.replace('\n', " ");
     let help: Vec<_> = help.split_whitespace().collect();
     let help = help.join(" ");
     assert!(

@@ -13,27 +13,15 @@ fn table() -> Table {
 fn filled(table: Table) -> Table {
     for n in 1..=3 {
         let change = format!("N={n}");
-        table.json(
-            &[
-                "put",
-                "--mode",
-                "inline",
-                "E",
-                "--set",
-                &change,
-                "--time",
-                &format!("2020-01-0{n}"),
-            ],
-            0,
-        );
+        table.json(&format!("put --mode inline E --set {change} --time 2020-01-0{n}"), 0);
     }
-    table.json(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
-    table.json(&["delete", "--mode", "inline", "D"], 0);
+    table.json("put --mode inline D --set State=OK", 0);
+    table.json("delete --mode inline D", 0);
     table
 }
 
-fn console(table: &Table, arguments: &[&str]) -> Console {
-    Console::with(table, &[&["--lag", "0"], arguments].concat())
+fn console(table: &Table, arguments: &str) -> Console {
+    Console::with(table, &format!("--lag 0 {arguments}"))
 }
 
 /// Each page, with a pointer into its JSON form.
@@ -54,7 +42,7 @@ const PAGES: [(&str, &str); 11] = [
 #[test]
 fn each_page_has_a_json_form() {
     let table = table();
-    for arguments in [&[][..], &["--allow-write"]] {
+    for arguments in ["", "--allow-write"] {
         let console = console(&table, arguments);
         for (path, pointer) in PAGES {
             let json = console.json(path);
@@ -87,7 +75,7 @@ fn items_beside_the_versions_are_on_no_page() {
     }
     // The keys of all versions are one range, which contains the other items.
     let table = filled(Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 10));
-    let console = console(&table, &[]);
+    let console = console(&table, "");
     // The other pages show statistics that depend on the clock.
     let pages = [
         "/",
@@ -122,7 +110,7 @@ fn items_beside_the_versions_are_on_no_page() {
 #[test]
 fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
     let table = table();
-    let console = console(&table, &["--allow-write"]);
+    let console = console(&table, "--allow-write");
     let is_listed = || console.json("/")["Entities"].to_string().contains("\"D\"");
     let page = || console.get("/entity?id=D").body;
     assert!(is_listed() && page().contains("Undelete"));
@@ -136,7 +124,7 @@ fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
 #[test]
 fn invalid_requests_are_rejected() {
     let table = table();
-    let console = console(&table, &["--allow-write"]);
+    let console = console(&table, "--allow-write");
     let long = format!("/entity?id={}", "k".repeat(2049));
     for (path, status) in [
         ("/none", 404),
@@ -215,8 +203,8 @@ fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -
 fn a_read_only_console_changes_nothing() {
     let table = table();
     table.delete("E", "v2");
-    let writing = console(&table, &["--allow-write"]);
-    let reading = console(&table, &[]);
+    let writing = console(&table, "--allow-write");
+    let reading = console(&table, "");
     let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
     let before = table.items();
     for path in ["/restore?id=E&version=1", "/undelete?id=D"] {
@@ -247,7 +235,7 @@ fn a_read_only_console_changes_nothing() {
 #[test]
 fn a_form_that_is_sent_twice_is_executed_once() {
     let table = table();
-    let console = console(&table, &["--allow-write", "--mode", "inline"]);
+    let console = console(&table, "--allow-write --mode inline");
     for (path, version, before) in [
         (
             "/restore?id=E&version=1",
@@ -293,7 +281,7 @@ fn a_form_that_is_sent_twice_is_executed_once() {
 #[test]
 fn programs_submit_the_form_of_a_page() {
     let table = table();
-    let console = console(&table, &["--allow-write", "--mode", "inline"]);
+    let console = console(&table, "--allow-write --mode inline");
     let (action, fields) = fields(&console, "/restore?id=E&version=2");
     let fields: Vec<_> = fields
         .iter()

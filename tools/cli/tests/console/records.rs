@@ -24,7 +24,7 @@ fn table() -> Table {
 }
 
 fn writing(table: &Table) -> Console {
-    Console::with(table, &["--allow-write", "--mode", "inline"])
+    Console::with(table, "--allow-write --mode inline")
 }
 
 /// Sends the form of a page, with more fields.

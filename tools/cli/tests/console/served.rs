@@ -28,24 +28,24 @@ pub(crate) struct Console {
 impl Console {
     /// Starts a read-only console.
     pub(crate) fn of(table: &Table) -> Self {
-        Self::with(table, &[])
+        Self::with(table, "")
     }
 
-    pub(crate) fn with(table: &Table, arguments: &[&str]) -> Self {
-        Self::start(table, &[], &[&["--no-open"], arguments].concat())
+    pub(crate) fn with(table: &Table, arguments: &str) -> Self {
+        Self::start(table, &[], &format!("--no-open {arguments}"))
     }
 
-    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        Self::start(table, environment, &[&["--no-open"], arguments].concat())
+    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)], arguments: &str) -> Self {
+        Self::start(table, environment, &format!("--no-open {arguments}"))
     }
 
     /// Starts a read-only console that opens the web browser.
     pub(crate) fn opening(table: &Table, environment: &[(&str, &str)]) -> Self {
-        Self::start(table, environment, &[])
+        Self::start(table, environment, "")
     }
 
-    fn start(table: &Table, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let arguments = [&["console", "--port", "0"], arguments].concat();
+    fn start(table: &Table, environment: &[(&str, &str)], arguments: &str) -> Self {
+        let arguments = format!("console --port 0 {arguments}");
         let mut child = table.start_with(environment, &arguments);
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

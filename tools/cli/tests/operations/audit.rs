@@ -71,19 +71,10 @@ fn every_fault_is_found_and_nothing_else() {
     let mut expected = wrong(&table);
     expected.sort_by_key(Value::to_string);
     for arguments in [
-        &["audit", "--all", "--lag", "0"][..],
-        &["audit", "--all", "--lag", "1"],
-        &["audit", "--all", "--lag", "0", "--segments", "1"],
-        &[
-            "audit",
-            "--all",
-            "--lag",
-            "0",
-            "--segments",
-            "13",
-            "--max-read-units",
-            "10000",
-        ],
+        "audit --all --lag 0",
+        "audit --all --lag 1",
+        "audit --all --lag 0 --segments 1",
+        "audit --all --lag 0 --segments 13 --max-read-units 10000",
     ] {
         let ran = table.run(arguments);
         assert_eq!(ran.code, 4, "{ran:?}");
@@ -95,13 +86,11 @@ fn every_fault_is_found_and_nothing_else() {
         assert_eq!(summary["Findings"], kinds);
         assert!(summary["ReadUnits"].as_f64().unwrap() > 1.0, "{summary}");
     }
-    let ids = [
-        "audit", "Well", "Gap", "Tail", "Differs", "Orphan", "Back", "Hand", "--lag", "0",
-    ];
+    let ids = "audit Well Gap Tail Differs Orphan Back Hand --lag 0";
     let ran = table.run(&ids);
     assert_eq!(ran.code, 4);
     assert_eq!(split(ran).0, expected);
-    let shown = table.run(&["audit", "Gap", "--lag", "0", "--output", "table"]).stdout;
+    let shown = table.run("audit Gap --lag 0 --output table").stdout;
     assert!(shown.contains(" From 3, To 4 "), "{shown}");
 }
 
@@ -114,7 +103,7 @@ fn a_table_without_faults() {
                 table.write(json!({"ID": id, "State": state}));
             }
         }
-        let ran = table.run(&["audit", "--all"]);
+        let ran = table.run("audit --all");
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
         let (findings, summary) = split(ran);
         assert_eq!(findings, Vec::<Value>::new());
@@ -122,7 +111,7 @@ fn a_table_without_faults() {
             (&summary["Entities"], &summary["Versions"], &summary["Findings"]),
             (&json!(2), &json!(202), &json!({}))
         );
-        let ran = table.run(&["audit", "A", "Nobody"]);
+        let ran = table.run("audit A Nobody");
         assert_eq!((ran.code, split(ran).1["Versions"].clone()), (3, json!(101)));
     }
 }
@@ -131,12 +120,12 @@ fn a_table_without_faults() {
 fn invalid_arguments() {
     let table = new_table();
     for arguments in [
-        &["audit"][..],
-        &["audit", "--all", "E"],
-        &["audit", "E", "--state", "x"],
-        &["audit", "--all", "--max-read-units", "0"],
-        &["audit", "--all", "--segments", "0"],
-        &["audit", ""],
+        "audit",
+        "audit --all E",
+        "audit E --state x",
+        "audit --all --max-read-units 0",
+        "audit --all --segments 0",
+        "audit ''",
     ] {
         assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
     }
@@ -156,7 +145,7 @@ fn invalid_arguments() {
         ),
     ] {
         std::fs::write(path, state).unwrap();
-        let ran = table.run(&["audit", "--all", "--state", path]);
+        let ran = table.run(&format!("audit --all --state {path}"));
         assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
         // It belongs to another audit.
         assert_eq!(std::fs::read_to_string(path).unwrap(), state);
@@ -177,8 +166,7 @@ fn a_version_that_arrives_within_the_lag_is_no_gap() {
     // The state file shows that the audit has read the entities. Then the versions arrive.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
-    let arguments = ["audit", "--all", "--lag", "3", "--segments", "1", "--state"];
-    let child = table.start(&[&arguments[..], &[path.to_str().unwrap()]].concat());
+    let child = table.start(&format!("audit --all --lag 3 --segments 1 --state {}", path.display()));
     wait_for(&path, |state| state.contains("\"Late\"") && state.contains("\"Never\""));
     table.put_version("Late");
     table.put(json!({"PK": {"S": "Late"}, "SK": {"S": "v2"}, "State": {"N": "2"}}));
@@ -258,7 +246,7 @@ fn an_audit_during_writes_finds_no_fault() {
         })
         .collect();
     for _ in 0..4 {
-        let ran = table.run(&["audit", "--all", "--lag", "1", "--max-read-units", "400"]);
+        let ran = table.run("audit --all --lag 1 --max-read-units 400");
         assert_eq!(ran.code, 0, "{ran:?}");
     }
     done.store(true, Ordering::Relaxed);
@@ -289,8 +277,8 @@ fn a_killed_audit_resumes() {
     let path = folder.path().join("state.json");
     let file = path.to_str().unwrap();
     for lag in ["0", "1"] {
-        let arguments = ["audit", "--all", "--lag", lag, "--segments", "2", "--state", file];
-        let slowly = [&arguments[..], &["--max-read-units", "15"]].concat();
+        let arguments = format!("audit --all --lag {lag} --segments 2 --state {file}");
+        let slowly = format!("{arguments} --max-read-units 15");
         let (mut found, mut kills) = (BTreeSet::new(), 0);
         // Each run is killed at its first output, and makes progress.
         let summary = loop {

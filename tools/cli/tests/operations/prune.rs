@@ -9,7 +9,7 @@ use shared::{
 };
 
 use testkit::{
-    command::{Run, members},
+    command::{Arguments, Run, members},
     table::Table,
 };
 
@@ -56,8 +56,9 @@ fn numbers(lines: &[Value]) -> Vec<u64> {
     lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
 }
 
-pub(crate) fn line(table: &Table, arguments: &[&str]) -> Value {
-    let ran = table.run(arguments);
+pub(crate) fn line(table: &Table, arguments: impl Arguments) -> Value {
+    let arguments = arguments.words();
+    let ran = table.run(&arguments);
     assert_eq!((ran.code, ran.lines.len()), (0, 1), "{arguments:?} {ran:?}");
     ran.lines[0].clone()
 }
@@ -69,36 +70,36 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
         days(&table, 12);
         let key = |number: u64| format!("v{number:0width$}", width = usize::from(digits));
         assert_eq!(
-            line(&table, &["pin", "E", "3"]),
+            line(&table, "pin E 3"),
             json!({"ID": "E", "Version": 3, "Pinned": true})
         );
-        let planned = line(&table, &["prune", "E", "--keep", "4", "--dry-run"]);
+        let planned = line(&table, "prune E --keep 4 --dry-run");
         assert_eq!((&planned["Floor"], &planned["Marked"]), (&json!(9), &json!(7)));
-        assert_eq!(numbers(&table.run(&["history", "E"]).lines).len(), 12);
+        assert_eq!(numbers(&table.run("history E").lines).len(), 12);
         assert!(!table.items_of("E").contains_key("floor"));
 
-        let pruned = line(&table, &["prune", "E", "--keep", "4"]);
+        let pruned = line(&table, "prune E --keep 4");
         assert_eq!(
             (&pruned["Floor"], &pruned["Marked"], &pruned["Left"]),
             (&json!(9), &json!(7), &json!(1))
         );
-        let ran = table.run(&["history", "E"]);
+        let ran = table.run("history E");
         assert_eq!((numbers(&ran.lines), ran.stderr.as_str()), (vec![12, 11, 10, 9, 3], ""));
-        let ran = table.run(&["get", "E", "--version", "8"]);
+        let ran = table.run("get E --version 8");
         assert_eq!(
             (ran.code, ran.stderr.as_str()),
             (3, "error: version 8 of E was pruned: its history begins at version 9\n")
         );
-        let three = line(&table, &["get", "E", "--version", "3"]);
+        let three = line(&table, "get E --version 3");
         let members: Vec<_> = three["Attributes"].as_object().unwrap().keys().collect();
         assert_eq!(members, ["State", "Timestamp"]);
         assert_eq!(
             line(&table, &["lag", "E"]),
             json!({"ID": "E", "Latest": 12, "Through": 12})
         );
-        let ran = table.run(&["audit", "E", "--all", "--lag", "0"]);
+        let ran = table.run("audit E --all --lag 0");
         assert_eq!(ran.code, 2);
-        let ran = table.run(&["audit", "--all", "--lag", "0"]);
+        let ran = table.run("audit --all --lag 0");
         assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
         // Versions that DynamoDB deletes later are no gap, but missing versions above the floor are.
         for number in [1, 2, 4, 5, 6, 7, 8] {
@@ -107,18 +108,18 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
             assert_eq!(ttl.as_str().unwrap(), pruned["Expires"].to_string(), "{number}");
             table.delete("E", &key(number));
         }
-        assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+        assert_eq!(table.run("audit --all --lag 0").code, 0);
         table.delete("E", &key(10));
-        let ran = table.run(&["audit", "E", "--lag", "0"]);
+        let ran = table.run("audit E --lag 0");
         assert_eq!(ran.code, 4);
         assert_eq!(ran.lines[0], json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10}));
-        let ran = table.run(&["history", "E"]);
+        let ran = table.run("history E");
         assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
         // v0 and the pinned version are kept.
         let items = table.items_of("E");
         assert!(items["v0"].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
         // A second run has nothing to do.
-        let again = line(&table, &["prune", "E", "--keep", "100"]);
+        let again = line(&table, "prune E --keep 100");
         assert_eq!((&again["Floor"], &again["Marked"]), (&json!(9), &json!(0)));
     }
 }
@@ -128,7 +129,7 @@ fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let table = new_table();
     recorded(&table, "E", &(0..12).rev().map(Some).collect::<Vec<_>>());
     // When the last five days began, the version of the day before was the latest.
-    let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
+    let pruned = line(&table, "prune E --older-than 5d");
     assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
     let ago = |hours: i64| {
         let now = i64::try_from(shared::clock::since_epoch().as_secs()).unwrap();
@@ -145,17 +146,17 @@ fn pruning_by_age_keeps_the_version_of_every_time_since() {
         )
     );
     for (arguments, said) in [
-        (&["prune", "E"][..], "error: "),
-        (&["prune", "E", "--keep", "0"], "error: "),
-        (&["prune", "E", "--keep", "1", "--older-than", "1d"], "error: "),
-        (&["prune", "E", "--older-than", "1 month"], "error: "),
-        (&["prune", "E", "--older-than", "-1d"], "error: "),
+        ("prune E", "error: "),
+        ("prune E --keep 0", "error: "),
+        ("prune E --keep 1 --older-than 1d", "error: "),
+        ("prune E --older-than '1 month'", "error: "),
+        ("prune E --older-than -1d", "error: "),
     ] {
         let ran = table.run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}");
         assert!(ran.stderr.starts_with(said));
     }
-    assert_eq!(table.run(&["prune", "F", "--keep", "1"]).code, 3);
+    assert_eq!(table.run("prune F --keep 1").code, 3);
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
         item["Timestamp"] = json!({"N": "1604261040000"});
         table.put(item);
     }
-    let pruned = line(&table, &["prune", "Fresh", "--older-than", "90d"]);
+    let pruned = line(&table, "prune Fresh --older-than 90d");
     assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 0]));
     assert_eq!(marked(&table, "Fresh"), [0; 0]);
     // Recorded long ago, without a time of the client.
@@ -179,7 +180,7 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
         item.as_object_mut().unwrap().remove("Timestamp");
         table.put(item);
     }
-    let pruned = line(&table, &["prune", "Old", "--older-than", "90d"]);
+    let pruned = line(&table, "prune Old --older-than 90d");
     assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
     assert_eq!(marked(&table, "Old"), [1, 2]);
 }
@@ -188,12 +189,12 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
 fn versions_of_an_unknown_time_are_kept_and_counted() {
     let table = new_table();
     recorded(&table, "Undated", &[None; 3]);
-    let pruned = line(&table, &["prune", "Undated", "--older-than", "0s"]);
+    let pruned = line(&table, "prune Undated --older-than 0s");
     assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 3]));
     recorded(&table, "Mixed", &[None, None, Some(100), None, Some(0)]);
-    let pruned = line(&table, &["prune", "Mixed", "--older-than", "90d"]);
+    let pruned = line(&table, "prune Mixed --older-than 90d");
     assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 1]));
-    let pruned = line(&table, &["prune", "Undated", "--keep", "1"]);
+    let pruned = line(&table, "prune Undated --keep 1");
     assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
 }
 
@@ -211,7 +212,7 @@ fn several(table: &Table) {
     recorded(table, "Fresh", &[Some(3), Some(2), Some(1)]);
     recorded(table, "Undated", &[None, None]);
     recorded(table, "Pinned", &[Some(300), Some(200), Some(100)]);
-    line(table, &["pin", "Pinned", "1"]);
+    line(table, "pin Pinned 1");
     recorded(table, "Gap", &[Some(300), Some(250), Some(200), Some(150)]);
     table.delete("Gap", "v3");
     // Neither has a latest item.
@@ -226,7 +227,7 @@ fn a_whole_table_is_pruned() {
     several(&table);
     let before = table.items();
     for segments in ["1", "4", "13"] {
-        let ran = table.run(&["prune", "--all", "--keep", "1", "--dry-run", "--segments", segments]);
+        let ran = table.run(&format!("prune --all --keep 1 --dry-run --segments {segments}"));
         assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
         assert_eq!(members(summary(&ran), &COUNTS), json!([6, 5, 9, 1, 0, 1, 0]));
         assert_eq!(summary(&ran)["DryRun"], true);
@@ -235,7 +236,7 @@ fn a_whole_table_is_pruned() {
             (true, &json!(0.0))
         );
     }
-    let arguments = ["prune", "--all", "--older-than", "90d", "--max-read-units", "10000"];
+    let arguments = "prune --all --older-than 90d --max-read-units 10000";
     let ran = table.run(&arguments);
     assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
     assert_eq!(members(summary(&ran), &COUNTS), json!([6, 3, 5, 1, 2, 1, 0]));
@@ -260,7 +261,7 @@ fn a_whole_table_is_pruned() {
         members(summary(&ran), &["Pruned", "Marked", "Left", "Stopped"]),
         json!([0, 0, 6, 1])
     );
-    let ran = table.run(&["prune", "--all", "--older-than", "90d", "--over-gaps", "--grace", "1h"]);
+    let ran = table.run("prune --all --older-than 90d --over-gaps --grace 1h");
     assert_eq!(
         members(summary(&ran), &["Pruned", "Marked", "Stopped"]),
         json!([1, 0, 0])
@@ -312,22 +313,22 @@ fn one_entity_that_fails_does_not_stop_the_others() {
 fn invalid_arguments_of_a_whole_table() {
     let table = new_table();
     for arguments in [
-        &["prune", "--all"][..],
-        &["prune", "E", "--all", "--keep", "1"],
-        &["prune", "--all", "--keep", "1", "--older-than", "1d"],
-        &["prune", "--all", "--keep", "1", "--segments", "0"],
-        &["prune", "E", "--keep", "1", "--segments", "2"],
-        &["prune", "E", "--keep", "1", "--state", "x"],
-        &["prune", "--keep", "1"],
+        "prune --all",
+        "prune E --all --keep 1",
+        "prune --all --keep 1 --older-than 1d",
+        "prune --all --keep 1 --segments 0",
+        "prune E --keep 1 --segments 2",
+        "prune E --keep 1 --state x",
+        "prune --keep 1",
     ] {
         assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
     }
-    let ran = table.run(&["prune", "--all", "--keep", "1"]);
+    let ran = table.run("prune --all --keep 1");
     assert_eq!(members(summary(&ran), &COUNTS), json!([0, 0, 0, 0, 0, 0, 0]));
 }
 
 /// Runs the command and kills it as soon as the state file changes.
-pub(crate) fn run_until_saved(table: &Table, arguments: &[&str], path: &Path) -> Option<Run> {
+pub(crate) fn run_until_saved(table: &Table, arguments: &str, path: &Path) -> Option<Run> {
     let before = std::fs::read_to_string(path).ok();
     let mut child = table.start(arguments);
     loop {
@@ -357,17 +358,8 @@ fn a_killed_run_of_a_whole_table_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let file = path.to_str().unwrap();
-    let run = [
-        "prune",
-        "--all",
-        "--older-than",
-        "90d",
-        "--segments",
-        "2",
-        "--state",
-        file,
-    ];
-    let slowly = [&run[..], &["--max-read-units", "15"]].concat();
+    let run = format!("prune --all --older-than 90d --segments 2 --state {file}");
+    let slowly = format!("{run} --max-read-units 15");
     let mut kills = 0;
     let last = loop {
         if let Some(ended) = run_until_saved(&table, &slowly, &path) {
@@ -377,32 +369,14 @@ fn a_killed_run_of_a_whole_table_resumes() {
             // The state belongs to this run only.
             let state = std::fs::read_to_string(&path).unwrap();
             for other in [
-                &["prune", "--all", "--older-than", "91d", "--state", file][..],
-                &["prune", "--all", "--keep", "1", "--state", file],
-                &[
-                    "prune",
-                    "--all",
-                    "--older-than",
-                    "90d",
-                    "--grace",
-                    "1d",
-                    "--state",
-                    file,
-                ],
-                &["prune", "--all", "--older-than", "90d", "--over-gaps", "--state", file],
-                &["prune", "--all", "--older-than", "90d", "--dry-run", "--state", file],
-                &[
-                    "prune",
-                    "--all",
-                    "--older-than",
-                    "90d",
-                    "--segments",
-                    "3",
-                    "--state",
-                    file,
-                ],
-                &["audit", "--all", "--state", file],
-                &["backfill", "--yes", "--state", file],
+                &format!("prune --all --older-than 91d --state {file}"),
+                &format!("prune --all --keep 1 --state {file}"),
+                &format!("prune --all --older-than 90d --grace 1d --state {file}"),
+                &format!("prune --all --older-than 90d --over-gaps --state {file}"),
+                &format!("prune --all --older-than 90d --dry-run --state {file}"),
+                &format!("prune --all --older-than 90d --segments 3 --state {file}"),
+                &format!("audit --all --state {file}"),
+                &format!("backfill --yes --state {file}"),
             ] {
                 let ran = table.run(other);
                 assert_eq!(ran.code, 2, "{other:?} {ran:?}");
@@ -453,47 +427,47 @@ fn a_gap_stops_pruning_without_over_gaps() {
     let table = new_table();
     days(&table, 6);
     table.delete("E", "v3");
-    let ran = table.run(&["prune", "E", "--keep", "1"]);
+    let ran = table.run("prune E --keep 1");
     assert_eq!(
         (&ran.lines[0]["Floor"], &ran.lines[0]["Marked"]),
         (&json!(3), &json!(2))
     );
     assert!(ran.stderr.starts_with("note: version 3 is missing"), "{}", ran.stderr);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 4);
-    let pruned = line(&table, &["prune", "E", "--keep", "1", "--over-gaps"]);
+    assert_eq!(table.run("audit E --lag 0").code, 4);
+    let pruned = line(&table, "prune E --keep 1 --over-gaps");
     assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(6), &json!(2)));
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    assert_eq!(table.run("audit E --lag 0").code, 0);
     // The latest version is never pruned.
-    assert_eq!(line(&table, &["get", "E", "--version", "6"])["Version"], 6);
+    assert_eq!(line(&table, "get E --version 6")["Version"], 6);
 }
 
 #[test]
 fn within_the_grace_period_a_marked_version_can_be_read_and_pinned() {
     let table = new_table();
     days(&table, 4);
-    line(&table, &["prune", "E", "--keep", "1", "--grace", "1h"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
-    assert_eq!(line(&table, &["pin", "E", "2"])["Pinned"], true);
+    line(&table, "prune E --keep 1 --grace 1h");
+    assert_eq!(numbers(&table.run("history E").lines), [4, 3, 2, 1]);
+    assert_eq!(line(&table, "pin E 2")["Pinned"], true);
     assert!(table.items_of("E")["v2"].get("TTL").is_none());
     // A prune without grace period keeps existing marks.
-    line(&table, &["prune", "E", "--keep", "1"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
-    let ran = table.run(&["pin", "E", "2", "--unpin"]);
+    line(&table, "prune E --keep 1");
+    assert_eq!(numbers(&table.run("history E").lines), [4, 3, 2, 1]);
+    assert_eq!(table.run("audit E --lag 0").code, 0);
+    let ran = table.run("pin E 2 --unpin");
     assert_eq!(ran.stderr, "note: it is below the floor: the next prune marks it\n");
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    let ran = table.run("audit E --lag 0");
     assert_eq!(
         ran.lines[0],
         json!({"ID": "E", "Finding": "Unpruned", "From": 2, "To": 2})
     );
-    line(&table, &["prune", "E", "--keep", "1"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 1]);
+    line(&table, "prune E --keep 1");
+    assert_eq!(numbers(&table.run("history E").lines), [4, 3, 1]);
     // An expired or missing version cannot be pinned.
     for number in ["2", "9"] {
-        assert_eq!(table.run(&["pin", "E", number]).code, 3);
-        assert_eq!(table.run(&["pin", "E", "9", "--unpin"]).code, 3);
+        assert_eq!(table.run(&format!("pin E {number}")).code, 3);
+        assert_eq!(table.run("pin E 9 --unpin").code, 3);
     }
-    assert_eq!(table.run(&["pin", "E", "0"]).code, 2);
+    assert_eq!(table.run("pin E 0").code, 2);
     assert!(!table.items_of("E").contains_key("v9"));
 }
 
@@ -511,20 +485,20 @@ fn a_redelivered_pruned_version_is_already_recorded() {
         let made = VersionItem::from_image(image, table.store.digits()).unwrap();
         table.runtime.block_on(table.store.put_version(&made)).unwrap()
     };
-    line(&table, &["pin", "E", "1"]);
+    line(&table, "pin E 1");
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
-    table.run(&["pin", "E", "1", "--unpin"]);
-    line(&table, &["prune", "E", "--keep", "1"]);
+    table.run("pin E 1 --unpin");
+    line(&table, "prune E --keep 1");
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     assert!(table.items_of("E")["v1"].get("TTL").is_some());
     // A put that does not read the floor would store a deleted version again: the audit reports it, and the next prune removes it.
     table.delete("E", "v1");
     assert_eq!(redelivered(), PutOutcome::Recorded);
     assert_eq!(table.items_of("E")["v1"], first);
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    let ran = table.run("audit E --lag 0");
     assert_eq!((ran.code, &ran.lines[0]["Finding"]), (4, &json!("Unpruned")));
-    assert_eq!(line(&table, &["prune", "E", "--keep", "1"])["Marked"], 1);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    assert_eq!(line(&table, "prune E --keep 1")["Marked"], 1);
+    assert_eq!(table.run("audit E --lag 0").code, 0);
 }
 
 #[test]
@@ -534,7 +508,7 @@ fn the_next_prune_completes_a_killed_one() {
     for number in 1..=400 {
         table.put(version("E", number));
     }
-    let mut child = table.start(&["prune", "E", "--keep", "1", "--max-write-units", "50"]);
+    let mut child = table.start("prune E --keep 1 --max-write-units 50");
     let began = std::time::Instant::now();
     while !table.items_of("E").values().any(|item| item.get("TTL").is_some()) {
         assert!(began.elapsed().as_secs() < 30);
@@ -547,12 +521,12 @@ fn the_next_prune_completes_a_killed_one() {
         .filter(|item| item.get("TTL").is_some())
         .count();
     assert!((1..399).contains(&marked), "{marked}");
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    let ran = table.run("audit E --lag 0");
     assert!(ran.lines.iter().any(|line| line["Finding"] == "Unpruned"), "{ran:?}");
     // Requests in flight at the kill may have arrived after the count.
-    let left = line(&table, &["prune", "E", "--keep", "1"])["Marked"].as_u64().unwrap();
+    let left = line(&table, "prune E --keep 1")["Marked"].as_u64().unwrap();
     assert!(0 < left && left <= 399 - marked as u64, "{left} and {marked}");
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    assert_eq!(table.run("audit E --lag 0").code, 0);
 }
 
 #[test]
@@ -570,9 +544,9 @@ fn an_expired_state_is_not_listed() {
         }
         table.put(state);
     }
-    assert_eq!(line(&table, &["state", "latest", "E"])["Time"], "2020-01-02T00:00:00");
-    assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
+    assert_eq!(line(&table, "state latest E")["Time"], "2020-01-02T00:00:00");
+    assert_eq!(table.run("state list E").lines.len(), 2);
     table.delete("E", "2020-01-01T00:00:00");
     table.delete("E", "2020-01-02T00:00:00");
-    assert_eq!(table.run(&["state", "latest", "E"]).code, 3);
+    assert_eq!(table.run("state latest E").code, 3);
 }

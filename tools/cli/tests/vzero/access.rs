@@ -1,7 +1,5 @@
 //! Compares the policies of `docs/access.md` with the actions that the commands need, on which table, with a history table.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
@@ -79,7 +77,7 @@ async fn needed(digits: u8) -> BTreeMap<&'static str, BTreeSet<Needed>> {
         }
         tap.clear();
         for command in commands {
-            let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
+            let mut vzero = tokio::process::Command::new(crate::VZERO);
             vzero
                 .env_clear()
                 .args(["--endpoint-url", &tap.endpoint, "--table", LATEST]);

@@ -1,73 +1,62 @@
 //! Updates of members of maps, in each write mode and with each way to detect duplicates.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use serde_json::{Value, json};
 use testkit::table::Table;
 
-const MODES: [&[&str]; 6] = [
-    &["--mode", "stream"],
-    &["--mode", "inline"],
-    &["--mode", "transaction"],
-    &["--mode", "stream", "--idempotency", "ledger"],
-    &["--mode", "inline", "--idempotency", "ledger"],
-    &["--mode", "transaction", "--idempotency", "ledger"],
+use crate::new_table;
+
+const MODES: [&str; 6] = [
+    "--mode stream",
+    "--mode inline",
+    "--mode transaction",
+    "--mode stream --idempotency ledger",
+    "--mode inline --idempotency ledger",
+    "--mode transaction --idempotency ledger",
 ];
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
-
 /// Exit code of a put, and its output, or else its error.
-fn put(table: &Table, mode: &[&str], arguments: &[&str]) -> (i32, String) {
-    let run = table.run(&[&["put", "E"], mode, arguments].concat());
+fn put(table: &Table, mode: &str, arguments: &str) -> (i32, String) {
+    let run = table.run(&format!("put E {mode} {arguments}"));
     (run.code, run.stdout + &run.stderr)
 }
 
 fn attributes(table: &Table) -> Value {
-    table.json(&["get", "E"], 0)["Attributes"].clone()
+    table.json("get E", 0)["Attributes"].clone()
 }
 
 #[test]
 fn members_change_and_others_stay() {
     for mode in MODES {
         let table = new_table();
-        let change = |arguments: &[&str]| {
+        let change = |arguments: &str| {
             let (code, said) = put(&table, mode, arguments);
             assert_eq!(code, 0, "{mode:?} {arguments:?}: {said}");
             serde_json::from_str::<Value>(&said).unwrap()
         };
-        change(&[
-            "--set-json",
-            r#"A={"City": "Bonn", "a.b": 1, "In": {"X": 1, "Y": [2]}}"#,
-            "--set",
-            "State=OK",
-        ]);
+        change(r#"--set-json 'A={"City": "Bonn", "a.b": 1, "In": {"X": 1, "Y": [2]}}' --set State=OK"#);
         let update = r#"A={"$update": {"City": "Köln", "a.b": null, "New": {"Z": 1}, "In": {"$update": {"X": null}}}}"#;
-        let nested = ["--set-json", update, "--request-id", "r2", "--actor", "alice"];
+        let nested = format!("--set-json '{update}' --request-id r2 --actor alice");
         assert_eq!(change(&nested)["Outcome"], "Written");
         let after = json!({"A": {"City": "Köln", "New": {"Z": 1}, "In": {"Y": [2]}}, "State": "OK"});
         assert_eq!(attributes(&table), after, "{mode:?}");
         assert_eq!(change(&nested)["Outcome"], "Duplicate", "{mode:?}");
         // The same request with another content.
-        let other = ["--set-json", r#"A={"$update": {"City": "Ulm"}}"#, "--request-id", "r2"];
+        let other = r#"--set-json 'A={"$update": {"City": "Ulm"}}' --request-id r2"#;
         let (code, said) = put(&table, mode, &other);
         assert!(
             code == 4 && said.contains("the request id was used for another update"),
             "{mode:?}: {said}"
         );
-        let same = ["--set-json", r#"A={"$update": {"City": "Köln"}}"#, "--skip-unchanged"];
+        let same = r#"--set-json 'A={"$update": {"City": "Köln"}}' --skip-unchanged"#;
         assert_eq!(change(&same)["Outcome"], "Unchanged", "{mode:?}");
         // A duplicate is one although the map is gone.
-        change(&["--unset", "A"]);
+        change("--unset A");
         assert_eq!(change(&nested)["Outcome"], "Duplicate", "{mode:?}");
         assert_eq!(table.items_of("E")["v0"]["Latest"], json!({"N": "3"}), "{mode:?}");
-        if mode[1] != "stream" {
-            let versions = table.lines(&["history", "E", "--oldest-first"], 0);
+        if !mode.starts_with("--mode stream") {
+            let versions = table.lines("history E --oldest-first", 0);
             assert_eq!(versions[1]["Attributes"], after, "{mode:?}");
-            let line = table
-                .run(&["history", "E", "--changes", "--from", "2", "--to", "2"])
-                .stdout;
+            let line = table.run("history E --changes --from 2 --to 2").stdout;
             let expected = "  alice  A.City: Bonn → Köln, -A.In.X, +A.New: {\"Z\":1}, -A.\"a.b\"\n";
             assert!(line.ends_with(expected), "{line}");
         }
@@ -80,7 +69,7 @@ fn a_missing_map_is_an_error_that_names_it() {
         let table = new_table();
         let refused = |update: &str, path: &str| {
             let before = table.items_of("E");
-            let (code, said) = put(&table, mode, &["--set-json", update]);
+            let (code, said) = put(&table, mode, &format!("--set-json '{update}'"));
             let expected = format!(
                 "error: the latest item has no map {path}, whose members the update changes: set the whole map first\n"
             );
@@ -88,11 +77,7 @@ fn a_missing_map_is_an_error_that_names_it() {
             assert_eq!(table.items_of("E"), before, "{mode:?} {update}");
         };
         refused(r#"A={"$update": {"B": 1}}"#, "A");
-        put(
-            &table,
-            mode,
-            &["--set-json", r#"A={"L": [], "M": {}}"#, "--set", "Text=x"],
-        );
+        put(&table, mode, r#"--set-json 'A={"L": [], "M": {}}' --set Text=x"#);
         refused(r#"B={"$update": {"B": 1}}"#, "B");
         refused(r#"Text={"$update": {"B": 1}}"#, "Text");
         refused(
@@ -109,76 +94,62 @@ fn a_missing_map_is_an_error_that_names_it() {
 #[test]
 fn other_rules_hold() {
     let table = new_table();
-    let run = |arguments: &[&str]| {
-        let (code, said) = put(&table, &["--mode", "inline"], arguments);
+    let run = |arguments: &str| {
+        let (code, said) = put(&table, "--mode inline", arguments);
         (code, said.lines().next().unwrap_or_default().to_owned())
     };
-    let update = |city: &str| format!(r#"A={{"$update": {{"City": "{city}"}}}}"#);
-    assert_eq!(
-        run(&["--set-json", r#"A={"City": "Bonn"}"#, "--time", "2026-01-02"]).0,
-        0
-    );
+    let update = |city: &str| format!(r#"'A={{"$update": {{"City": "{city}"}}}}'"#);
+    assert_eq!(run(r#"--set-json 'A={"City": "Bonn"}' --time 2026-01-02"#).0, 0);
     // An older update, and one that expects another version.
-    let older = [
-        "--ordering",
-        "time",
-        "--set-json",
-        &update("Ulm"),
-        "--time",
-        "2026-01-01",
-    ];
+    let older = format!("--ordering time --set-json {} --time 2026-01-01", update("Ulm"));
     assert_eq!(
         run(&older),
         (4, "error: the update is older than the latest version, 1".to_owned())
     );
-    assert_eq!(run(&["--expect", "7", "--set-json", &update("Ulm")]).0, 4);
-    assert_eq!(run(&["--expect", "1", "--set-json", &update("Ulm")]).0, 0);
+    assert_eq!(run(&format!("--expect 7 --set-json {}", update("Ulm"))).0, 4);
+    assert_eq!(run(&format!("--expect 1 --set-json {}", update("Ulm"))).0, 0);
     // A tombstone has no map.
-    table.json(&["delete", "E", "--mode", "inline"], 0);
-    assert_eq!(run(&["--set-json", &update("Bern")]).0, 2);
-    table.json(&["restore", "E", "1", "--mode", "inline"], 0);
+    table.json("delete E --mode inline", 0);
+    assert_eq!(run(&format!("--set-json {}", update("Bern"))).0, 2);
+    table.json("restore E 1 --mode inline", 0);
     assert_eq!(attributes(&table), json!({"A": {"City": "Bonn"}}));
     for (arguments, message) in [
         (
-            ["--set-json", r#"Latest={"$update": {"A": 1}}"#],
+            r#"--set-json 'Latest={"$update": {"A": 1}}'"#,
             "error: the update: Latest is reserved",
         ),
         (
-            ["--set-json", r#"Actor={"$update": {"A": 1}}"#],
+            r#"--set-json 'Actor={"$update": {"A": 1}}'"#,
             "error: the update: Actor describes one version, so an update replaces it",
         ),
         (
-            ["--set-json", r#"A={"$update": {}}"#],
+            r#"--set-json 'A={"$update": {}}'"#,
             "error: the update: the update of A names no members",
         ),
         (
-            ["--set-json", r#"A={"B": {"$update": {"C": 1}}}"#],
+            r#"--set-json 'A={"B": {"$update": {"C": 1}}}'"#,
             "error: $update in A is neither in place of an attribute nor of a member of another $update",
         ),
     ] {
         assert_eq!(run(&arguments), (2, message.to_owned()));
     }
-    let metadata = table.run(&["metadata", "E", "--set-json", r#"A={"$update": {"B": 1}}"#]);
+    let metadata = table.run(r#"metadata E --set-json 'A={"$update": {"B": 1}}'"#);
     assert_eq!(
         (metadata.code, metadata.stderr.as_str()),
         (2, "error: A: $update is only for `vzero put`\n")
     );
     // A map with such a member is data in its escaped form.
-    assert_eq!(run(&["--set-json", r#"D={"$map": {"$update": {"x": 1}}}"#]).0, 0);
+    assert_eq!(run(r#"--set-json 'D={"$map": {"$update": {"x": 1}}}'"#).0, 0);
     assert_eq!(attributes(&table)["D"], json!({"$map": {"$update": {"x": 1}}}));
 }
 
 #[test]
 fn a_tombstone_has_no_maps() {
     let table = new_table();
-    put(&table, &["--mode", "inline"], &["--set-json", r#"A={"B": 1}"#]);
-    table.json(&["delete", "E", "--mode", "inline"], 0);
-    let (code, said) = put(
-        &table,
-        &["--mode", "inline"],
-        &["--set-json", r#"A={"$update": {"B": 2}}"#],
-    );
+    put(&table, "--mode inline", r#"--set-json 'A={"B": 1}'"#);
+    table.json("delete E --mode inline", 0);
+    let (code, said) = put(&table, "--mode inline", r#"--set-json 'A={"$update": {"B": 2}}'"#);
     assert!(code == 2 && said.contains("has no map A, "), "{said}");
-    let (code, said) = put(&table, &["--mode", "inline"], &["--set-json", r#"A={"B": 2}"#]);
+    let (code, said) = put(&table, "--mode inline", r#"--set-json 'A={"B": 2}'"#);
     assert_eq!(code, 0, "{said}");
 }

@@ -1,16 +1,12 @@
 //! Who recorded a version, when and why: `get`, `history`, `diff` and the commands that write.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use serde_json::{Value, json};
 use testkit::table::Table;
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
+use crate::new_table;
 
-fn put(table: &Table, arguments: &[&str]) {
-    table.json(&[&["put", "--mode", "inline", "E"], arguments].concat(), 0);
+fn put(table: &Table, arguments: &str) {
+    table.json(&format!("put --mode inline E {arguments}"), 0);
 }
 
 fn at(second: u64) -> String {
@@ -61,8 +57,8 @@ fn orders() -> Table {
 }
 
 /// Numbers of the versions that `history E` with these arguments prints, and standard error.
-fn history(table: &Table, arguments: &[&str]) -> (Vec<u64>, String) {
-    let run = table.run(&[&["history", "E"], arguments].concat());
+fn history(table: &Table, arguments: &str) -> (Vec<u64>, String) {
+    let run = table.run(&format!("history E {arguments}"));
     assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
     let numbers = run.lines.iter().map(|line| line["Version"].as_u64().unwrap());
     (numbers.collect(), run.stderr)
@@ -71,22 +67,27 @@ fn history(table: &Table, arguments: &[&str]) -> (Vec<u64>, String) {
 #[test]
 fn filters_select_versions() {
     let table = orders();
+    let none = "note: no version matches\n";
     for (arguments, expected, said) in [
-        (&["--since", &at(30)][..], &[5, 4, 3][..], ""),
-        (&["--since", "2026-01-01T01:00:30.5+01:00"], &[5, 4], ""),
-        (&["--until", &at(30)], &[3, 2, 1], ""),
-        (&["--until", &at(30), "--oldest-first"], &[1, 2, 3], ""),
-        (&["--since", &at(20), "--until", &at(40)], &[4, 3, 2], ""),
-        (&["--actor", "shop"], &[4, 1], ""),
-        (&["--actor", "shop", "--limit", "1"], &[4], ""),
-        (&["--actor", "sho"], &[], "note: no version matches\n"),
-        (&["--changed", "Status"], &[5, 2, 1], ""),
-        (&["--changed", "Total", "--oldest-first"], &[1, 4, 5], ""),
-        (&["--changed", "Total", "--since", &at(20), "--actor", "shop"], &[4], ""),
-        (&["--changed", "Total", "--from", "4", "--to", "4"], &[4], ""),
-        (&["--changed", "Status", "--from", "3"], &[5], ""),
-        (&["--from", "2", "--to", "3"], &[3, 2], ""),
-        (&["--since", "2027-01-01"], &[], "note: no version matches\n"),
+        ("--since 2026-01-01T00:00:30Z", &[5, 4, 3][..], ""),
+        ("--since 2026-01-01T01:00:30.5+01:00", &[5, 4], ""),
+        ("--until 2026-01-01T00:00:30Z", &[3, 2, 1], ""),
+        ("--until 2026-01-01T00:00:30Z --oldest-first", &[1, 2, 3], ""),
+        (
+            "--since 2026-01-01T00:00:20Z --until 2026-01-01T00:00:40Z",
+            &[4, 3, 2],
+            "",
+        ),
+        ("--actor shop", &[4, 1], ""),
+        ("--actor shop --limit 1", &[4], ""),
+        ("--actor sho", &[], none),
+        ("--changed Status", &[5, 2, 1], ""),
+        ("--changed Total --oldest-first", &[1, 4, 5], ""),
+        ("--changed Total --since 2026-01-01T00:00:20Z --actor shop", &[4], ""),
+        ("--changed Total --from 4 --to 4", &[4], ""),
+        ("--changed Status --from 3", &[5], ""),
+        ("--from 2 --to 3", &[3, 2], ""),
+        ("--since 2027-01-01", &[], none),
     ] {
         assert_eq!(
             history(&table, arguments),
@@ -95,20 +96,14 @@ fn filters_select_versions() {
         );
     }
     for (arguments, said) in [
-        (
-            ["--since", "soon"],
-            "error: --since: it is not an ISO 8601 date and time\n",
-        ),
-        (
-            ["--until", "10:00"],
-            "error: --until: it is not an ISO 8601 date and time\n",
-        ),
+        ("--since soon", "error: --since: it is not an ISO 8601 date and time\n"),
+        ("--until 10:00", "error: --until: it is not an ISO 8601 date and time\n"),
     ] {
-        let run = table.run(&[&["history", "E"], &arguments[..]].concat());
+        let run = table.run(&format!("history E {arguments}"));
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (2, "", said));
     }
     // The header is shown even if no version matches.
-    let none = table.run(&["--output", "table", "history", "E", "--actor", "unknown"]);
+    let none = table.run("--output table history E --actor unknown");
     assert!(none.stdout.contains("Version") && none.stderr == "note: no version matches\n");
 }
 
@@ -118,7 +113,7 @@ fn reading_ends_at_the_first_version_before_the_period() {
     let items =
         (0..250u64).map(|n| json!({"RecordedAt": {"S": format!("2026-01-01T00:{:02}:{:02}Z", n / 60, n % 60)}}));
     store(&table, &items.collect::<Vec<_>>());
-    let arguments = ["--consumed-capacity", "history", "E", "--since", "2026-01-01T00:04:00"];
+    let arguments = "--consumed-capacity history E --since 2026-01-01T00:04:00";
     let run = table.run(&arguments);
     assert_eq!(run.lines.len(), 10);
     assert_eq!(run.stderr.matches("BatchGetItem").count(), 1, "{}", run.stderr);
@@ -133,33 +128,26 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
         table.put(old);
     }
     let said = "note: left out, because they have no known RecordedAt: 1 to 2\n";
-    assert_eq!(history(&table, &["--until", &at(40)]), (vec![4, 3], said.to_owned()));
+    assert_eq!(
+        history(&table, "--until 2026-01-01T00:00:40Z"),
+        (vec![4, 3], said.to_owned())
+    );
     table.delete("E", "v3");
     let missing = "note: not in the history yet: 3\n";
-    assert_eq!(history(&table, &["--actor", "shop"]), (vec![4, 1], missing.to_owned()));
-    assert_eq!(history(&table, &["--since", &at(40)]).0, [5, 4]);
-    assert_eq!(history(&table, &["--since", &at(45)]), (vec![5], String::new()));
+    assert_eq!(history(&table, "--actor shop"), (vec![4, 1], missing.to_owned()));
+    assert_eq!(history(&table, "--since 2026-01-01T00:00:40Z").0, [5, 4]);
+    assert_eq!(
+        history(&table, "--since 2026-01-01T00:00:45Z"),
+        (vec![5], String::new())
+    );
     let both = format!("{said}{missing}");
     assert_eq!(
-        history(&table, &["--since", &at(40), "--oldest-first"]),
+        history(&table, "--since 2026-01-01T00:00:40Z --oldest-first"),
         (vec![4, 5], both)
     );
     let said = format!("note: previous version not available: 4\n{missing}");
-    assert_eq!(history(&table, &["--changed", "Status"]), (vec![5, 4, 2, 1], said));
-    let line = table.json(
-        &[
-            "--output",
-            "json",
-            "history",
-            "E",
-            "--changes",
-            "--from",
-            "4",
-            "--to",
-            "4",
-        ],
-        0,
-    );
+    assert_eq!(history(&table, "--changed Status"), (vec![5, 4, 2, 1], said));
+    let line = table.json("--output json history E --changes --from 4 --to 4", 0);
     assert_eq!(
         line,
         json!({
@@ -167,17 +155,7 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
             "Note": "previous version not available",
         })
     );
-    let text = table.run(&[
-        "--output",
-        "table",
-        "history",
-        "E",
-        "--changes",
-        "--to",
-        "4",
-        "--limit",
-        "1",
-    ]);
+    let text = table.run("--output table history E --changes --to 4 --limit 1");
     assert_eq!(
         text.stdout,
         "4  2026-01-01 00:00:40Z  shop  (previous version not available)\n"
@@ -187,7 +165,7 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
 #[test]
 fn changes_are_shown_in_both_formats() {
     let table = orders();
-    let text = table.run(&["history", "E", "--changes"]);
+    let text = table.run("history E --changes");
     let expected = "\
 5  2026-01-01 00:00:50Z  shop\\u{1b}[2J  Status: paid → sent\\u{7}, -Total
 4  2026-01-01 00:00:40Z  shop  Total: 120 → 90
@@ -199,19 +177,7 @@ fn changes_are_shown_in_both_formats() {
         (text.code, text.stdout.as_str(), text.stderr.as_str()),
         (0, expected, "")
     );
-    let lines = table.lines(
-        &[
-            "--output",
-            "json",
-            "history",
-            "E",
-            "--changes",
-            "--oldest-first",
-            "--from",
-            "2",
-        ],
-        0,
-    );
+    let lines = table.lines("--output json history E --changes --oldest-first --from 2", 0);
     assert_eq!(lines.len(), 4);
     assert_eq!(
         lines[0],
@@ -220,25 +186,12 @@ fn changes_are_shown_in_both_formats() {
             "Reason": "settled\u{9b}", "Changes": {"Status": {"From": "placed", "To": "paid"}},
         })
     );
-    let oldest = table.run(&["history", "E", "--changes", "--oldest-first"]).stdout;
+    let oldest = table.run("history E --changes --oldest-first").stdout;
     let reversed: Vec<_> = expected.lines().rev().collect();
     assert_eq!(oldest.lines().collect::<Vec<_>>(), reversed);
     assert_eq!(lines[1]["Changes"], json!({}));
     assert_eq!(lines[3]["Changes"]["Total"], json!({"From": 90}));
-    let one = table.lines(
-        &[
-            "--output",
-            "json",
-            "history",
-            "E",
-            "--changes",
-            "--changed",
-            "Total",
-            "--limit",
-            "1",
-        ],
-        0,
-    );
+    let one = table.lines("--output json history E --changes --changed Total --limit 1", 0);
     assert_eq!((one.len(), &one[0]["Version"]), (1, &json!(5)));
 }
 
@@ -253,39 +206,27 @@ fn changes_of_maps_sets_and_long_values() {
             json!({"Address": {"M": {"City": {"S": long}}}, "Tags": {"SS": ["b", "c"]}, "Deleted": {"BOOL": true}}),
         ],
     );
-    let run = |more: &[&str]| {
-        let arguments = ["history", "E", "--changes", "--from", "2"];
-        table.run(&[&arguments, more].concat()).stdout
+    let run = |more: &str| {
+        let run = table.run(&format!("history E --changes --from 2 {more}"));
+        run.stdout
     };
     let short = format!(
         "Address.City: Bonn → {}…, -Address.Zip, +Deleted: true, Tags: +c -a",
         "x".repeat(59)
     );
-    assert_eq!(run(&[]), format!("2  (time not known)  {short}\n"));
-    assert!(run(&["--full"]).contains(&format!("Bonn → {long}, -Address.Zip")));
+    assert_eq!(run(""), format!("2  (time not known)  {short}\n"));
+    assert!(run("--full").contains(&format!("Bonn → {long}, -Address.Zip")));
 }
 
 #[test]
 fn an_actor_describes_one_version_only() {
     let table = new_table();
-    put(
-        &table,
-        &[
-            "--set",
-            "A=1",
-            "--actor",
-            "amy",
-            "--reason",
-            "first",
-            "--time",
-            "2026-01-01",
-        ],
-    );
-    put(&table, &["--set", "A=2"]);
-    let lines = table.lines(&["history", "E"], 0);
+    put(&table, "--set A=1 --actor amy --reason first --time 2026-01-01");
+    put(&table, "--set A=2");
+    let lines = table.lines("history E", 0);
     assert_eq!((lines[0].get("Actor"), &lines[1]["Actor"]), (None, &json!("amy")));
     assert_eq!(lines[0]["Attributes"], json!({"A": "2"}));
-    let shown = table.run(&["--output", "table", "history", "E"]).stdout;
+    let shown = table.run("--output table history E").stdout;
     assert_eq!(shown.matches("amy").count(), 1, "{shown}");
     let header = shown.lines().nth(1).unwrap();
     let names: Vec<_> = header
@@ -298,33 +239,26 @@ fn an_actor_describes_one_version_only() {
         ["Version", "RecordedAt", "Actor", "Reason", "RequestId", "A", "Time"]
     );
     // Columns without a value are left out.
-    let shown = table.run(&["--output", "table", "history", "E", "--from", "2"]).stdout;
+    let shown = table.run("--output table history E --from 2").stdout;
     assert!(!shown.contains("Actor") && !shown.contains("Deleted"), "{shown}");
 
-    for arguments in [&["delete", "E"][..], &["undelete", "E"], &["restore", "E", "1"]] {
-        table.json(
-            &[
-                arguments,
-                &["--mode", "inline", "--actor", "ben", "--time", "2026-01-02"],
-            ]
-            .concat(),
-            0,
-        );
-        put(&table, &["--set", "A=3"]);
-        table.json(&[arguments, &["--mode", "inline"]].concat(), 0);
-        let shown = table.json(&["get", "E", "--deleted"], 0);
+    for arguments in ["delete E", "undelete E", "restore E 1"] {
+        table.json(&format!("{arguments} --mode inline --actor ben --time 2026-01-02"), 0);
+        put(&table, "--set A=3");
+        table.json(&format!("{arguments} --mode inline"), 0);
+        let shown = table.json("get E --deleted", 0);
         assert_eq!((shown.get("Actor"), shown.get("Reason")), (None, None), "{arguments:?}");
         assert_eq!(shown["Attributes"].get("Time"), None, "{arguments:?}");
     }
-    let restored = table.run(&["--output", "table", "history", "E", "--limit", "1"]).stdout;
+    let restored = table.run("--output table history E --limit 1").stdout;
     assert!(restored.contains("RestoredFrom"), "{restored}");
-    assert_eq!(table.json(&["get", "E"], 0)["RestoredFrom"], 1);
+    assert_eq!(table.json("get E", 0)["RestoredFrom"], 1);
 }
 
 #[test]
 fn get_and_diff_show_the_record_apart_from_the_attributes() {
     let table = orders();
-    let shown = table.run(&["--output", "table", "get", "E", "--version", "1"]).stdout;
+    let shown = table.run("--output table get E --version 1").stdout;
     let expected = format!(
         "\
 ┌────────────┬────────────────────────────────┐
@@ -342,7 +276,7 @@ fn get_and_diff_show_the_record_apart_from_the_attributes() {
         at(10)
     );
     assert_eq!(shown, expected);
-    let shown = table.run(&["--output", "table", "diff", "E", "4", "5"]).stdout;
+    let shown = table.run("--output table diff E 4 5").stdout;
     let words: Vec<_> = shown
         .split(|character: char| !character.is_ascii() || character == ' ')
         .filter(|word| word.len() > 3)
@@ -357,9 +291,9 @@ fn get_and_diff_show_the_record_apart_from_the_attributes() {
         ),
         "{shown}"
     );
-    let same = table.run(&["--output", "table", "diff", "E", "2", "3"]).stdout;
+    let same = table.run("--output table diff E 2 3").stdout;
     assert!(same.ends_with("(no changes)\n"), "{same}");
-    let json = table.json(&["diff", "E", "4", "5"], 0);
+    let json = table.json("diff E 4 5", 0);
     assert_eq!(json["Recorded"]["From"]["Actor"], "shop");
 }
 
@@ -367,56 +301,48 @@ fn get_and_diff_show_the_record_apart_from_the_attributes() {
 fn at_finds_a_version_by_its_own_time() {
     let table = new_table();
     for n in ["1", "2", "3"] {
-        put(&table, &["--set", &format!("A={n}")]);
+        put(&table, &format!("--set A={n}"));
     }
-    let second = table.json(&["get", "E", "--version", "2"], 0);
+    let second = table.json("get E --version 2", 0);
     let time = second["RecordedAt"].as_str().unwrap();
-    assert_eq!(table.json(&["get", "E", "--at", time], 0), second);
-    table.json(&["restore", "E", "1", "--mode", "inline"], 0);
-    assert_eq!(table.json(&["get", "E", "--at", time], 0), second);
-    assert_eq!(history(&table, &["--since", time, "--until", time]).0, [2]);
+    assert_eq!(table.json(&format!("get E --at {time}"), 0), second);
+    table.json("restore E 1 --mode inline", 0);
+    assert_eq!(table.json(&format!("get E --at {time}"), 0), second);
+    assert_eq!(history(&table, &format!("--since {time} --until {time}")).0, [2]);
 }
 
 #[test]
 fn effective_at_reads_the_highest_version_that_is_old_enough() {
     let table = new_table();
     for day in ["03", "01", "02", "05"] {
-        put(
-            &table,
-            &[
-                "--set",
-                &format!("Day={day}"),
-                "--time",
-                &format!("2026-01-{day}T00:00:00Z"),
-            ],
-        );
+        put(&table, &format!("--set Day={day} --time 2026-01-{day}T00:00:00Z"));
     }
-    let version = |time: &str| table.json(&["get", "E", "--effective-at", time], 0)["Version"].clone();
+    let version = |time: &str| table.json(&format!("get E --effective-at {time}"), 0)["Version"].clone();
     assert_eq!(version("2026-01-01"), 2);
     assert_eq!(version("2026-01-02T00:00:00"), 3);
     assert_eq!(version("2026-01-04"), 3);
     assert_eq!(version("2026-01-05"), 4);
     assert_eq!(version("1767312000000"), 3);
-    let fails = |arguments: &[&str]| {
-        let run = table.run(&[&["get", "E"], arguments].concat());
+    let fails = |arguments: &str| {
+        let run = table.run(&format!("get E {arguments}"));
         assert_eq!(run.stdout, "", "{arguments:?}");
         (run.code, run.stderr.lines().next().unwrap_or_default().to_owned())
     };
-    let before = ["--effective-at", "2025-12-31"];
+    let before = "--effective-at 2025-12-31";
     let said = "error: E has no version of this time or an earlier one: the latest is version 4";
     assert_eq!(fails(&before), (3, said.to_owned()));
-    assert_eq!(fails(&["--effective-at", "-1"]).0, 3);
-    let few = [&before[..], &["--limit", "2"]].concat();
+    assert_eq!(fails("--effective-at -1").0, 3);
+    let few = format!("{before} --limit 2");
     let said = "error: none of the 2 newest versions has this time or an earlier one; read more versions with a higher --limit";
     assert_eq!(fails(&few), (3, said.to_owned()));
     let said = "error: --effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds";
-    assert_eq!(fails(&["--effective-at", "soon"]), (2, said.to_owned()));
+    assert_eq!(fails("--effective-at soon"), (2, said.to_owned()));
     for arguments in [
-        &["--effective-at", "2026-01-01", "--at", "2026-01-01"][..],
-        &["--effective-at", "2026-01-01", "--version", "1"],
-        &["--at", "2026-01-01", "--version", "1"],
-        &["--limit", "5"],
-        &["--effective-at", "2026-01-01", "--limit", "0"],
+        "--effective-at 2026-01-01 --at 2026-01-01",
+        "--effective-at 2026-01-01 --version 1",
+        "--at 2026-01-01 --version 1",
+        "--limit 5",
+        "--effective-at 2026-01-01 --limit 0",
     ] {
         assert_eq!(fails(arguments).0, 2, "{arguments:?}");
     }
@@ -435,20 +361,12 @@ fn effective_at_reads_the_highest_version_that_is_old_enough() {
 
     let table = new_table();
     for day in ["01", "02", "03"] {
-        put(
-            &table,
-            &[
-                "--set",
-                &format!("Day={day}"),
-                "--time",
-                &format!("2026-01-{day}T00:00:00Z"),
-            ],
-        );
+        put(&table, &format!("--set Day={day} --time 2026-01-{day}T00:00:00Z"));
     }
-    table.json(&["prune", "E", "--keep", "1"], 0);
+    table.json("prune E --keep 1", 0);
     // The items of the pruned versions still exist.
     for time in ["2026-01-02", "2025-12-31"] {
-        let run = table.run(&["get", "E", "--effective-at", time]);
+        let run = table.run(&format!("get E --effective-at {time}"));
         assert!(
             run.code == 3 && run.stderr.contains("history begins at version 3"),
             "{}",
@@ -461,7 +379,7 @@ fn effective_at_reads_the_highest_version_that_is_old_enough() {
 fn at_reports_a_version_without_a_time() {
     let table = new_table();
     store(&table, &[json!({"A": {"N": "1"}}), json!({"A": {"N": "2"}})]);
-    let run = table.run(&["get", "E", "--at", "2026-01-01"]);
+    let run = table.run("get E --at 2026-01-01");
     let said = "error: it is not known when version 1 was recorded; an older release wrote it: use --effective-at, or --version\n";
     assert_eq!((run.code, run.stderr.as_str()), (3, said));
 }
@@ -469,25 +387,16 @@ fn at_reports_a_version_without_a_time() {
 #[test]
 fn a_printed_version_can_be_put_again() {
     let table = orders();
-    let shown = table.run(&["get", "E", "--version", "2"]).stdout;
-    let copy = table.run_with_input(&["put", "F", "--json", "-", "--actor", "me"], &shown);
+    let shown = table.run("get E --version 2").stdout;
+    let copy = table.run_with_input("put F --json - --actor me", &shown);
     assert_eq!(copy.code, 0, "{}", copy.stderr);
-    let copy = table.json(&["get", "F"], 0);
+    let copy = table.json("get F", 0);
     assert_eq!(copy["Attributes"], json!({"Status": "paid", "Total": 120}));
     assert_eq!(copy["Actor"], "me");
     assert_ne!(copy["RecordedAt"], at(20));
     // A retry at any distance names the time of the first attempt.
-    let retry = [
-        "put",
-        "F",
-        "--set",
-        "A=1",
-        "--request-id",
-        "x",
-        "--set",
-        "RequestSentAt=2026-01-01",
-    ];
+    let retry = "put F --set A=1 --request-id x --set RequestSentAt=2026-01-01";
     assert_eq!(table.json(&retry, 0)["Outcome"], "Written");
     assert_eq!(table.json(&retry, 0)["Outcome"], "Duplicate");
-    assert_eq!(table.json(&["get", "F"], 0)["Attributes"].get("RequestSentAt"), None);
+    assert_eq!(table.json("get F", 0)["Attributes"].get("RequestSentAt"), None);
 }

@@ -1,7 +1,5 @@
 //! Credentials and Region of requests.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -39,7 +37,7 @@ fn authorization(arguments: &[&str]) -> String {
         .unwrap();
         String::from_utf8(head).unwrap()
     });
-    let output = Command::new(env!("CARGO_BIN_EXE_vzero"))
+    let output = Command::new(crate::VZERO)
         .env_clear()
         .envs([
             ("AWS_ACCESS_KEY_ID", "ENVKEY"),

@@ -1,7 +1,5 @@
 //! Settings of requests: consistency of reads, and the number of attempts from the environment.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
@@ -11,8 +9,8 @@ use std::{
 use testkit::table::Table;
 
 /// Returns the consumed read units of a command that succeeds.
-fn units(table: &Table, arguments: &[&str]) -> f64 {
-    let run = table.run(&[arguments, &["--consumed-capacity"]].concat());
+fn units(table: &Table, arguments: &str) -> f64 {
+    let run = table.run(&format!("{arguments} --consumed-capacity"));
     assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
     let total = run.stderr.lines().find_map(|line| line.strip_prefix("total: "));
     let (units, _) = total.unwrap().split_once(" units").unwrap();
@@ -21,29 +19,29 @@ fn units(table: &Table, arguments: &[&str]) -> f64 {
 
 #[test]
 fn eventual_halves_the_units_of_reads() {
-    let table = Table::new(env!("CARGO_BIN_EXE_vzero"));
+    let table = crate::new_table();
     for day in 1..=3 {
         let time = format!("2020-01-0{day}");
-        let put = ["put", "--mode", "inline", "E", "--set", "State=OK", "--time", &time];
+        let put = format!("put --mode inline E --set State=OK --time {time}");
         table.json(&put, 0);
     }
-    let first = table.json(&["get", "E", "--version", "1"], 0);
+    let first = table.json("get E --version 1", 0);
     let at = first["RecordedAt"].as_str().unwrap();
-    table.json(&["metadata", "E", "--set", "Name=Equipment-001"], 0);
-    table.json(&["state", "put", "S", "--time", "2020-01-01", "--set", "State=OK"], 0);
+    table.json("metadata E --set Name=Equipment-001", 0);
+    table.json("state put S --time 2020-01-01 --set State=OK", 0);
     for (arguments, strong) in [
-        (&["get", "E"][..], 1.0),
-        (&["get", "E", "--version", "2"], 1.0),
-        (&["get", "E", "--at", at], 3.0),
-        (&["get", "E", "--effective-at", "2020-01-01"], 3.0),
-        (&["diff", "E", "1", "3"], 2.0),
-        (&["history", "E"], 4.0),
-        (&["history", "E", "--limit", "1"], 2.0),
-        (&["metadata", "E"], 1.0),
-        (&["state", "latest", "S"], 1.0),
-        (&["state", "list", "S"], 1.0),
+        ("get E", 1.0),
+        ("get E --version 2", 1.0),
+        (&format!("get E --at {at}"), 3.0),
+        ("get E --effective-at 2020-01-01", 3.0),
+        ("diff E 1 3", 2.0),
+        ("history E", 4.0),
+        ("history E --limit 1", 2.0),
+        ("metadata E", 1.0),
+        ("state latest S", 1.0),
+        ("state list S", 1.0),
     ] {
-        let eventual = [arguments, &["--eventual"]].concat();
+        let eventual = format!("{arguments} --eventual");
         let expected = [strong, strong / 2.0];
         let measured = [arguments, &eventual].map(|arguments| units(&table, arguments));
         assert_eq!(
@@ -60,7 +58,7 @@ fn eventual_halves_the_units_of_reads() {
 }
 
 fn vzero(endpoint: &str, variables: &[(&str, &str)]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_vzero"))
+    Command::new(crate::VZERO)
         .env_clear()
         .envs(variables.iter().copied())
         .args(["--endpoint-url", endpoint, "get", "E"])

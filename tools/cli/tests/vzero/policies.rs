@@ -1,7 +1,5 @@
 //! Compares the minimal policies of `docs/security.md` for operators with the actions that the commands need.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::Client;
@@ -145,7 +143,7 @@ async fn needed(
         }
         tap.clear();
         for command in commands {
-            let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
+            let mut vzero = tokio::process::Command::new(crate::VZERO);
             vzero
                 .env_clear()
                 .args(["--endpoint-url", &tap.endpoint, "--version-digits", digits]);

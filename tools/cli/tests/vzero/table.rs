@@ -1,7 +1,5 @@
 //! `vzero admin table create`: on the embedded DynamoDB, and on an endpoint that rejects requests.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{collections::HashMap, process::Command, sync::Mutex};
 
 use aws_sdk_dynamodb::types::{
@@ -12,13 +10,11 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use testkit::{command::Run, database::create_table, endpoint::is_skipped, table::Table};
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
+use crate::new_table;
 
 /// Creates the table of this name with the command.
-fn create(table: &Table, name: &str, options: &[&str]) -> Run {
-    table.run(&[&["--table", name, "table", "create"], options].concat())
+fn create(table: &Table, name: &str, options: &str) -> Run {
+    table.run(&format!("--table {name} table create {options}"))
 }
 
 fn state(name: &str, outcome: &str) -> Value {
@@ -38,7 +34,7 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
         return;
     }
     let table = new_table();
-    let run = create(&table, "Factory", &[]);
+    let run = create(&table, "Factory", "");
     assert_eq!(
         (run.code, run.json(), run.stderr.as_str()),
         (0, state("Factory", "Created"), NOTE)
@@ -54,18 +50,18 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
         .stream_enabled(true)
         .stream_view_type(StreamViewType::NewImage);
     assert_eq!(described.stream_specification, Some(image.build().unwrap()));
-    let run = create(&table, "Factory", &[]);
+    let run = create(&table, "Factory", "");
     assert_eq!(
         (run.code, run.json(), run.stderr.as_str()),
         (0, state("Factory", "Exists"), NOTE)
     );
 
     // The table works: versions, and a stream for them.
-    let write = ["--table", "Factory", "put", "E", "--mode", "inline", "--set", "A=1"];
+    let write = "--table Factory put E --mode inline --set A=1";
     assert_eq!(table.json(&write, 0)["Version"], 1);
-    assert_eq!(table.run(&["--table", "Factory", "items", "E"]).lines.len(), 2);
+    assert_eq!(table.run("--table Factory items E").lines.len(), 2);
     // The width of a table with items is 1.
-    let run = create(&table, "Factory", &["--version-digits", "10"]);
+    let run = create(&table, "Factory", "--version-digits 10");
     assert_eq!((run.code, &run.json()["Outcome"]), (2, &json!("Exists")));
     assert!(
         run.stderr
@@ -80,28 +76,28 @@ fn a_width_is_stored_with_the_table() {
     }
     let table = new_table();
     let name = table.endpoint.table("Ten");
-    let run = create(&table, &name, &["--version-digits", "10"]);
+    let run = create(&table, &name, "--version-digits 10");
     assert_eq!(
         (run.code, &run.json()["VersionDigits"]),
         (0, &json!(10)),
         "{}",
         run.stderr
     );
-    let run = create(&table, &name, &[]);
+    let run = create(&table, &name, "");
     assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)));
-    let run = create(&table, &name, &["--version-digits", "9"]);
+    let run = create(&table, &name, "--version-digits 9");
     assert_eq!((run.code, &run.json()["VersionDigits"]), (2, &json!(10)));
     assert!(
         run.stderr
             .ends_with("error: the table's version keys have 10 digits, not 9\n")
     );
-    table.json(&["--table", &name, "put", "E", "--mode", "inline", "--set", "A=1"], 0);
-    let keys: Vec<_> = table.lines(&["--table", &name, "items", "E"], 0);
+    table.json(&format!("--table {name} put E --mode inline --set A=1"), 0);
+    let keys: Vec<_> = table.lines(&format!("--table {name} items E"), 0);
     assert_eq!(keys[1]["SK"], "v0000000001");
 
     // An existing table without a width is not changed.
     let empty = new_table();
-    let run = create(&empty, &empty.name, &["--version-digits", "10"]);
+    let run = create(&empty, &empty.name, "--version-digits 10");
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(
         run.stderr
@@ -150,7 +146,7 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         ("NoStream", &keys, "it has no stream"),
     ] {
         let name = create_with(name, keys);
-        let run = create(&table, &name, &[]);
+        let run = create(&table, &name, "");
         let error = format!("error: the table {name} exists, but {difference}\n");
         assert_eq!(run.code, 4);
         assert!(run.stderr.ends_with(&error), "{}", run.stderr);
@@ -160,7 +156,7 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         );
     }
     // Settings without which versioning works are notes. The table is not changed.
-    let run = create(&table, &table.name, &[]);
+    let run = create(&table, &table.name, "");
     let mut expected = state(&table.name, "Exists");
     expected["DeletionProtection"] = json!(false);
     expected["Encryption"] = json!(false);
@@ -181,7 +177,7 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
             run.stderr
         );
     }
-    assert_eq!(create(&table, &table.name, &[]).json(), run.json());
+    assert_eq!(create(&table, &table.name, "").json(), run.json());
 }
 
 /// Serves a DynamoDB that returns these errors, by operation, and otherwise describes a table that fits.
@@ -223,7 +219,7 @@ async fn serve(errors: HashMap<&'static str, &'static str>) -> String {
 }
 
 async fn create_at(endpoint: &str) -> Run {
-    let mut vzero = Command::new(env!("CARGO_BIN_EXE_vzero"));
+    let mut vzero = Command::new(crate::VZERO);
     vzero
         .env_clear()
         .args(["--endpoint-url", endpoint, "--table", "Factory", "table", "create"]);

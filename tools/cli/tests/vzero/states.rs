@@ -1,13 +1,9 @@
 //! States of a table: `vzero admin state load`, `vzero admin state list`, and all items of an entity: `vzero admin items`.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use serde_json::{Value, json};
 use testkit::{command::Run, table::Table};
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
+use crate::new_table;
 
 /// States of three machines, as items with their keys.
 const STATES: &str = r#"[
@@ -29,7 +25,7 @@ const METADATA: [(&str, &str, &str); 3] = [
 ];
 
 fn load(table: &Table, text: &str) -> Run {
-    table.run_with_input(&["state", "load", "-"], text)
+    table.run_with_input("state load -", text)
 }
 
 fn listed(id: &str, time: &str, state: &str) -> Value {
@@ -37,8 +33,8 @@ fn listed(id: &str, time: &str, state: &str) -> Value {
 }
 
 /// Returns the times of the states that the arguments select.
-fn times(table: &Table, arguments: &[&str]) -> Vec<String> {
-    let lines = table.lines(&[&["state", "list"], arguments].concat(), 0);
+fn times(table: &Table, arguments: &str) -> Vec<String> {
+    let lines = table.lines(&format!("state list {arguments}"), 0);
     lines
         .iter()
         .map(|line| line["Time"].as_str().unwrap().to_owned())
@@ -50,21 +46,14 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
     let table = new_table();
     for (id, name, factory) in METADATA {
         let [name, factory] = [format!("Name={name}"), format!("FactoryId={factory}")];
-        table.json(&["metadata", id, "--set", &name, "--set", &factory], 0);
+        table.json(&format!("metadata {id} --set {name} --set {factory}"), 0);
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), STATES).unwrap();
     let path = file.path().to_str().unwrap();
-    assert_eq!(table.json(&["state", "load", path], 0), json!({"Loaded": 10}));
+    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
 
-    let month = [
-        "state",
-        "list",
-        "Equipment#118",
-        "--prefix",
-        "2023-12",
-        "--newest-first",
-    ];
+    let month = "state list Equipment#118 --prefix 2023-12 --newest-first";
     let expected = [
         ("2023-12-19T12:15:00", "WARNING2"),
         ("2023-12-18T11:05:00", "ERROR"),
@@ -74,41 +63,27 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
     ];
     let expected = expected.map(|(time, state)| listed("Equipment#118", time, state));
     assert_eq!(table.lines(&month, 0), expected);
-    assert_eq!(table.lines(&[&month[..], &["--limit", "1"]].concat(), 0), expected[..1]);
-    assert!(table.lines(&[&month[..], &["--limit", "0"]].concat(), 0).is_empty());
-    assert_eq!(times(&table, &["Equipment#1", "--prefix", "2023-11"]).len(), 2);
-    assert_eq!(
-        times(&table, &["Equipment#1", "--prefix", "2023-1", "--limit", "2"]).len(),
-        2
-    );
+    assert_eq!(table.lines(&format!("{month} --limit 1"), 0), expected[..1]);
+    assert!(table.lines(&format!("{month} --limit 0"), 0).is_empty());
+    assert_eq!(times(&table, "Equipment#1 --prefix 2023-11").len(), 2);
+    assert_eq!(times(&table, "Equipment#1 --prefix 2023-1 --limit 2").len(), 2);
     assert_eq!(
         times(
             &table,
-            &[
-                "Equipment#118",
-                "--prefix",
-                "2023-12",
-                "--from",
-                "2023-12-18",
-                "--to",
-                "2024-12-31"
-            ]
+            "Equipment#118 --prefix 2023-12 --from 2023-12-18 --to 2024-12-31"
         ),
         ["2023-12-18T11:05:00", "2023-12-19T12:15:00"]
     );
-    assert_eq!(
-        times(&table, &["Equipment#118", "--newest-first", "--eventual"]).len(),
-        5
-    );
-    assert!(times(&table, &["Equipment#6", "--prefix", "2023"]).is_empty());
+    assert_eq!(times(&table, "Equipment#118 --newest-first --eventual").len(), 5);
+    assert!(times(&table, "Equipment#6 --prefix 2023").is_empty());
     // The whole item collection of one machine.
-    let collection = table.lines(&["items", "Equipment#6"], 0);
+    let collection = table.lines("items Equipment#6", 0);
     let keys: Vec<_> = collection.iter().map(|item| item["SK"].as_str().unwrap()).collect();
     assert_eq!(keys, ["Metadata", "2024-03-07T22:09:29", "2024-03-30T22:09:29"]);
 
     // A load can be repeated, and its input can be the output of a list.
     let before = table.items();
-    assert_eq!(table.json(&["state", "load", path], 0), json!({"Loaded": 10}));
+    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
     let listing = table.run(&month);
     assert_eq!(load(&table, &listing.stdout).json(), json!({"Loaded": 5}));
     assert_eq!(table.items(), before);
@@ -119,10 +94,7 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
 fn each_form_of_a_state_is_loaded() {
     let table = new_table();
     // An existing state is replaced, with all its attributes.
-    table.json(
-        &["state", "put", "E", "--time", "2023-01-01T00:00:00", "--set", "Old=1"],
-        0,
-    );
+    table.json("state put E --time 2023-01-01T00:00:00 --set Old=1", 0);
     let text = r#"
 {"ID": "E", "Time": "2023-01-01", "N": 1.50, "Tags": {"$strings": ["a"]}, "None": null}
 
@@ -240,7 +212,7 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         "{}",
         run.stderr
     );
-    let run = table.run(&["state", "load", "/no/such/file"]);
+    let run = table.run("state load /no/such/file");
     assert_eq!(
         (run.code, run.stderr.starts_with("error: /no/such/file: No such file")),
         (2, true)
@@ -253,7 +225,7 @@ fn a_prefix_that_no_time_has_is_rejected() {
     let table = new_table();
     let message = "error: --prefix: it is not the beginning of a stored time, such as 2023-12 or 2023-12-15T08\n";
     for prefix in ["", "v", "v0", "Meta", "2023-13", "2023-12*", "2023-12-15T08:30:00Z"] {
-        let run = table.run(&["state", "list", "E", "--prefix", prefix]);
+        let run = table.run(&format!("state list E --prefix '{prefix}'"));
         assert_eq!((run.code, run.stderr.as_str()), (2, message), "{prefix}");
     }
 }
@@ -268,11 +240,11 @@ fn a_long_load_shows_its_progress() {
     let run = load(&table, &text);
     assert_eq!(run.json(), json!({"Loaded": 2005}));
     assert_eq!(run.stderr, "1000 states stored\n2000 states stored\n");
-    let newest = times(&table, &["E", "--newest-first", "--limit", "1200"]);
+    let newest = times(&table, "E --newest-first --limit 1200");
     assert_eq!((newest.len(), newest[0].as_str()), (1200, minute(2004).as_str()));
-    assert_eq!(times(&table, &["E"]).len(), 2005);
+    assert_eq!(times(&table, "E").len(), 2005);
     // All items are one page.
-    let run = table.run(&["items", "E"]);
+    let run = table.run("items E");
     assert_eq!((run.lines.len(), run.stderr.as_str()), (2005, "2005 items read\n"));
 }
 
@@ -281,33 +253,22 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
     let table = new_table();
     for n in 1..=11 {
         let version = format!("State={n}");
-        table.json(&["put", "E", "--mode", "inline", "--set", &version], 0);
+        table.json(&format!("put E --mode inline --set {version}"), 0);
     }
     table.json(
-        &[
-            "put",
-            "E",
-            "--mode",
-            "transaction",
-            "--idempotency",
-            "ledger",
-            "--request-id",
-            "r",
-            "--set",
-            "State=12",
-        ],
+        "put E --mode transaction --idempotency ledger --request-id r --set State=12",
         0,
     );
-    table.json(&["metadata", "E", "--set", "Name=Press"], 0);
+    table.json("metadata E --set Name=Press", 0);
     for time in ["2023-12-16T09:45:00", "2023-12-15T08:30:00"] {
-        table.json(&["state", "put", "E", "--time", time, "--set", "State=OK"], 0);
+        table.json(&format!("state put E --time {time} --set State=OK"), 0);
     }
-    table.json(&["prune", "E", "--keep", "100"], 0);
+    table.json("prune E --keep 100", 0);
     table.put(json!({"PK": {"S": "E"}, "SK": {"S": "note\u{7}"}, "Text": {"S": "foreign"}}));
     table.put(json!({"PK": {"S": "E"}, "SK": {"S": "expired"}, "TTL": {"N": "1"}}));
     table.put(json!({"PK": {"S": "F"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}}));
 
-    let run = table.run(&["items", "E"]);
+    let run = table.run("items E");
     assert_eq!(
         (run.code, run.stderr.as_str()),
         (0, "note: 1 expired items are not shown\n")
@@ -331,7 +292,7 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
     assert_eq!((&latest["Latest"], &latest["State"]), (&json!(12), &json!("12")));
     assert!(latest.get("RequestPayload").is_some() && latest.get("PK").is_none());
 
-    let run = table.run(&["items", "E", "--output", "table", "--eventual"]);
+    let run = table.run("items E --output table --eventual");
     let places = [
         "E\n",
         "\nMetadata\n",
@@ -352,8 +313,8 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
         run.stdout
     );
 
-    let missing = table.run(&["items", "None"]);
-    let get = table.run(&["get", "None"]);
+    let missing = table.run("items None");
+    let get = table.run("get None");
     assert_eq!(missing.code, 3);
     let said = &missing.stderr;
     assert!(
@@ -370,7 +331,7 @@ fn states_are_one_table() {
         &table,
         "{\"ID\": \"E\", \"Time\": \"2023-01-01\", \"A\": 1}\n{\"ID\": \"E\", \"Time\": \"2023-01-02\", \"B\": \"x\"}",
     );
-    let run = table.run(&["state", "list", "E", "--output", "table"]);
+    let run = table.run("state list E --output table");
     let rows: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('│')).collect();
     let expected = [
         "│ Time                ┆ A ┆ B │",
@@ -378,5 +339,5 @@ fn states_are_one_table() {
         "│ 2023-01-02T00:00:00 ┆   ┆ x │",
     ];
     assert_eq!(rows, expected, "{}", run.stdout);
-    assert_eq!(table.run(&["state", "list", "F", "--output", "table"]).stdout, "");
+    assert_eq!(table.run("state list F --output table").stdout, "");
 }
